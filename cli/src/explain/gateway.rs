@@ -22,6 +22,9 @@ pub(super) enum HeaderEdit {
     Remove(Vec<u8>),
 }
 
+/// A status, `None` for no response, and a body.
+type StoreReply = (Option<u16>, Vec<u8>);
+
 /// A gateway with one request.
 pub(super) struct Gateway<'r> {
     policy: &'r Policy,
@@ -30,7 +33,7 @@ pub(super) struct Gateway<'r> {
     edits: RefCell<Vec<HeaderEdit>>,
     has_replied: Cell<bool>,
     /// Replies to the calls that were made; the place is the token. `None` for a reply that the filter has had.
-    replies: RefCell<Vec<Option<(Option<u16>, Vec<u8>)>>>,
+    replies: RefCell<Vec<Option<StoreReply>>>,
 }
 
 impl<'r> Gateway<'r> {
@@ -69,7 +72,7 @@ impl<'r> Gateway<'r> {
         }
     }
 
-    fn next_reply(&self) -> Option<(u32, (Option<u16>, Vec<u8>))> {
+    fn next_reply(&self) -> Option<(u32, StoreReply)> {
         let mut replies = self.replies.borrow_mut();
         let (token, reply) = replies.iter_mut().enumerate().find(|(_, reply)| reply.is_some())?;
         u32::try_from(token).ok().zip(reply.take())

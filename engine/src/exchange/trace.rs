@@ -92,20 +92,24 @@ impl Trace {
 
 impl Exchange {
     /// Begins a trace, which has every later event.
+    #[cfg(not(target_family = "wasm"))]
     pub(crate) fn begin_trace(&mut self) {
         self.trace = Some(Box::default());
     }
 
     /// The trace, if there is one.
+    #[cfg(not(target_family = "wasm"))]
     pub fn trace(&self) -> Option<&Trace> {
         self.trace.as_deref()
     }
 
-    /// Notes an event if there is a trace. WebAssembly is for gateways, so the module has none of this.
+    /// Notes an event if there is a trace. WebAssembly is for gateways, so the module has no traces.
+    #[cfg_attr(
+        target_family = "wasm",
+        allow(clippy::unused_self, unused_variables, reason = "only natively there are traces")
+    )]
     pub(super) fn note(&mut self, event: impl FnOnce() -> TraceEvent) {
-        if cfg!(target_family = "wasm") {
-            return;
-        }
+        #[cfg(not(target_family = "wasm"))]
         if let Some(trace) = &mut self.trace {
             trace.0.push(event());
         }
