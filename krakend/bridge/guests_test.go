@@ -43,7 +43,9 @@ func isUnavailable(header Header, body string) bool {
 	return isProblem(header, body, "dependency_unavailable")
 }
 
-func isInternalError(header Header, body string) bool { return isProblem(header, body, "internal_error") }
+func isInternalError(header Header, body string) bool {
+	return isProblem(header, body, "internal_error")
+}
 
 func isProblem(header Header, body, code string) bool {
 	return value(header, ":status") == "503" && value(header, "idempotency-retry") == "same_key" &&

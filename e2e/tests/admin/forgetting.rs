@@ -133,7 +133,7 @@ async fn several(setup: &AdminSetup) -> Result<()> {
     let ran = setup
         .run(["keys", "forget", "--tenant", "acme", "--subject", "user:several", "--key", "k", "--yes"])?
         .exits(2)?;
-    ran.says("2 results are meant")?;
+    ran.says("2 results match")?;
     ensure!(setup.keys("ends_with(idempotency_key, ':user:several:k')").await?.len() == 2, "one is gone");
     let shown = setup
         .run(["keys", "show", "--tenant", "acme", "--project", "shop", "--subject", "user:several", "--json"])?

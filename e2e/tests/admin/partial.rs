@@ -142,7 +142,7 @@ fn waiting_call(program: &Path) -> Result<()> {
     let ran = run_command(program, &server.url, &[], ERASE)?.exits(1)?;
     ensure!(ran.audit()? == [("call".to_owned(), "refused_in_flight".to_owned())], "{ran:?}");
     ran.says("inv_2 is a call of a handler (Emails/send) and is under way (scheduled)")?;
-    ran.says("the result inv_1 stays, because it leads to what is left")?;
+    ran.says("the result inv_1 was not purged, because what is left is found through it")?;
     // A call has no key, so there is no retry with one, and nothing is stored under it.
     ensure!(!ran.stderr.contains("retry") && !ran.stderr.contains("409"), "{ran:?}");
     ensure!(server.changes().is_empty(), "{:?}", server.changes());
@@ -159,7 +159,7 @@ fn waiting_claim(program: &Path) -> Result<()> {
     let ran = run_command(program, &server.url, &[], ERASE)?.exits(1)?;
     ensure!(ran.audit()? == [("claim".to_owned(), "refused_in_flight".to_owned())], "{ran:?}");
     ran.says("inv_claim is a claim of the guard that is under way (backing-off)")?;
-    ran.says("the result inv_1 stays")?;
+    ran.says("the result inv_1 was not purged")?;
     ensure!(server.changes().is_empty(), "{:?}", server.changes());
     // What is to be forgotten is forgotten also while the guard is down, but the claim is not.
     let server = StandIn::sound(sound())?;
@@ -210,7 +210,7 @@ fn not_looked_for(program: &Path) -> Result<()> {
     let cases = [
         (endpoint("refund"), "the guard has no claim of it, so the next request with it runs"),
         (endpoint("cart"), "it depends on the target's object key"),
-        (vec!["--stored-key", KEY], "For that of one operation give --endpoint"),
+        (vec!["--stored-key", KEY], "To find the claim of one operation, give --endpoint"),
         (vec!["--tenant", "acme", "--key", "a"], "That needs the whole key"),
         (vec!["--id", "inv_1"], "no call of a handler, no claim, no request without a key"),
     ];
