@@ -212,7 +212,7 @@ fn not_looked_for(program: &Path) -> Result<()> {
         (endpoint("cart"), "it depends on the target's object key"),
         (vec!["--stored-key", KEY], "To find the claim of one operation, give --endpoint"),
         (vec!["--tenant", "acme", "--key", "a"], "That needs the whole key"),
-        (vec!["--id", "inv_1"], "no call of a handler, no claim, no request without a key"),
+        (vec!["--id", "inv_1"], "It does not find calls of handlers, claims, or requests without a key"),
     ];
     for (args, words) in cases {
         let server = StandIn::sound(Sound::default())?;
