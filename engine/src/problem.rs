@@ -165,8 +165,8 @@ impl Problem {
             retry_after: Some(BACKEND_RETRY_AFTER),
             ..Self::new(
                 Code::InternalError,
-                "The gateway has failed to handle the request, and did not forward it. Send the same request again later, with \
-                 the same idempotency key if it had one.",
+                "The gateway has failed to handle the request. Send the same request again later, with the same idempotency key \
+                 if it had one.",
             )
         }
     }
