@@ -70,7 +70,7 @@ fn with_stream(
     let found = |contexts: &mut Contexts| {
         let StreamContext { root, stream } = contexts.streams.get_mut(&id)?.as_mut();
         let (root, host) = (*root, WasmHost::new(*root, id));
-        // A configuration may be removed before its last streams.
+        // A configuration may be removed before its last streams, which are not counted any more.
         let Some(configuration) = contexts.roots.get_mut(root) else {
             return Some(event(stream, &host, &mut Configuration::default()).into());
         };
@@ -154,6 +154,9 @@ extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
         let Ok(configuration) = Configuration::load(&host, &document, variable, &contexts.metrics) else {
             return false;
         };
+        if let Some(replaced) = contexts.roots.remove(root_id) {
+            replaced.on_end(&host);
+        }
         contexts.roots.set(root_id, configuration);
         // If this fails, access logs show records as bytes.
         let _ = attributes::declare_record();

@@ -100,7 +100,7 @@ impl Host for WasmHost {
     fn call(&self, call: &Call) -> Result<u32, HostError> {
         let token = abi::act_for(self.root)
             .and_then(|()| abi::http_call(&call.cluster, &call.headers, &call.body, call.timeout_ms));
-        // This cannot fail, since the callback belongs to this context.
+        // This cannot fail: the context exists, since an event of it is being handled.
         let _ = abi::act_for(self.current);
         token.map_err(|_| HostError)
     }

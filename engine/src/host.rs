@@ -81,6 +81,8 @@ pub struct LocalReply<'r> {
 
 /// A gateway, at an event of one of its requests or of a configuration. [`Attributes`] are what the gateway knows about the
 /// request in addition to its headers. Every method about a request acts on that of the event.
+///
+/// No method may hand another event to the engine: what it causes (a reply to a call, another request) comes after the event.
 pub trait Host: Attributes {
     /// A copy of a header map.
     type Lines: HeaderLines;

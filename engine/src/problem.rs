@@ -159,8 +159,19 @@ impl Problem {
         )
     }
 
-    /// The filter is in a state that should not be possible, or its host has failed. Nothing was forwarded.
+    /// The filter is in a state that should not be possible, or its host has failed.
     pub fn internal_error() -> Self {
+        Self::internal_error_of(true)
+    }
+
+    /// As [`Problem::internal_error`]. If the backend may have the request already, and it has no key (`can_repeat` is false),
+    /// nobody should send it again.
+    pub fn internal_error_of(can_repeat: bool) -> Self {
+        if !can_repeat {
+            let detail = "The gateway has failed to handle the request, and the backend may have done its work: do not send it \
+                          again unless you know that it is safe.";
+            return Self { advice: Some(Retry::Never), ..Self::new(Code::InternalError, detail) };
+        }
         Self {
             retry_after: Some(BACKEND_RETRY_AFTER),
             ..Self::new(

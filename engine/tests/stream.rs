@@ -1,5 +1,5 @@
 //! What a stream does if a gateway ends a request's wait with a response of its own, and if it keeps a body back.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common::{Gateway, StaticLine};
 use edge_idempotency_engine::problem::{Reason, Retry};
@@ -112,6 +112,30 @@ fn a_cached_answer_needs_no_room() {
     answered.sort_unstable();
     assert_eq!(answered, [10, 11, 12, 13, 14, 15, 16, 17]);
     drop(waiting);
+}
+
+/// Each stream gets its own answer, also if a host wakes those that were named in another order, or one that was not named.
+#[test]
+fn a_stream_goes_on_with_its_own_answer() {
+    let mut shared = configuration(&recovery_policy(""));
+    let gateways = [Gateway::with(&RECOVERY), Gateway::with(&RECOVERY), Gateway::with(&RECOVERY)];
+    let mut streams: Vec<Stream> = (0..3).map(|id| Stream::new(id, &shared)).collect();
+    for (index, (stream, gateway)) in streams.iter_mut().zip(&gateways).enumerate() {
+        stream.on_request_headers(gateway, &mut shared, true);
+        if index < 2 {
+            let body = format!(r#"{{"invocationId":"inv_{index}"}}"#);
+            shared.on_call_reply(gateway, 7, &CallReply { status: Some(200), body: Some(body.as_bytes()) });
+        }
+    }
+    let mut named: Vec<u32> = std::iter::from_fn(|| shared.next_to_wake()).collect();
+    named.sort_unstable();
+    assert_eq!(named, [0, 1]);
+    for index in [2, 0, 1, 0] {
+        streams[index].on_wake(&gateways[index], &mut shared);
+    }
+    let paths: Vec<String> = gateways.iter().map(|gateway| gateway.path.borrow().clone()).collect();
+    assert_eq!(paths, ["/restate/attach/inv_0", "/restate/attach/inv_1", ""]);
+    assert_eq!(gateways.each_ref().map(|gateway| gateway.resumed.get()), [1, 1, 0]);
 }
 
 /// A call that is made for each request is not made for one that finds no room.
@@ -298,6 +322,22 @@ fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {
     assert_eq!(stream.on_request_trailers(&gateway, &mut shared), FilterAction::Pause);
     stream.on_response_body(&gateway, &mut shared, 2, true);
     assert_eq!((gateway.replies.borrow().len(), gateway.bodies.get()), (1, 1));
+}
+
+/// The backend may have done the work of a request without a key, so nobody should send it again.
+#[test]
+fn a_fault_in_trailers_says_whether_the_request_can_be_sent_again() {
+    for (key, expected) in [(true, Retry::SameKey), (false, Retry::Never)] {
+        let mut shared = configuration(&recovery_policy("").replace("REQUIRED_A", "ACCEPTED"));
+        let mut gateway =
+            Gateway { request_trailers: vec![(b"idempotency-key", b"x")], ..Gateway::posting(b"/refunds") };
+        gateway.request.retain(|(name, _)| key || *name != b"idempotency-key");
+        let mut stream = Stream::new(1, &shared);
+        assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Continue);
+        gateway.refuses_edits = true;
+        assert_eq!(stream.on_request_trailers(&gateway, &mut shared), FilterAction::Pause);
+        assert_eq!(stream.exchange().refusal().unwrap().retry(), expected);
+    }
 }
 
 /// The route whose answers have a `Location` from their bodies.

@@ -53,6 +53,12 @@ impl BodyWatch {
         self.waiting.push((stream, TICKS));
     }
 
+    /// Forgets a stream that has ended.
+    pub(super) fn forget(&mut self, stream: u32) {
+        self.waiting.retain(|(waiting, _)| *waiting != stream);
+        self.stalled.retain(|stalled| *stalled != stream);
+    }
+
     /// Takes a tick.
     pub(super) fn on_tick(&mut self) {
         let Self { waiting, stalled, .. } = self;

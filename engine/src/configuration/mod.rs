@@ -36,8 +36,16 @@ pub struct Configuration {
     recorder: Recorder,
     metrics: Metrics,
     body_watch: BodyWatch,
-    /// The answer for the stream that was named last, until it is woken
-    answer: Option<LookupAnswer>,
+    /// Why the streams go on that were named and are not woken yet, by their numbers
+    wakes: Vec<(u32, Wake)>,
+}
+
+/// Why a stream goes on.
+pub(crate) enum Wake {
+    /// The answer that it waits for is there.
+    Answer(LookupAnswer),
+    /// The body that it waits for has not come for five seconds.
+    BodyStalled,
 }
 
 impl Configuration {
@@ -96,14 +104,14 @@ impl Configuration {
         self.recorder.on_tick(host);
     }
 
-    /// The number of the next stream that goes on; its [`Stream::on_wake`](crate::Stream::on_wake) has to follow. A stream
-    /// that has ended can be passed over.
+    /// The number of the next stream that goes on; its [`Stream::on_wake`](crate::Stream::on_wake) has to follow, at once or
+    /// later.
     pub fn next_to_wake(&mut self) -> Option<u32> {
-        let (stream, answer) = match self.dependencies.as_mut().and_then(Dependencies::next_answer) {
-            Some((stream, answer)) => (stream, Some(answer)),
-            None => (self.body_watch.next_stalled()?, None),
+        let (stream, wake) = match self.dependencies.as_mut().and_then(Dependencies::next_answer) {
+            Some((stream, answer)) => (stream, Wake::Answer(answer)),
+            None => (self.body_watch.next_stalled()?, Wake::BodyStalled),
         };
-        self.answer = answer;
+        self.wakes.push((stream, wake));
         Some(stream)
     }
 
@@ -123,9 +131,16 @@ impl Configuration {
         self.waits.clone()
     }
 
-    /// The answer for the stream that is woken; `None` if its wait for a body has stalled.
-    pub(crate) const fn answer(&mut self) -> Option<LookupAnswer> {
-        self.answer.take()
+    /// Why a stream goes on; `None` if it was not named.
+    pub(crate) fn wake(&mut self, stream: u32) -> Option<Wake> {
+        let index = self.wakes.iter().position(|(named, _)| *named == stream)?;
+        Some(self.wakes.swap_remove(index).1)
+    }
+
+    /// Forgets a stream that has ended.
+    pub(crate) fn forget(&mut self, stream: u32) {
+        self.wakes.retain(|(named, _)| *named != stream);
+        self.body_watch.forget(stream);
     }
 
     pub(crate) const fn dependencies(&mut self) -> Option<&mut Dependencies> {

@@ -66,6 +66,11 @@ impl Exchange {
         }
     }
 
+    /// Whether the backend gets a key of the client, so that it knows the request when it comes again.
+    pub(crate) fn sends_key(&self) -> bool {
+        self.decision().is_some_and(Decision::sends_key)
+    }
+
     /// The namespaced key. In shadow mode the request does not carry it.
     pub fn key(&self) -> Option<&str> {
         self.decision()?.key()

@@ -130,48 +130,52 @@ impl Exchange {
     /// Takes the whole body of a request that waits for it.
     pub(super) fn on_whole_body<'a>(
         &mut self,
-        pending: Box<BackendChecks>,
+        mut pending: Box<BackendChecks>,
         policy: &'a Policy,
         headers: &Headers<'a>,
         body: &[u8],
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        self.give_body(pending, policy, headers, &mut |claim| Some(claim.with_whole_body(body)), Some(body), effects)
+        match pending.claim.take() {
+            Some(ClaimCheck::Open(claim)) => self.await_claim(pending, claim.with_whole_body(body), policy),
+            Some(ClaimCheck::Made(claim)) => self.await_claim(pending, claim, policy),
+            None => self.forward_pending(*pending, policy, headers, Some(body), effects),
+        }
     }
 
     /// Takes the end of the request: the claim gets its body, or the request is forwarded if every check is done.
     pub(super) fn on_request_end<'a>(
         &mut self,
-        pending: Box<BackendChecks>,
-        policy: &'a Policy,
-        headers: &Headers<'a>,
-        mut body: Option<BodyReader>,
-        effects: &mut Vec<Effect<'a>>,
-    ) -> Result<RequestFlow, Problem> {
-        self.give_body(pending, policy, headers, &mut |claim| Some(claim.with_body(body.take()?)), None, effects)
-    }
-
-    /// Makes the claim of a request whose body has come, or forwards the request if every check is done.
-    fn give_body<'a>(
-        &mut self,
         mut pending: Box<BackendChecks>,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        make: &mut dyn FnMut(OpenClaim) -> Option<Claim>,
-        body: Option<&[u8]>,
+        body: Option<BodyReader>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
+        match (pending.claim.take(), body) {
+            (Some(ClaimCheck::Open(claim)), Some(body)) => self.await_claim(pending, claim.with_body(body), policy),
+            (Some(ClaimCheck::Made(claim)), _) => self.await_claim(pending, claim, policy),
+            (None, _) => self.forward_pending(*pending, policy, headers, None, effects),
+            // The host has read no body for the claim.
+            (Some(ClaimCheck::Open(_)), None) => {
+                self.state = State::AwaitsChecks(pending);
+                Err(Problem::internal_error())
+            }
+        }
+    }
+
+    /// Has a request wait for the guard's answer to its claim.
+    fn await_claim(
+        &mut self,
+        mut pending: Box<BackendChecks>,
+        claim: Claim,
+        policy: &Policy,
+    ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
-        let made = match pending.claim.take() {
-            None => return self.forward_pending(*pending, policy, route, headers, body, effects),
-            Some(ClaimCheck::Open(claim)) => make(claim),
-            Some(ClaimCheck::Made(claim)) => Some(claim),
-        };
-        pending.claim = made.map(ClaimCheck::Made);
+        pending.claim = Some(ClaimCheck::Made(claim));
         let flow = pending.flow(route.max_body_bytes);
-        let is_made = pending.claim.is_some();
         self.state = State::AwaitsChecks(pending);
-        if is_made { Ok(flow) } else { Err(Problem::internal_error()) }
+        Ok(flow)
     }
 
     /// Takes the fingerprint of the first claim under the request's key.
@@ -248,11 +252,11 @@ impl Exchange {
         &mut self,
         pending: BackendChecks,
         policy: &'a Policy,
-        route: &'a Route,
         headers: &Headers<'a>,
         body: Option<&[u8]>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
+        let route = self.known_route(policy)?;
         let BackendChecks { decision, request, observed, .. } = pending;
         let mut edited = EditedLines::of_kept(headers);
         self.strip_unsigned(&mut edited, policy, headers);

@@ -379,7 +379,7 @@ impl Exchange {
 
     /// Refuses a request that has to wait, because the waiting requests use all of the memory that they may use. `reason`
     /// says which of them.
-    pub(crate) fn no_room_to_wait(&mut self, reason: Reason, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
+    pub(crate) fn no_memory_to_wait(&mut self, reason: Reason, effects: &mut Vec<Effect<'_>>) -> RequestFlow {
         let problem = self.because(reason, Problem::dependency_unavailable());
         self.flow_of(Err(problem), effects)
     }

@@ -1,4 +1,4 @@
-//! The refusals that several rooms of the exchange make.
+//! The refusals that several files of the exchange make.
 
 use super::Exchange;
 use crate::headers::{FieldValue, Headers};

@@ -138,7 +138,7 @@ impl<'a> EditedLines<'a> {
 
 /// The header with the gateway's id of the request.
 const REQUEST_ID: &[u8] = b"x-request-id";
-/// Whether headers with this name are removed. [`Decision`] decides about the exact name `idempotency-key`.
+/// Whether headers with this name are removed. [`super::decision::Decision`] decides about the exact name `idempotency-key`.
 pub(super) fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
     same_name(IDEMPOTENCY_KEY, name) || policy.strip().contains(name)
 }

@@ -22,8 +22,7 @@ pub enum Waiter {
 
 /// What was read and decided of a request before it waits, so that nothing is decided again when the wait is over.
 ///
-/// All of it but the values is counted as memory that the request takes ([`Exchange::carried_bytes`]). The values are parts
-/// of the path, so with them it takes less than twice the bytes that are counted.
+/// All of it is counted as memory that the request takes ([`Exchange::carried_bytes`]).
 #[derive(Debug)]
 pub(super) struct WaitingRequest {
     method: Box<[u8]>,
@@ -72,7 +71,7 @@ impl WaitingRequest {
     }
 
     fn counted(&self) -> usize {
-        self.method.len() + self.target.len() + self.normal_path.as_deref().map_or(0, str::len)
+        self.method.len() + self.target.len() + self.normal_path.as_deref().map_or(0, str::len) + self.values.len()
     }
 }
 

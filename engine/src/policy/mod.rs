@@ -167,7 +167,7 @@ impl Policy {
         self.max_series
     }
 
-    /// The backend of a route, or of requests that no route declares.
+    /// The backend of a route, or of requests that no route declares. All routes of a policy have the same.
     pub(crate) fn backend_of(&self, _route: Option<&Route>) -> &Backend {
         &self.backend
     }

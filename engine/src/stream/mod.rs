@@ -16,7 +16,7 @@ mod response;
 mod stalled;
 
 use crate::collision::Observation;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Wake};
 use crate::exchange::{Effect, Exchange, Stage};
 use crate::host::{Host, HostError, LocalReply};
 use crate::metrics::{SeriesTable, count_request, count_response};
@@ -161,9 +161,10 @@ impl Stream {
     /// gateway keeps back the body that it waits for. If the message goes to the next filter, the host is told so
     /// ([`Host::resume_request`], [`Host::resume_response`]).
     pub fn on_wake<H: Host>(&mut self, host: &H, configuration: &mut Configuration) {
-        match configuration.answer() {
-            Some(answer) => self.lookup_answer(host, configuration, answer),
-            None => self.stalled_wait(host, configuration),
+        match configuration.wake(self.id) {
+            Some(Wake::Answer(answer)) => self.lookup_answer(host, configuration, answer),
+            Some(Wake::BodyStalled) => self.stalled_wait(host, configuration),
+            None => {}
         }
         self.note(host, configuration);
     }
@@ -171,6 +172,7 @@ impl Stream {
     /// Ends the stream. It is the last event of each stream, also if the client went away.
     pub fn on_end(self, configuration: &mut Configuration) {
         self.cancel_lookup(configuration);
+        configuration.forget(self.id);
     }
 
     /// Counts and records what the exchange has decided since the last event.

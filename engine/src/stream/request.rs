@@ -1,7 +1,7 @@
 //! The request's way until it is decided.
 
 use super::kept_lines::KeptLines;
-use super::{FilterAction, Stream};
+use super::{FilterAction, Stream, edit};
 use crate::collision::BodyReader;
 use crate::configuration::Configuration;
 use crate::exchange::{Effect, HeaderMapKind, RequestFlow};
@@ -117,18 +117,25 @@ impl Stream {
 
     /// Handles the request's trailers.
     pub(super) fn request_trailers<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
-        let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::internal_error()) };
         if self.replied {
             return FilterAction::Continue;
         }
         if self.ended_by_gateway {
             return FilterAction::Pause;
         }
+        let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::policy_invalid()) };
         let lines = host.header_lines(HeaderMapKind::RequestTrailers);
-        let Some(trailers) = lines.headers() else { return self.reply(host, &Problem::internal_error()) };
+        // The backend may have a request that does not wait.
+        let can_repeat = self.pending.is_some() || self.exchange.sends_key();
+        let fault = |_| Problem::internal_error_of(can_repeat);
+        let Some(trailers) = lines.headers() else { return self.reply(host, &fault(HostError)) };
         let mut effects = Vec::new();
         self.exchange.request_trailers(&policy, &trailers, &mut effects);
-        match self.apply(host, &effects) {
+        let action = match edit(host, &effects).map_err(fault) {
+            Ok(()) => FilterAction::Continue,
+            Err(problem) => self.reply(host, &problem),
+        };
+        match action {
             // If trailers follow, no body callback has `end_of_stream` set.
             FilterAction::Continue if self.pending.is_some() => {
                 configuration.body_watch().arrived();
@@ -281,7 +288,7 @@ impl Stream {
     #[inline(never)]
     fn refuse_to_wait<H: Host>(&mut self, host: &H, why: NoMemory) -> FilterAction {
         let mut effects = Vec::new();
-        self.exchange.no_room_to_wait(why.reason(), &mut effects);
+        self.exchange.no_memory_to_wait(why.reason(), &mut effects);
         self.apply(host, &effects)
     }
 
