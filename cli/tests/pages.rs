@@ -127,3 +127,27 @@ fn dead_links_are_found() {
     let names = dead_names(&page, &["docs", "decisions"].map(|folder| format!("see {folder}/none.md")).join(" or "));
     assert_eq!(names.len(), 2, "{names:?}");
 }
+
+/// The pages that say where something stands in the code.
+#[test]
+fn files_of_the_code_are_where_pages_say() {
+    let mut all = Vec::new();
+    files(&root(), &mut all);
+    let paths: Vec<String> =
+        all.iter().map(|(path, _)| format!("/{}", path.strip_prefix(root()).unwrap().display())).collect();
+    let mut missing = BTreeSet::new();
+    for page in ["docs/architecture.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        for event in events(&text) {
+            let Event::Code(name) = event else { continue };
+            let is_place = (name.ends_with(".rs") || name.ends_with('/')) && !name.contains([' ', '*', '{', '<']);
+            let is_built = name.starts_with('.') || NOT_OURS.contains(&name.trim_end_matches('/'));
+            let is_there =
+                |path: &String| path.contains(&format!("/{name}")) && (name.ends_with('/') || path.ends_with(&*name));
+            if is_place && !is_built && !paths.iter().any(is_there) {
+                missing.insert(format!("{page}: {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no such file or folder: {missing:#?}");
+}

@@ -268,7 +268,17 @@ fn leaving_a_member_out_is_writing_its_default() {
             };
             match (compile(&left_out), compile(&written)) {
                 (Ok(left_out), Ok(written)) => {
-                    assert_eq!(format!("{left_out:?}"), format!("{written:?}"), "default at {pointer}");
+                    let (left_out, written) = (format!("{left_out:?}"), format!("{written:?}"));
+                    let differs = left_out.bytes().zip(written.bytes()).position(|(one, other)| one != other);
+                    let around = |text: &str, at: usize| {
+                        String::from_utf8_lossy(&text.as_bytes()[at.saturating_sub(80)..text.len().min(at + 80)])
+                            .into_owned()
+                    };
+                    if let Some(at) = differs {
+                        let (left_out, written) = (around(&left_out, at), around(&written, at));
+                        panic!("default at {pointer}\nleft out: …{left_out}…\nwritten:  …{written}…");
+                    }
+                    assert_eq!(left_out.len(), written.len(), "default at {pointer}");
                 }
                 (left_out, written) => assert_eq!(left_out.err(), written.err(), "default at {pointer}"),
             }
@@ -534,6 +544,6 @@ fn callers_sign_as_providers_do() {
 }
 
 #[test]
-fn the_page_is_what_the_schema_says() {
+fn page_is_what_the_schema_says() {
     page::check(&Schema::read().root).unwrap();
 }
