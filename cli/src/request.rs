@@ -6,7 +6,7 @@ use edge_idempotency_engine::host::RouterHints;
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::json::{Issues, JsonCursor, ObjectCursor};
-use edge_idempotency_engine::lookup::FakeStores;
+use simulated_stores::SimulatedStores;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(crate) struct Request {
     /// The clock, in milliseconds since 1970-01-01 UTC.
     pub(crate) now_unix_ms: u64,
     /// What the stores hold that bindings and secrets are looked up at
-    pub(crate) stores: FakeStores,
+    pub(crate) stores: SimulatedStores,
     metadata: Option<Json<'static>>,
     route_metadata: Option<Json<'static>>,
 }
@@ -72,7 +72,12 @@ impl Request {
             at.parse(issues, decode_base64).unwrap_or_default()
         });
         let now_unix = fields.get("now_unix").map(|at| at.integer(0..=u64::MAX / 1000, issues).unwrap_or_default());
-        let stores = fields.get("lookups").map(|at| FakeStores::read(at.json())).transpose();
+        let stores = fields.get("lookups").map(|at| {
+            serde_json::to_value(at.json())
+                .map_err(|error| error.to_string())
+                .and_then(|json| SimulatedStores::read(&json))
+        });
+        let stores = stores.transpose();
         let stores = stores.unwrap_or_else(|message| {
             issues.add("/lookups", message);
             None

@@ -138,6 +138,36 @@ fn a_recovery_is_shown_with_the_path_of_its_result() {
     assert_eq!(unreachable["log"]["idempotency_reason"], "invocation_lookup_failed");
 }
 
+/// `lookups` names secrets by their owners, wherever the policy has them.
+#[test]
+fn a_delivery_is_verified_with_what_the_stores_of_the_document_hold() {
+    let policy = json!({
+        "version": 1,
+        "allow_inline_secrets": true,
+        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate"},
+        "webhooks": {
+            "unkey": {"cluster": "unkey", "root_key": "a-root-key-of-unkey"},
+            "openbao": {"cluster": "openbao", "token": "a-token-of-openbao", "path": "hooks/{provider}/{tenant}/{project}"},
+        },
+        "routes": [{"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B",
+            "target": "Hooks/take", "webhook": {}}],
+    });
+    let request = json!({
+        "method": "POST",
+        "url": "https://api.example.com/hooks/gitlab/wh_01JABCDEF",
+        "headers": [["x-gitlab-token", "token-of-acme"], ["idempotency-key", "d-1"]],
+        "body": "{}",
+        "lookups": {
+            "bindings": {"wh_01JABCDEF": {"tenant": "acme", "project": "shop", "provider": "gitlab"}},
+            "secrets": {"shop:acme:gitlab": "another-token", "acme:shop:gitlab": "token-of-acme"},
+        },
+    });
+    let output = run(&["explain", "--json", "--request", "-"], &policy.to_string(), &request.to_string());
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict["action"], "forward", "{verdict}");
+    assert_eq!(verdict["idempotency_key"], "t-acme:shop:service:webhook-ingest:gitlab-d-1", "{verdict}");
+}
+
 #[test]
 fn shadow_shows_what_would_have_been() {
     let (status, verdict) = explain(&request("/api/v1/quiet", json!([])));

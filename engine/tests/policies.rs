@@ -3,9 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use edge_idempotency_engine::Policy;
-use edge_idempotency_engine::json::Json;
-use edge_idempotency_engine::lookup::FakeStores;
 use serde_json::{Map, Value, json};
+use simulated_stores::SimulatedStores;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use testkit::attributes::JsonAttributes;
@@ -64,9 +63,9 @@ fn request(document: &Value, defaults: &Value) -> Request {
 }
 
 /// What registry, secret store, guard and Restate answer: the member `lookups` of such a document.
-fn stores(document: &Value) -> FakeStores {
-    let Some(lookups) = document.get("lookups") else { return FakeStores::default() };
-    FakeStores::read(&Json::parse(lookups.to_string().as_bytes()).unwrap()).unwrap_or_else(|error| panic!("{error}"))
+fn stores(document: &Value) -> SimulatedStores {
+    let Some(lookups) = document.get("lookups") else { return SimulatedStores::default() };
+    SimulatedStores::read(lookups).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What the backend gets beside method, host and scheme; a header in more than one line becomes an array.

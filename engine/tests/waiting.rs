@@ -4,11 +4,14 @@
 
 use edge_idempotency_engine::exchange::Waiter;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::json::Json;
-use edge_idempotency_engine::lookup::{FakeStores, Lookups, PendingLookup};
+use edge_idempotency_engine::lookup::{LookupAnswer, Lookups};
 use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
+use serde_json::json;
+use simulated_stores::SimulatedStores;
 use std::sync::LazyLock;
 use testkit::attributes::Clock;
+use testkit::requests::{Request, Verdict, run};
+use testkit::stores::answer;
 
 /// The beginning of the year 2026.
 const NOW: Clock = Clock(1_767_225_600_000);
@@ -141,7 +144,6 @@ fn the_lines_that_are_read_later_are_kept_for_who_sends_them() {
 /// Only canonical JSON, and an observation behind another step, need the whole body in memory.
 #[test]
 fn a_request_waits_for_as_little_as_its_steps_need() {
-    let stores = FakeStores::default();
     let limit = LIMIT;
     for (path, first, last) in [
         ("/raw", RequestFlow::AwaitEnd { limit }, None),
@@ -152,7 +154,7 @@ fn a_request_waits_for_as_little_as_its_steps_need() {
         let (mut exchange, flow) = begun(&lines(path, &CALLER));
         assert_eq!(flow, first, "{path}");
         if let Some(last) = last {
-            let answer = stores.answer(None, exchange.pending_lookup().unwrap(), NOW.0);
+            let answer = LookupAnswer::InFlight(Ok(false));
             assert_eq!(exchange.on_lookup_answer(&POLICY, answer, &mut Vec::new()), last, "{path}");
         }
     }
@@ -161,12 +163,11 @@ fn a_request_waits_for_as_little_as_its_steps_need() {
 #[test]
 fn a_whole_request_has_a_body_of_at_most_the_limit() {
     for path in ["/raw", "/json", "/asked", "/observed"] {
-        for (body, expected) in [(&b"12345678"[..], RequestFlow::Continue), (b"123456789", RequestFlow::Replied)] {
+        for (body, expected) in [(&b"12345678"[..], true), (b"123456789", false)] {
             let headers = lines(path, &CALLER);
-            let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
-            let stores = FakeStores::default();
-            let flow = exchange.whole_request(&POLICY, (&headers, body), &NOW, &stores, NOW.0, &mut effects);
-            assert_eq!(flow, expected, "{path} {:?}", exchange.refusal());
+            let headers = headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+            let (_, verdict) = run(&POLICY, &Request { headers, body: body.to_vec(), ..Request::default() }, &NOW);
+            assert_eq!(matches!(verdict, Verdict::Forwarded { .. }), expected, "{path} {verdict:?}");
         }
     }
 }
@@ -190,10 +191,9 @@ fn newer_secrets_verify_a_delivery_and_the_same_ones_do_not() {
 
 /// The secret store answers with this secret.
 fn looked_up(exchange: &mut Exchange, secret: &str) -> RequestFlow {
-    let stores = format!(r#"{{"secrets": {{"acme:shop:gitlab": {{"secret": "{secret}"}}}}}}"#);
-    let stores = FakeStores::read(&Json::parse(stores.as_bytes()).unwrap()).unwrap();
-    let Some(PendingLookup::Store(request)) = exchange.pending_lookup() else { return RequestFlow::Replied };
-    let answer = stores.look_up(&mut Lookups::of(&POLICY).unwrap(), request, NOW.0);
+    let stores = SimulatedStores::read(&json!({"secrets": {"acme:shop:gitlab": {"secret": secret}}})).unwrap();
+    let lookup = exchange.pending_lookup().unwrap();
+    let answer = answer(&stores, Lookups::of(&POLICY).as_mut(), lookup, NOW.0).unwrap();
     exchange.on_lookup_answer(&POLICY, answer, &mut Vec::new())
 }
 

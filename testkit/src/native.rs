@@ -3,19 +3,19 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use edge_idempotency_engine::lookup::FakeStores;
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, CallReply, Configuration, FilterAction, HeaderLines, HeaderMapKind,
     Headers as Lines, Host, HostError, LocalReply as EngineReply, LogLevel, MetadataPath, MetricId, MetricKind,
     Metrics, OperatorAdvice, PolicyErrors, RouterHints, Stream,
 };
 use serde_json::Value;
+use simulated_stores::{SimulatedStores, StoreReply};
 
 use crate::attributes::JsonAttributes;
 use crate::cases::{Case, CaseOutcome, StartErrors, sample};
 use crate::http::{Headers, LocalReply, Message};
 use crate::records;
-use crate::stores::{answer, fake_stores};
+use crate::stores::{reply_to, stores_of};
 
 /// The clock of a case without one: 2026-01-01 UTC, as in the module.
 const DEFAULT_NOW_UNIX_MS: u64 = 1_767_225_600_000;
@@ -57,7 +57,7 @@ struct NativeHost {
     reply: RefCell<Option<LocalReply>>,
     /// Whether a request that waited was let go.
     resumed: Cell<bool>,
-    stores: FakeStores,
+    stores: SimulatedStores,
     /// Calls that were made and whose replies are still to come.
     calls: RefCell<Vec<PendingReply>>,
     now_unix_ms: u64,
@@ -171,11 +171,7 @@ impl Host for NativeHost {
     }
 
     fn call(&self, call: &Call) -> Result<u32, HostError> {
-        let line = |name: &str| {
-            let found = call.headers.iter().find(|(line, _)| *line == name);
-            found.map(|(_, value)| value.clone()).unwrap_or_default()
-        };
-        let (status, body) = answer(&self.stores, line(":method").as_bytes(), line(":path").as_bytes(), &call.body);
+        let StoreReply { status, body } = reply_to(&self.stores, call);
         let mut calls = self.calls.borrow_mut();
         let token = u32::try_from(calls.len()).map_err(|_| HostError)?;
         calls.push(PendingReply { token, status, body });
@@ -283,7 +279,7 @@ fn exchange(case: &Case) -> Result<CaseOutcome, String> {
         ),
         request: RefCell::new(case.request.clone()),
         response: RefCell::new(case.response.clone()),
-        stores: fake_stores(case)?,
+        stores: stores_of(case)?,
         now_unix_ms: case.now_unix_ms.unwrap_or(DEFAULT_NOW_UNIX_MS),
         ..NativeHost::default()
     };

@@ -5,12 +5,14 @@
 
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::identity::Attributes;
-use edge_idempotency_engine::lookup::FakeStores;
+use edge_idempotency_engine::lookup::Lookups;
 use edge_idempotency_engine::problem::Problem;
 use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, RequestFlow};
+use simulated_stores::SimulatedStores;
 use std::fmt;
 
 use crate::attributes::JsonAttributes;
+use crate::stores::answer;
 
 /// A header line; hosts give names in lower case.
 pub type OwnedLine = (Vec<u8>, Vec<u8>);
@@ -62,7 +64,7 @@ pub enum Verdict {
 /// # Panics
 /// The engine's effects contradict its decision.
 pub fn run(policy: &Policy, request: &Request, attributes: &dyn Attributes) -> (Exchange, Verdict) {
-    run_with(policy, request, attributes, &FakeStores::default())
+    run_with(policy, request, attributes, &SimulatedStores::default())
 }
 
 /// As [`run`], with what registry, secret store, guard and Restate answer.
@@ -73,13 +75,12 @@ pub fn run_with(
     policy: &Policy,
     request: &Request,
     attributes: &dyn Attributes,
-    stores: &FakeStores,
+    stores: &SimulatedStores,
 ) -> (Exchange, Verdict) {
     let mut exchange = Exchange::new();
     let headers = borrowed(&request.headers);
     let mut effects = Vec::new();
-    let whole = (&headers, request.body.as_slice());
-    let flow = exchange.whole_request(policy, whole, attributes, stores, 0, &mut effects);
+    let flow = decide(&mut exchange, policy, (&headers, &request.body), attributes, stores, &mut effects);
     if flow == RequestFlow::Replied {
         let [Effect::Reply(problem)] = effects.as_slice() else { panic!("a reply and nothing else: {effects:?}") };
         let problem = problem.clone();
@@ -96,6 +97,37 @@ pub fn run_with(
     (exchange, Verdict::Forwarded { headers, trailers })
 }
 
+/// Gives the exchange a request's headers, and then its body and the answers to its lookups as it asks for them.
+fn decide<'a>(
+    exchange: &mut Exchange,
+    policy: &'a Policy,
+    (headers, body): (&Headers<'a>, &[u8]),
+    attributes: &'a dyn Attributes,
+    stores: &SimulatedStores,
+    effects: &mut Vec<Effect<'a>>,
+) -> RequestFlow {
+    let (mut lookups, now) = (Lookups::of(policy), attributes.now_unix_ms());
+    let mut flow = exchange.request_headers(policy, headers, attributes, effects);
+    let headers = exchange.kept_lines(policy, headers);
+    loop {
+        flow = match flow {
+            RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } if body.len() as u64 > limit => {
+                exchange.body_too_large(limit, effects)
+            }
+            RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } => {
+                exchange.request_body(policy, &headers, body, now, effects)
+            }
+            RequestFlow::AwaitCall { .. } => {
+                let Some(lookup) = exchange.pending_lookup() else { panic!("it waits for no lookup") };
+                let answer = answer(stores, lookups.as_mut(), lookup, now);
+                let Some(answer) = answer else { panic!("the policy has no store for a lookup") };
+                exchange.on_lookup_answer(policy, answer, effects)
+            }
+            RequestFlow::Continue | RequestFlow::Replied => return flow,
+        };
+    }
+}
+
 fn borrowed(lines: &[OwnedLine]) -> Headers<'_> {
     Headers::new(lines.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect())
 }
@@ -104,7 +136,7 @@ fn borrowed(lines: &[OwnedLine]) -> Headers<'_> {
 ///
 /// # Panics
 /// An effect is not one of a forwarded request's `wanted` map.
-pub fn applied(effects: &[Effect<'_>], wanted: HeaderMapKind, lines: &[OwnedLine]) -> Vec<OwnedLine> {
+fn applied(effects: &[Effect<'_>], wanted: HeaderMapKind, lines: &[OwnedLine]) -> Vec<OwnedLine> {
     let mut lines = lines.to_vec();
     for effect in effects {
         match effect {

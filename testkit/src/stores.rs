@@ -1,9 +1,9 @@
-//! The stores of a case: what a registry, a secret store, the guard and Restate's lookup of invocations answer to the calls that the
-//! engine makes.
+//! The stores of a case: what a registry, a secret store, the guard and Restate answer to the calls that the engine makes.
 
-use edge_idempotency_engine::json::Json;
-use edge_idempotency_engine::lookup::{FakeStores, StoreKind};
+use edge_idempotency_engine::lookup::{LookupAnswer, Lookups, PendingLookup, UncachedLookup};
+use edge_idempotency_engine::{Call, CallReply};
 use serde_json::Value;
+use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 
 use crate::cases::Case;
 
@@ -11,34 +11,51 @@ use crate::cases::Case;
 ///
 /// # Errors
 /// `lookups` is not in the form that `explain` takes.
-pub fn fake_stores(case: &Case) -> Result<FakeStores, String> {
-    let Some(lookups) = &case.lookups else { return Ok(FakeStores::default()) };
-    Json::parse(lookups.to_string().as_bytes())
-        .map_err(|error| error.to_string())
-        .and_then(|json| FakeStores::read(&json))
-        .map_err(|error| format!("`lookups`: {error}"))
+pub fn stores_of(case: &Case) -> Result<SimulatedStores, String> {
+    let Some(lookups) = &case.lookups else { return Ok(SimulatedStores::default()) };
+    SimulatedStores::read(lookups).map_err(|error| format!("`lookups`: {error}"))
 }
 
-/// What a store answers to a call; which store it is and what it is asked for is read from the call. The status is `None`
-/// for a store that cannot be reached.
-pub fn answer(stores: &FakeStores, method: &[u8], path: &[u8], body: &[u8]) -> (Option<u16>, Vec<u8>) {
-    let path = String::from_utf8_lossy(path).into_owned();
-    let (path, query) = path.split_once('?').unwrap_or((&path, ""));
-    if path == "/restate/lookup" {
-        stores.invocation_reply(body)
-    } else if path == "/restate/output" {
-        stores.in_flight_reply()
-    } else if path.starts_with("/restate/call/") {
-        stores.guard_reply(body)
-    } else if method == b"POST" {
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        stores.reply_for(StoreKind::Bindings, body.get("key").and_then(Value::as_str).unwrap_or_default(), false)
-    } else {
-        stores.reply_for(StoreKind::Secrets, path.rsplit('/').next().unwrap_or_default(), !query.is_empty())
-    }
+/// What the stores reply to a call of the engine.
+pub fn reply_to(stores: &SimulatedStores, call: &Call) -> StoreReply {
+    let line = |name: &str| call.headers.iter().find(|(line, _)| *line == name).map_or("", |(_, value)| value.as_str());
+    let (method, path) = (line(":method").as_bytes(), line(":path").as_bytes());
+    stores.reply_to(&StoreRequest { method, path, body: &call.body })
+}
+
+/// The answer to the lookup that a request waits for, with an immediate reply to every call. `lookups` are those of the policy.
+/// `None` if they have no store for it.
+pub fn answer(
+    stores: &SimulatedStores,
+    lookups: Option<&mut Lookups>,
+    lookup: PendingLookup<'_>,
+    now: u64,
+) -> Option<LookupAnswer> {
+    /// The number of the only request.
+    const STREAM: u32 = 0;
+    let (uncached, path, body) = match lookup {
+        PendingLookup::Store(request) => {
+            let lookups = lookups?;
+            let answer = lookups.look_up(STREAM, request, &|| None, now);
+            while let Some((id, call)) = lookups.next_call() {
+                let StoreReply { status, body } = reply_to(stores, &call);
+                lookups.replied(&id, &CallReply { status, body: Some(&body) }, now);
+            }
+            return answer.or_else(|| lookups.answer_for(STREAM));
+        }
+        PendingLookup::Invocation(body) => (UncachedLookup::Invocation, "/restate/lookup", body.to_owned()),
+        PendingLookup::InFlight(_) => (UncachedLookup::InFlight, "/restate/output", String::new()),
+        PendingLookup::Claim(claim) => {
+            let path = "/restate/call/IdempotencyGuard/claim";
+            (UncachedLookup::Claim, path, Value::from(claim.fingerprint.as_str()).to_string())
+        }
+    };
+    let request = StoreRequest { method: b"POST", path: path.as_bytes(), body: body.as_bytes() };
+    let StoreReply { status, body } = stores.reply_to(&request);
+    Some(uncached.read_reply(&CallReply { status, body: Some(&body) }))
 }
 
 /// What Restate answers to the lookup of an invocation with this body, in a case that says nothing else.
 pub fn invocation_reply(body: &[u8]) -> Vec<u8> {
-    FakeStores::default().invocation_reply(body).1
+    SimulatedStores::default().reply_to(&StoreRequest { method: b"POST", path: b"/restate/lookup", body }).body
 }

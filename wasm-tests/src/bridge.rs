@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use edge_idempotency_engine::lookup::FakeStores;
 use serde_json::{Map, Value, json};
+use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 use testkit::cases::{Case, CaseOutcome, StartErrors, workspace};
 use testkit::http::{Headers, Message};
-use testkit::stores::{answer, fake_stores};
+use testkit::stores::stores_of;
 
 use crate::engine::{CLUSTERS, ERROR_PREFIX};
 use crate::trials::Engine;
@@ -49,7 +49,7 @@ impl Bridge {
     }
 
     /// Has a runner do something. One that fails is not used again.
-    fn ask(&self, order: &Value, stores: &FakeStores) -> Result<Value, String> {
+    fn ask(&self, order: &Value, stores: &SimulatedStores) -> Result<Value, String> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let known = idle().pop();
         let mut runner = known.map_or_else(|| Runner::start(self), Ok)?;
@@ -71,7 +71,7 @@ impl Bridge {
                 "response": message(&case.response),
             },
         });
-        let result = self.ask(&order, &fake_stores(case)?)?;
+        let result = self.ask(&order, &stores_of(case)?)?;
         let member = |name: &str| result.get(name).filter(|value| !value.is_null());
         let read =
             |name: &str| member(name).map(|value| read_message(value).ok_or(format!("{name} cannot be read: {value}")));
@@ -100,7 +100,7 @@ impl Bridge {
         let order = json!({
             "start": {"policy": encoded(&case.policy), "environment": case.environment, "upstreams": CLUSTERS},
         });
-        let result = self.ask(&order, &FakeStores::default())?;
+        let result = self.ask(&order, &SimulatedStores::default())?;
         let lines = texts(result.get("errors"));
         let policy = lines.iter().filter_map(|line| line.strip_prefix(ERROR_PREFIX)).map(str::to_owned);
         Ok(policy.chain(texts(result.get("failures"))).collect())
@@ -137,7 +137,7 @@ impl Runner {
     }
 
     /// Gives an order, answers the calls that it makes, and returns its result.
-    fn ask(&mut self, order: &Value, stores: &FakeStores) -> Result<Value, String> {
+    fn ask(&mut self, order: &Value, stores: &SimulatedStores) -> Result<Value, String> {
         self.write(order)?;
         loop {
             let line = self.read()?;
@@ -145,7 +145,9 @@ impl Runner {
                 return line.get("result").cloned().ok_or_else(|| format!("the runner answered {line}"));
             };
             let part = |name: &str| call.get(name).and_then(decoded).unwrap_or_default();
-            let (status, body) = answer(stores, &part("method"), &part("path"), &part("body"));
+            let (method, path, body) = (part("method"), part("path"), part("body"));
+            let request = StoreRequest { method: &method, path: &path, body: &body };
+            let StoreReply { status, body } = stores.reply_to(&request);
             self.write(&json!({"status": status, "body": encoded(&body)}))?;
         }
     }

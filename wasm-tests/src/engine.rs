@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use edge_idempotency_engine::lookup::FakeStores;
+use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 
 use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
 use crate::trials::Engine;
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample, workspace};
 use testkit::http::Message;
 use testkit::records;
-use testkit::stores::{answer, fake_stores};
+use testkit::stores::stores_of;
 
 /// The clusters of every case's gateway, beside those that only Envoy knows.
 pub(crate) const CLUSTERS: [&str; 3] = ["unkey", "openbao", "backend"];
@@ -66,7 +66,7 @@ impl Engine for Wasm {
             metadata: case.metadata.clone(),
             route: Some(Route { metadata: case.route_metadata.clone(), ..Route::default() }),
         };
-        let stores = match fake_stores(case) {
+        let stores = match stores_of(case) {
             Ok(stores) => stores,
             Err(error) => return CaseOutcome { failures: vec![error], ..CaseOutcome::default() },
         };
@@ -126,11 +126,13 @@ fn options(policy: &[u8], environment: &BTreeMap<String, String>) -> Options {
 }
 
 /// What a store of the case answers to a call.
-fn reply(stores: &FakeStores, call: &HttpCall) -> CallReply {
+fn reply(stores: &SimulatedStores, call: &HttpCall) -> CallReply {
     let line = |name: &str| call.headers.get(name).unwrap_or_default();
-    match answer(stores, line(":method"), line(":path"), &call.body) {
-        (Some(status), body) => CallReply::Response(Message::new([(":status", status.to_string())], body)),
-        (None, _) => CallReply::Failed,
+    match stores.reply_to(&StoreRequest { method: line(":method"), path: line(":path"), body: &call.body }) {
+        StoreReply { status: Some(status), body } => {
+            CallReply::Response(Message::new([(":status", status.to_string())], body))
+        }
+        StoreReply { status: None, .. } => CallReply::Failed,
     }
 }
 

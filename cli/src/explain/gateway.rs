@@ -6,6 +6,7 @@ use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, CallReply, Configuration, HeaderLines, HeaderMapKind, Headers, Host, HostError,
     LocalReply, LogLevel, MetadataPath, MetricId, MetricKind, OperatorAdvice, Policy, RouterHints, Stream,
 };
+use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 use std::cell::{Cell, RefCell};
 
 /// The number of the only stream.
@@ -22,13 +23,10 @@ pub(super) enum HeaderEdit {
     Remove(Vec<u8>),
 }
 
-/// A status, `None` for no response, and a body.
-type StoreReply = (Option<u16>, Vec<u8>);
-
 /// A gateway with one request.
 pub(super) struct Gateway<'r> {
-    policy: &'r Policy,
     request: &'r Request,
+    stores: SimulatedStores,
     lines: RefCell<Lines>,
     edits: RefCell<Vec<HeaderEdit>>,
     has_replied: Cell<bool>,
@@ -37,12 +35,12 @@ pub(super) struct Gateway<'r> {
 }
 
 impl<'r> Gateway<'r> {
-    pub(super) fn new(policy: &'r Policy, request: &'r Request) -> Self {
-        let lines = RefCell::new(request.headers.clone());
+    pub(super) fn new(policy: &Policy, request: &'r Request) -> Self {
+        let secret_path = |owner: &str| policy.secret_path(owner).unwrap_or_else(|| owner.to_owned());
         Self {
-            policy,
             request,
-            lines,
+            stores: request.stores.clone().with_secrets_at(secret_path),
+            lines: RefCell::new(request.headers.clone()),
             edits: RefCell::default(),
             has_replied: Cell::new(false),
             replies: RefCell::default(),
@@ -64,7 +62,7 @@ impl<'r> Gateway<'r> {
     }
 
     fn answer_calls(&self, configuration: &mut Configuration, stream: &mut Stream) {
-        while let Some((token, (status, body))) = self.next_reply() {
+        while let Some((token, StoreReply { status, body })) = self.next_reply() {
             configuration.on_call_reply(self, token, &CallReply { status, body: Some(&body) });
             while configuration.next_to_wake().is_some() {
                 stream.on_wake(self, configuration);
@@ -162,7 +160,11 @@ impl Host for Gateway<'_> {
     }
 
     fn call(&self, call: &Call) -> Result<u32, HostError> {
-        let reply = self.request.stores.reply_to(self.policy, call);
+        let line = |name: &str| {
+            call.headers.iter().find(|(line, _)| *line == name).map_or(&b""[..], |(_, value)| value.as_bytes())
+        };
+        let request = StoreRequest { method: line(":method"), path: line(":path"), body: &call.body };
+        let reply = self.stores.reply_to(&request);
         let mut replies = self.replies.borrow_mut();
         let token = u32::try_from(replies.len()).map_err(|_| HostError)?;
         replies.push(Some(reply));

@@ -5,7 +5,8 @@ use crate::call::{Call, CallReply, CallsUnderWay};
 use crate::collision::{self, ObservedClaim, Unobserved};
 use crate::host::{Host, LogLevel};
 use crate::lookup::{
-    CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, SenderNetwork, StoreKind, in_flight, invocation,
+    CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, SenderNetwork, StoreKind, UncachedLookup, in_flight,
+    invocation,
 };
 use crate::metrics::{Histogram, SeriesTable};
 use crate::policy::Policy;
@@ -50,12 +51,8 @@ struct SharedCall {
 /// What a call is for.
 enum SharedCallId {
     Store(CallId),
-    /// For the request with this number
-    Invocation(u32),
-    /// Whether a key is in flight, for the request with this number
-    InFlight(u32),
-    /// A claim, for the request with this number
-    Claim(u32),
+    /// A lookup without a cache, for the request with this number
+    Uncached(u32, UncachedLookup),
     /// A claim that no request waits for
     Observed(Box<ObservedClaim>),
 }
@@ -79,29 +76,24 @@ impl Dependencies {
         stream: u32,
         lookup: PendingLookup<'_>,
     ) -> Option<LookupAnswer> {
-        match lookup {
-            PendingLookup::Store(request) => self.look_up_in_store(host, stream, request),
+        let (call, uncached) = match lookup {
+            PendingLookup::Store(request) => return self.look_up_in_store(host, stream, request),
             PendingLookup::Invocation(body) => {
                 let call = self.invocations.as_ref().map(|store| invocation::call(store, body));
-                match self.begin(host, call, SharedCallId::Invocation(stream), lookup.store_name()) {
-                    Ok(()) => None,
-                    Err(_) => Some(LookupAnswer::Invocation(invocation::read(&CallReply::NONE))),
-                }
+                (call, UncachedLookup::Invocation)
             }
             PendingLookup::InFlight(question) => {
                 let call = self.invocations.as_ref().map(|store| in_flight::call(store, question));
-                match self.begin(host, call, SharedCallId::InFlight(stream), lookup.store_name()) {
-                    Ok(()) => None,
-                    Err(_) => Some(LookupAnswer::InFlight(in_flight::read(&CallReply::NONE))),
-                }
+                (call, UncachedLookup::InFlight)
             }
             PendingLookup::Claim(claim) => {
                 let call = self.guard.as_ref().map(|guard| collision::call(guard, claim));
-                match self.begin(host, call, SharedCallId::Claim(stream), lookup.store_name()) {
-                    Ok(()) => None,
-                    Err(_) => Some(LookupAnswer::FirstClaim(collision::read(&CallReply::NONE))),
-                }
+                (call, UncachedLookup::Claim)
             }
+        };
+        match self.begin(host, call, SharedCallId::Uncached(stream, uncached), lookup.store_name()) {
+            Ok(()) => None,
+            Err(_) => Some(uncached.read_reply(&CallReply::NONE)),
         }
     }
 
@@ -169,15 +161,7 @@ impl Dependencies {
         let now = host.now_unix_ms();
         series.record(host, Histogram::LookupTime, store, now.saturating_sub(started_at));
         match (id, &mut self.stores) {
-            (SharedCallId::Invocation(stream), _) => {
-                self.answers.push((stream, LookupAnswer::Invocation(invocation::read(reply))));
-            }
-            (SharedCallId::InFlight(stream), _) => {
-                self.answers.push((stream, LookupAnswer::InFlight(in_flight::read(reply))));
-            }
-            (SharedCallId::Claim(stream), _) => {
-                self.answers.push((stream, LookupAnswer::FirstClaim(collision::read(reply))));
-            }
+            (SharedCallId::Uncached(stream, lookup), _) => self.answers.push((stream, lookup.read_reply(reply))),
             (SharedCallId::Observed(observed), _) => {
                 observed.count(observed.claim.verdict(&collision::read(reply)), series, self.max_series);
             }

@@ -29,7 +29,7 @@ mod webhook;
 use crate::collision::{BodyReader, Observation};
 use crate::headers::Headers;
 use crate::identity::Attributes;
-use crate::lookup::{FakeStores, LookupAnswer, Lookups, PendingLookup};
+use crate::lookup::{LookupAnswer, PendingLookup};
 use crate::policy::{Policy, Unmatched, routes::RouteId};
 use crate::problem::{Code, Problem, Reason};
 use crate::waits::{WaitPlace, Waits};
@@ -260,44 +260,6 @@ impl Exchange {
             other => self.no_such_event(other),
         };
         self.flow_of(result, effects)
-    }
-
-    /// Handles a whole request at once, with the content of the stores. The result is the same as that of
-    /// [`Exchange::request_headers`], [`Exchange::on_lookup_answer`] and [`Exchange::request_body`] in turn.
-    pub fn whole_request<'a>(
-        &mut self,
-        policy: &'a Policy,
-        (headers, body): (&Headers<'a>, &[u8]),
-        attributes: &'a dyn Attributes,
-        stores: &FakeStores,
-        now_unix_ms: u64,
-        effects: &mut Vec<Effect<'a>>,
-    ) -> RequestFlow {
-        let mut lookups = Lookups::of(policy);
-        let mut flow = self.request_headers(policy, headers, attributes, effects);
-        let headers = &self.kept_lines(policy, headers);
-        loop {
-            flow = match flow {
-                RequestFlow::AwaitBody { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
-                RequestFlow::AwaitBody { .. } => self.request_body(policy, headers, body, now_unix_ms, effects),
-                RequestFlow::AwaitEnd { limit } if body.len() as u64 > limit => self.body_too_large(limit, effects),
-                RequestFlow::AwaitEnd { .. } => {
-                    let read = self.body_reader().map(|mut reader| {
-                        reader.push(body);
-                        reader
-                    });
-                    self.request_ended(policy, headers, read, effects)
-                }
-                RequestFlow::AwaitCall { .. } => match self.pending_lookup() {
-                    Some(lookup) => {
-                        let answer = stores.answer(lookups.as_mut(), lookup, now_unix_ms);
-                        self.on_lookup_answer(policy, answer, effects)
-                    }
-                    None => self.flow_of(Err(Problem::internal_error()), effects),
-                },
-                RequestFlow::Continue | RequestFlow::Replied => return flow,
-            };
-        }
     }
 
     /// The lookup that the request waits for.

@@ -12,17 +12,14 @@
 //! | `openbao` | secrets: the KV engine, version 2 |
 //! | `invocation` | the id of a Restate invocation, for recovery; not a part of [`Lookups`], since nothing of it is cached |
 //! | `in_flight` | whether the first request with a key is still in flight; not a part of [`Lookups`] either |
-//! | `fake` | stores that a document describes, for `explain` and tests |
 
 mod cache;
-mod fake;
 pub(crate) mod in_flight;
 pub(crate) mod invocation;
 mod openbao;
 mod pacing;
 mod unkey;
 
-pub use fake::FakeStores;
 pub use in_flight::InFlightQuestion;
 pub use pacing::SenderNetwork;
 
@@ -75,6 +72,28 @@ pub enum PendingLookup<'r> {
     Claim(&'r Claim),
     /// Whether the first request with a key is in flight
     InFlight(&'r InFlightQuestion),
+}
+
+/// What is asked without a cache: each lookup is a call of its own, and [`Lookups`] knows nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UncachedLookup {
+    /// [`PendingLookup::Invocation`]
+    Invocation,
+    /// [`PendingLookup::Claim`]
+    Claim,
+    /// [`PendingLookup::InFlight`]
+    InFlight,
+}
+
+impl UncachedLookup {
+    /// The answer that the reply to the call gives. A reply that cannot be used gives an answer with the reason.
+    pub fn read_reply(self, reply: &CallReply<'_>) -> LookupAnswer {
+        match self {
+            Self::Invocation => LookupAnswer::Invocation(invocation::read(reply)),
+            Self::Claim => LookupAnswer::FirstClaim(collision::read(reply)),
+            Self::InFlight => LookupAnswer::InFlight(in_flight::read(reply)),
+        }
+    }
 }
 
 /// Why a store gives no value. The reasons are log values.

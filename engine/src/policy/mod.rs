@@ -263,6 +263,11 @@ impl Policy {
         self.openbao.as_ref()
     }
 
+    /// The request path of the secrets of an owner, `{tenant}:{project}:{provider}`; `None` without a store of secrets.
+    pub fn secret_path(&self, owner: &str) -> Option<String> {
+        self.openbao().map(|openbao| openbao.request_path(owner))
+    }
+
     /// The subject of webhook keys; `None` without webhooks.
     pub(crate) fn webhook_subject(&self) -> Option<&Subject> {
         self.webhook_subject.as_ref()

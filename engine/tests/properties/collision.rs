@@ -4,15 +4,16 @@
 use super::cases;
 use edge_idempotency_engine::collision::Claim;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::json::Json as EngineJson;
-use edge_idempotency_engine::lookup::{FakeStores, PendingLookup};
+use edge_idempotency_engine::lookup::PendingLookup;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
+use simulated_stores::SimulatedStores;
 use std::sync::LazyLock;
 use testkit::attributes::NoAttributes;
+use testkit::requests::{Request, Verdict, run_with};
 
 const GOLDEN: &str = include_str!("../golden/fingerprints.json");
 
@@ -90,13 +91,13 @@ impl SentRequest {
 
     /// The code of the refusal, with this answer of the guard.
     fn refused(&self, guard: &Json) -> Option<String> {
-        let stores = json!({"guard": guard}).to_string();
-        let stores = FakeStores::read(&EngineJson::parse(stores.as_bytes()).unwrap()).unwrap();
-        let headers = Headers::new(self.lines());
-        let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
-        let whole = (&headers, self.body.as_bytes());
-        exchange.whole_request(&POLICY, whole, &NoAttributes, &stores, 0, &mut effects);
-        exchange.refusal().map(|problem| problem.code.name().to_owned())
+        let stores = SimulatedStores::read(&json!({"guard": guard})).unwrap();
+        let headers = self.lines().into_iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        let request = Request { headers, body: self.body.clone().into_bytes(), ..Request::default() };
+        match run_with(&POLICY, &request, &NoAttributes, &stores).1 {
+            Verdict::Refused(problem) => Some(problem.code.name().to_owned()),
+            Verdict::Forwarded { .. } => None,
+        }
     }
 
     /// The operation: what the path says.

@@ -2,13 +2,12 @@
 //! read as a header of the provider's file, but the lines that were verified or read.
 
 use super::files::sources;
-use edge_idempotency_engine::headers::{Headers, canonical};
+use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::headers::canonical;
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
-use edge_idempotency_engine::lookup::FakeStores;
-use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, RequestFlow};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::requests::{OwnedLine, applied};
+use testkit::requests::{OwnedLine, Request, Verdict, run};
 use testkit::vectors::{self, Vector};
 
 const FORGED: &[u8] = b"forged";
@@ -110,23 +109,16 @@ fn forwarded(
     lines: &[OwnedLine],
     trailers: &[OwnedLine],
 ) -> Option<(Vec<OwnedLine>, Vec<OwnedLine>)> {
-    fn borrowed(lines: &[OwnedLine]) -> Headers<'_> {
-        Headers::new(lines.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect())
+    let request = Request {
+        headers: lines.to_vec(),
+        body: vector.body.clone(),
+        trailers: trailers.to_vec(),
+        ..Request::default()
+    };
+    match run(policy, &request, &NamedRoute { now_ms: vector.now_ms }).1 {
+        Verdict::Forwarded { headers, trailers } => Some((headers, trailers)),
+        Verdict::Refused(_) => None,
     }
-    let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
-    let attributes = NamedRoute { now_ms: vector.now_ms };
-    let (stores, headers) = (FakeStores::default(), borrowed(lines));
-    let whole = (&headers, vector.body.as_slice());
-    let flow = exchange.whole_request(policy, whole, &attributes, &stores, vector.now_ms, &mut effects);
-    if flow != RequestFlow::Continue {
-        assert!(matches!(effects.last(), Some(Effect::Reply(_))), "{effects:?}");
-        return None;
-    }
-    let headers = applied(&effects, HeaderMapKind::Request, lines);
-    let sent_trailers = borrowed(trailers);
-    let mut effects = Vec::new();
-    exchange.request_trailers(policy, &sent_trailers, &mut effects);
-    Some((headers, applied(&effects, HeaderMapKind::RequestTrailers, trailers)))
 }
 
 fn check(vector: &Vector, names: &ReadNames, kind: &str, route: &str) -> Result<bool, String> {
