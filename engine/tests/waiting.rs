@@ -104,9 +104,12 @@ fn the_lines_that_are_read_later_are_kept_for_who_sends_them() {
     let some_types = "content-type=a content-type= a  content-type=b";
     let all_types = "content-type=a content-type= a  content-type=a content-type=b content-type=c";
     let get = [&CALLER[1..4], &[(":method", "GET")]].concat();
-    // What the exchange keeps itself: method, target and a path that normalisation has changed, and until a signature is verified also scheme and authority.
+    // What the exchange keeps itself: method, target, a path that normalisation has changed, and the values of parameters; until
+    // a signature is verified also scheme and authority.
+    let values = |path: &str| path.strip_prefix("/h/").map_or(0, str::len);
     let respelled = |path: &str| "POST".len() + path.len() + "/raw".len();
-    let (line, url) = (|path: &str| "POST".len() + path.len(), |path: &str| format!("POSThttp://a{path}").len());
+    let (line, url) =
+        (|path: &str| "POST".len() + path.len(), |path: &str| format!("POSThttp://a{path}").len() + values(path));
     for (path, sent, kept, carried, waiter) in [
         (
             "/h/gitlab/wh_listed01",
