@@ -457,24 +457,9 @@ mod tests {
     }
 
     #[test]
-    fn codes_have_names_of_their_own_and_advice() {
+    fn codes_have_names_of_their_own() {
         let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
         assert_eq!(names.len(), Code::ALL.len());
-        for code in Code::ALL {
-            let expected = match code {
-                Code::KeyRequired | Code::KeyProhibited | Code::IdentityMissing => Retry::NewRequest,
-                Code::KeyInvalid | Code::KeyReused => Retry::NewKey,
-                Code::KeyInFlight => Retry::Wait,
-                Code::DependencyUnavailable
-                | Code::InternalError
-                | Code::KeyUnknown
-                | Code::OperationUnknown
-                | Code::GatewayTimeout
-                | Code::AnswerUnavailable => Retry::SameKey,
-                _ => Retry::Never,
-            };
-            assert_eq!(code.retry(), expected, "{}", code.name());
-        }
     }
 
     #[test]

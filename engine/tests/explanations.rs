@@ -1,6 +1,6 @@
 //! The tables of docs/ about codes and reasons are what `engine/src/codes/` says.
 
-use edge_idempotency_engine::problem::{Code, CodeExplanation, Reader, Reason, ReasonTable};
+use edge_idempotency_engine::problem::{Code, CodeExplanation, Reader, Reason, ReasonTable, Retry};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -26,6 +26,23 @@ fn the_pages_have_the_tables_of_the_code() {
             let command = "UPDATE_DOCS=1 cargo test --workspace --test engine explanations::";
             assert!(before == text, "docs/{page} is stale: {command}");
         }
+    }
+}
+
+/// The contract lists which advice codes have; what it lists as "varies" has `never` as a rule.
+#[test]
+fn the_contract_has_the_advice_of_each_code() {
+    let contract = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/contract.md")).unwrap();
+    for retry in [Retry::NewRequest, Retry::NewKey, Retry::Wait, Retry::SameKey] {
+        let begin = format!("| `{}` |", retry.name());
+        let row = contract.lines().find_map(|line| line.strip_prefix(&begin)).unwrap();
+        // What stands in brackets is about one of the codes.
+        let outside =
+            row.split('(').map(|part| part.split_once(')').map_or(part, |(_, after)| after)).collect::<String>();
+        let listed: BTreeSet<&str> = outside.split([',', ' ', '|']).filter(|word| !word.is_empty()).collect();
+        let codes: BTreeSet<&str> =
+            Code::ALL.iter().filter(|code| code.retry() == retry).map(|code| code.name()).collect();
+        assert_eq!(listed, codes, "docs/contract.md section 8, the row `{}`", retry.name());
     }
 }
 

@@ -36,138 +36,87 @@ impl Retry {
     }
 }
 
-/// The stable code of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
+/// Makes [`Code`] of its rows: the variant, its name, its HTTP status, its title and its advice.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $status:literal, $title:literal, $retry:ident;)*) => {
+        /// The stable code of a problem.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Code {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Code {
+            /// Every code, in the order of their numbers.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// Name, HTTP status, title and advice.
+            pub(crate) const fn facts(self) -> (&'static str, u16, &'static str, Retry) {
+                match self {
+                    $(Self::$variant => ($name, $status, $title, Retry::$retry),)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
     /// The route requires a key.
-    KeyRequired,
+    KeyRequired = "idempotency_key_required", 400, "Idempotency key required", NewRequest;
     /// The key does not fit the grammar.
-    KeyInvalid,
+    KeyInvalid = "idempotency_key_invalid", 400, "Idempotency key invalid", NewKey;
     /// The route takes no key.
-    KeyProhibited,
+    KeyProhibited = "idempotency_key_prohibited", 400, "Idempotency key not allowed", NewRequest;
     /// The key was used with another request.
-    KeyReused,
+    KeyReused = "idempotency_key_reused", 422, "Idempotency key reused", NewKey;
     /// The caller's identity is missing or incomplete.
-    IdentityMissing,
+    IdentityMissing = "identity_missing", 401, "Caller identity missing", NewRequest;
     /// The caller's identity is malformed or ambiguous.
-    IdentityInvalid,
+    IdentityInvalid = "identity_invalid", 403, "Caller identity invalid", Never;
     /// The caller's identity is reserved.
-    IdentityReserved,
+    IdentityReserved = "identity_reserved", 403, "Caller identity reserved", Never;
     /// Readers could disagree about the path.
-    PathAmbiguous,
+    PathAmbiguous = "path_ambiguous", 400, "Path ambiguous", Never;
     /// There is no such path, or it is closed to clients.
-    NotFound,
+    NotFound = "not_found", 404, "Not found", Never;
     /// The path has other methods.
-    MethodNotAllowed,
+    MethodNotAllowed = "method_not_allowed", 405, "Method not allowed", Never;
     /// The gateway's configuration and the policy do not agree.
-    PolicyInvalid,
+    PolicyInvalid = "policy_invalid", 503, "Gateway misconfigured", Never;
     /// The filter or its host has failed.
-    InternalError,
+    InternalError = "internal_error", 503, "Internal error", SameKey;
     /// No such webhook.
-    WebhookUnknown,
+    WebhookUnknown = "webhook_unknown", 404, "Webhook unknown", Never;
     /// The webhook's signature does not verify.
-    WebhookSignatureInvalid,
+    WebhookSignatureInvalid = "webhook_signature_invalid", 401, "Webhook signature invalid", Never;
     /// The signature of a caller that signs its requests does not verify.
-    SignatureInvalid,
+    SignatureInvalid = "signature_invalid", 401, "Signature invalid", Never;
     /// The webhook has no identifier to make a key of.
-    TransportTranslationFailed,
+    TransportTranslationFailed = "transport_translation_failed", 400, "Delivery identifier missing", Never;
     /// The body is above the route's limit.
-    BodyTooLarge,
+    BodyTooLarge = "body_too_large", 413, "Body too large", Never;
     /// The body has to be read and is compressed.
-    UnsupportedContentEncoding,
+    UnsupportedContentEncoding = "unsupported_content_encoding", 415, "Content encoding not supported", Never;
     /// A store or the backend is not available.
-    DependencyUnavailable,
+    DependencyUnavailable = "dependency_unavailable", 503, "Temporarily unavailable", SameKey;
     /// Nothing is stored for this caller under the key.
-    KeyUnknown,
+    KeyUnknown = "idempotency_key_unknown", 404, "Idempotency key unknown", SameKey;
     /// The first request with the key is in flight.
-    KeyInFlight,
+    KeyInFlight = "idempotency_key_in_flight", 409, "Idempotency key in flight", Wait;
     /// The caller has no such operation.
-    OperationUnknown,
+    OperationUnknown = "operation_unknown", 404, "Operation unknown", SameKey;
     /// The operation does not accept a request of this form.
-    RequestInvalid,
+    RequestInvalid = "request_invalid", 400, "Request invalid", Never;
     /// The headers are above a limit.
-    HeadersTooLarge,
+    HeadersTooLarge = "headers_too_large", 431, "Headers too large", Never;
     /// The response did not come in time.
-    GatewayTimeout,
+    GatewayTimeout = "gateway_timeout", 504, "No answer in time", SameKey;
     /// The backend returned an error whose description is not shown.
-    BackendError,
+    BackendError = "backend_error", 500, "Error of the service", Never;
     /// The work is done, and its answer cannot be passed on.
-    AnswerUnavailable,
+    AnswerUnavailable = "answer_unavailable", 502, "Answer unavailable", SameKey;
 }
 
 impl Code {
-    /// Every code.
-    pub const ALL: [Self; 27] = [
-        Self::KeyRequired,
-        Self::KeyInvalid,
-        Self::KeyProhibited,
-        Self::KeyReused,
-        Self::IdentityMissing,
-        Self::IdentityInvalid,
-        Self::IdentityReserved,
-        Self::PathAmbiguous,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::PolicyInvalid,
-        Self::InternalError,
-        Self::WebhookUnknown,
-        Self::WebhookSignatureInvalid,
-        Self::SignatureInvalid,
-        Self::TransportTranslationFailed,
-        Self::BodyTooLarge,
-        Self::UnsupportedContentEncoding,
-        Self::DependencyUnavailable,
-        Self::KeyUnknown,
-        Self::KeyInFlight,
-        Self::OperationUnknown,
-        Self::RequestInvalid,
-        Self::HeadersTooLarge,
-        Self::GatewayTimeout,
-        Self::BackendError,
-        Self::AnswerUnavailable,
-    ];
-
-    /// Name, HTTP status, title and advice.
-    pub(crate) const fn facts(self) -> (&'static str, u16, &'static str, Retry) {
-        match self {
-            Self::KeyRequired => ("idempotency_key_required", 400, "Idempotency key required", Retry::NewRequest),
-            Self::KeyInvalid => ("idempotency_key_invalid", 400, "Idempotency key invalid", Retry::NewKey),
-            Self::KeyProhibited => {
-                ("idempotency_key_prohibited", 400, "Idempotency key not allowed", Retry::NewRequest)
-            }
-            Self::KeyReused => ("idempotency_key_reused", 422, "Idempotency key reused", Retry::NewKey),
-            Self::IdentityMissing => ("identity_missing", 401, "Caller identity missing", Retry::NewRequest),
-            Self::IdentityInvalid => ("identity_invalid", 403, "Caller identity invalid", Retry::Never),
-            Self::IdentityReserved => ("identity_reserved", 403, "Caller identity reserved", Retry::Never),
-            Self::PathAmbiguous => ("path_ambiguous", 400, "Path ambiguous", Retry::Never),
-            Self::NotFound => ("not_found", 404, "Not found", Retry::Never),
-            Self::MethodNotAllowed => ("method_not_allowed", 405, "Method not allowed", Retry::Never),
-            Self::PolicyInvalid => ("policy_invalid", 503, "Gateway misconfigured", Retry::Never),
-            Self::InternalError => ("internal_error", 503, "Internal error", Retry::SameKey),
-            Self::WebhookUnknown => ("webhook_unknown", 404, "Webhook unknown", Retry::Never),
-            Self::WebhookSignatureInvalid => {
-                ("webhook_signature_invalid", 401, "Webhook signature invalid", Retry::Never)
-            }
-            Self::SignatureInvalid => ("signature_invalid", 401, "Signature invalid", Retry::Never),
-            Self::TransportTranslationFailed => {
-                ("transport_translation_failed", 400, "Delivery identifier missing", Retry::Never)
-            }
-            Self::BodyTooLarge => ("body_too_large", 413, "Body too large", Retry::Never),
-            Self::UnsupportedContentEncoding => {
-                ("unsupported_content_encoding", 415, "Content encoding not supported", Retry::Never)
-            }
-            Self::DependencyUnavailable => ("dependency_unavailable", 503, "Temporarily unavailable", Retry::SameKey),
-            Self::KeyUnknown => ("idempotency_key_unknown", 404, "Idempotency key unknown", Retry::SameKey),
-            Self::KeyInFlight => ("idempotency_key_in_flight", 409, "Idempotency key in flight", Retry::Wait),
-            Self::OperationUnknown => ("operation_unknown", 404, "Operation unknown", Retry::SameKey),
-            Self::RequestInvalid => ("request_invalid", 400, "Request invalid", Retry::Never),
-            Self::HeadersTooLarge => ("headers_too_large", 431, "Headers too large", Retry::Never),
-            Self::GatewayTimeout => ("gateway_timeout", 504, "No answer in time", Retry::SameKey),
-            Self::BackendError => ("backend_error", 500, "Error of the service", Retry::Never),
-            Self::AnswerUnavailable => ("answer_unavailable", 502, "Answer unavailable", Retry::SameKey),
-        }
-    }
-
     /// The code as problem documents, logs and metrics write it.
     pub const fn name(self) -> &'static str {
         self.facts().0

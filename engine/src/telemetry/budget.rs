@@ -67,13 +67,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_codes_stand_in_the_order_of_their_numbers() {
-        for (index, code) in Code::ALL.into_iter().enumerate() {
-            assert_eq!(code as usize, index, "{code:?}");
-        }
-    }
-
-    #[test]
     fn a_code_has_its_lines_in_each_window() {
         let mut budget = LineBudget::default();
         for _ in 0..2 {

@@ -57,6 +57,10 @@ pub(crate) fn are_whole() -> Result<(), String> {
 /// Every file has a vector that verifies and one that does not.
 pub(crate) fn have_vectors() -> Result<(), String> {
     let vectors = testkit::vectors::all();
+    let mut ids = BTreeSet::new();
+    if let Some(twice) = vectors.iter().find(|vector| !ids.insert(&vector.id)) {
+        return Err(format!("two vectors have the id {}", twice.id));
+    }
     let having = |valid: bool| -> BTreeSet<&str> {
         vectors.iter().filter(|vector| vector.valid == valid).map(|vector| vector.provider.as_str()).collect()
     };
@@ -66,7 +70,13 @@ pub(crate) fn have_vectors() -> Result<(), String> {
         .map(|(name, _)| name)
         .filter(|name| !good.contains(name.as_str()) || !bad.contains(name.as_str()))
         .collect();
-    if missing.is_empty() { Ok(()) } else { Err(format!("no vectors of both kinds for {missing:?}")) }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
+            "testkit/vectors/providers/ needs for each of {missing:?} a delivery with `valid: true` and one with `false`"
+        ))
+    }
 }
 
 /// Breaks files in one place at a time and asks both the schema and the filter.

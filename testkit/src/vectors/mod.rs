@@ -112,7 +112,12 @@ impl Vector {
     /// # Panics
     /// The engine has no such provider.
     pub fn provider(&self) -> Provider {
-        Catalogue::compiled_in().provider(&self.provider).unwrap()
+        Catalogue::compiled_in().provider(&self.provider).unwrap_or_else(|| {
+            panic!(
+                "no usable provider `{}`: see the test `providers::files::are_whole`, and `provider` of the vector",
+                self.provider
+            )
+        })
     }
 
     /// Calls `then` with the vector's delivery.
