@@ -152,7 +152,7 @@ impl Stream {
     /// Handles the answer to a lookup.
     pub(super) fn lookup_answer<H: Host>(&mut self, host: &H, configuration: &mut Configuration, answer: LookupAnswer) {
         let Some(policy) = self.policy.clone().filter(|_| self.pending.is_some()) else { return };
-        let flow = self.take_answer(host, &policy, answer);
+        let flow = self.give_answer(host, &policy, answer);
         if self.drive(host, configuration, &policy, flow) == FilterAction::Continue {
             // If the request has ended meanwhile, there is nothing to resume.
             let _ = host.resume_request();
@@ -196,7 +196,7 @@ impl Stream {
                         return self.refuse_to_wait(host, why);
                     }
                     match dependencies.look_up(host, self.id, request) {
-                        Some(answer) => self.take_answer(host, policy, answer),
+                        Some(answer) => self.give_answer(host, policy, answer),
                         None => return self.wait(host, configuration, policy),
                     }
                 }
@@ -236,7 +236,7 @@ impl Stream {
     }
 
     /// Hands the answer to a lookup to the exchange.
-    fn take_answer<H: Host>(&mut self, host: &H, policy: &Policy, answer: LookupAnswer) -> RequestFlow {
+    fn give_answer<H: Host>(&mut self, host: &H, policy: &Policy, answer: LookupAnswer) -> RequestFlow {
         let mut effects = Vec::new();
         let flow = self.exchange.on_lookup_answer(policy, answer, &mut effects);
         if flow == RequestFlow::Replied {
