@@ -1,6 +1,6 @@
 //! What a code and a reason mean and what to do, in plain text: the engine's explanations, which the tables of docs/ have too.
 
-use edge_idempotency_engine::problem::{Code, Reader, Reason};
+use edge_idempotency_engine::problem::{Audience, Code, Reason};
 
 /// Why a request gets a code, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub(crate) struct CauseAndCure {
 pub(crate) fn of_code(code: &str, is_webhook: bool) -> Option<CauseAndCure> {
     let explanations = code_named(code)?.explanations();
     let of = |reader| explanations.iter().find(|explanation| explanation.reader == reader);
-    let of_sender = of(Reader::WebhookSender).filter(|_| is_webhook);
-    let explanation = of(Reader::Operator).or(of_sender).or_else(|| explanations.first())?;
+    let of_sender = of(Audience::WebhookSender).filter(|_| is_webhook);
+    let explanation = of(Audience::Operator).or(of_sender).or_else(|| explanations.first())?;
     Some(CauseAndCure { cause: plain(explanation.cause), cure: plain(explanation.cure) })
 }
 

@@ -3,7 +3,7 @@
 
 mod identity;
 
-pub use crate::codes::{Code, CodeExplanation, Reader, Reason, ReasonTable, Retry};
+pub use crate::codes::{Audience, Code, CodeExplanation, Reason, ReasonTable, Retry};
 pub use identity::IdentityProblem;
 
 use crate::json::to_text;

@@ -8,13 +8,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 /// A request in a gateway, with what it shares with others.
-struct TestExchange {
+struct ComparedExchange {
     gateway: Gateway,
     stream: Stream,
     shared: Configuration,
 }
 
-impl TestExchange {
+impl ComparedExchange {
     /// A request whose headers have come.
     fn of(gateway: Gateway, end_of_stream: bool) -> (Self, FilterAction) {
         let document = r#"{
@@ -100,7 +100,7 @@ const COLLISION: &str = "idempotency_key_collision_total;mode=observe";
 fn each_part_of_a_body_is_read_once() {
     let mut fingerprints = Vec::new();
     for parts in [&["abc", "de", "f", ""][..], &["abcdef"], &["", "abcdef"]] {
-        let mut exchange = TestExchange::enforced();
+        let mut exchange = ComparedExchange::enforced();
         for (index, part) in parts.iter().enumerate() {
             assert_eq!(exchange.calls(), 0, "a claim before the end");
             let action = exchange.part(part.as_bytes(), index + 1 == parts.len());
@@ -123,7 +123,7 @@ fn each_part_of_a_body_is_read_once() {
 
 #[test]
 fn another_request_is_refused() {
-    let mut exchange = TestExchange::enforced();
+    let mut exchange = ComparedExchange::enforced();
     exchange.part(b"abc", true);
     exchange.answer(Some("1r.another"));
     assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().as_slice()), (0, &[422][..]));
@@ -131,12 +131,12 @@ fn another_request_is_refused() {
 
 #[test]
 fn a_body_above_the_limit_makes_no_claim() {
-    let mut exchange = TestExchange::enforced();
+    let mut exchange = ComparedExchange::enforced();
     assert_eq!(exchange.part(b"12345678", false), FilterAction::Pause);
     assert_eq!(exchange.part(b"9", true), FilterAction::Pause);
     assert_eq!((exchange.calls(), exchange.gateway.replies.borrow().as_slice()), (0, &[413][..]));
 
-    let mut exchange = TestExchange::observed();
+    let mut exchange = ComparedExchange::observed();
     for part in ["1234", "5678", "9", "0"] {
         assert_eq!(exchange.part(part.as_bytes(), part == "0"), FilterAction::Continue);
     }
@@ -148,7 +148,7 @@ fn a_body_above_the_limit_makes_no_claim() {
 #[test]
 fn a_verdict_behind_the_gateways_own_response_is_dropped() {
     for first in [None, Some("1r.another")] {
-        let mut exchange = TestExchange::enforced();
+        let mut exchange = ComparedExchange::enforced();
         exchange.part(b"abc", true);
         exchange.stream.on_response_headers(&exchange.gateway, &mut exchange.shared, true);
         exchange.answer(first);
@@ -159,14 +159,14 @@ fn a_verdict_behind_the_gateways_own_response_is_dropped() {
 /// An answer that nobody has asked for does not take the place of a claim that is still to be made.
 #[test]
 fn a_claim_that_waits_for_the_body_is_not_dropped() {
-    let mut other = TestExchange::enforced();
+    let mut other = ComparedExchange::enforced();
     other.part(b"abc", true);
     let own = other.gateway.calls.borrow().last().unwrap().clone();
     let reply = CallReply { status: Some(200), body: Some(own.as_bytes()) };
     other.shared.on_call_reply(&other.gateway, 7, &reply);
     assert_eq!(other.shared.next_to_wake(), Some(1));
 
-    let mut exchange = TestExchange::enforced();
+    let mut exchange = ComparedExchange::enforced();
     exchange.stream.on_wake(&exchange.gateway, &mut other.shared);
     exchange.part(b"def", true);
     assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().as_slice()), (0, &[503][..]));
@@ -175,8 +175,8 @@ fn a_claim_that_waits_for_the_body_is_not_dropped() {
 /// A gateway that keeps the body back ends the wait as for webhooks; while the guard is asked, nothing stalls.
 #[test]
 fn a_body_that_is_kept_back_ends_the_wait() {
-    let mut exchange = TestExchange::enforced();
-    let is_woken = |exchange: &mut TestExchange| {
+    let mut exchange = ComparedExchange::enforced();
+    let is_woken = |exchange: &mut ComparedExchange| {
         exchange.shared.on_tick(&exchange.gateway);
         exchange.shared.next_to_wake().is_some()
     };
@@ -184,7 +184,7 @@ fn a_body_that_is_kept_back_ends_the_wait() {
     exchange.stream.on_wake(&exchange.gateway, &mut exchange.shared);
     assert_eq!(exchange.gateway.replies.borrow().as_slice(), [503]);
 
-    let mut exchange = TestExchange::enforced();
+    let mut exchange = ComparedExchange::enforced();
     exchange.part(b"abc", true);
     assert!((1..=100).all(|_| !is_woken(&mut exchange)));
 }
@@ -194,7 +194,7 @@ fn an_observed_request_is_counted_although_it_has_ended() {
     for (first, counted) in
         [(None, vec![(MATCH.to_owned(), 1)]), (Some("1r.x"), vec![(MISMATCH.to_owned(), 1), (COLLISION.to_owned(), 1)])]
     {
-        let mut exchange = TestExchange::observed();
+        let mut exchange = ComparedExchange::observed();
         assert_eq!(exchange.part(b"abc", false), FilterAction::Continue);
         assert_eq!(exchange.calls(), 0, "a claim before the end");
         assert_eq!(exchange.part(b"de", true), FilterAction::Continue);
@@ -208,7 +208,7 @@ fn an_observed_request_is_counted_although_it_has_ended() {
 
 #[test]
 fn trailers_end_an_observed_body() {
-    let mut exchange = TestExchange::observed();
+    let mut exchange = ComparedExchange::observed();
     exchange.part(b"abc", false);
     assert_eq!(exchange.stream.on_request_trailers(&exchange.gateway, &mut exchange.shared), FilterAction::Continue);
     assert_eq!(exchange.calls(), 1);
@@ -217,7 +217,7 @@ fn trailers_end_an_observed_body() {
 /// The end of the body never comes, or the backend does not get the request.
 #[test]
 fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
-    let mut exchange = TestExchange::observed();
+    let mut exchange = ComparedExchange::observed();
     exchange.part(b"abc", false);
     exchange.stream.on_response_headers(&exchange.gateway, &mut exchange.shared, false);
     std::mem::replace(&mut exchange.stream, Stream::new(2, &exchange.shared)).on_end(&mut exchange.shared);
@@ -225,7 +225,7 @@ fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
 
     for end_of_stream in [false, true] {
         let gateway = Gateway { refuses_edits: true, ..Gateway::posting(b"/observed") };
-        let (mut exchange, action) = TestExchange::of(gateway, end_of_stream);
+        let (mut exchange, action) = ComparedExchange::of(gateway, end_of_stream);
         assert_eq!(action, FilterAction::Pause);
         if !end_of_stream {
             exchange.part(b"abc", true);
@@ -236,11 +236,13 @@ fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
 
 #[test]
 fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
-    let (mut exchange, _) = TestExchange::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/observed") }, false);
+    let (mut exchange, _) =
+        ComparedExchange::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/observed") }, false);
     exchange.part(b"abc", true);
     assert_eq!(exchange.counted(), [("idempotency_lookup_total;store=guard;result=guard_failed".to_owned(), 1)]);
 
-    let (mut exchange, _) = TestExchange::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/enforced") }, false);
+    let (mut exchange, _) =
+        ComparedExchange::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/enforced") }, false);
     assert_eq!(exchange.part(b"abc", true), FilterAction::Pause);
     assert_eq!(exchange.gateway.replies.borrow().as_slice(), [503]);
 }
@@ -250,7 +252,7 @@ fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
 fn a_body_that_the_gateway_does_not_give_whole_makes_no_claim() {
     for path in [&b"/enforced"[..], b"/canonical"] {
         for withheld in [1, 100] {
-            let (mut exchange, action) = TestExchange::of(Gateway { withheld, ..Gateway::posting(path) }, false);
+            let (mut exchange, action) = ComparedExchange::of(Gateway { withheld, ..Gateway::posting(path) }, false);
             assert_eq!(action, FilterAction::Pause);
             exchange.part(b"[1]", false);
             assert_eq!(exchange.part(b" ", true), FilterAction::Pause);
@@ -258,7 +260,7 @@ fn a_body_that_the_gateway_does_not_give_whole_makes_no_claim() {
         }
     }
     for path in [&b"/observed"[..], b"/kept"] {
-        let mut exchange = TestExchange::passing(path);
+        let mut exchange = ComparedExchange::passing(path);
         exchange.gateway.withheld = 1;
         assert_eq!(exchange.part(b"[1", false), FilterAction::Continue);
         exchange.gateway.withheld = 0;
@@ -273,13 +275,13 @@ fn the_bodies_that_are_kept_for_canonical_json_have_a_limit() {
     const FULL: &str = "idempotency_lookup_total;store=guard;result=observing_full";
     let half = vec![b' '; 512 * 1024 - 1];
     let keep = || {
-        let mut exchange = TestExchange::passing(b"/kept");
+        let mut exchange = ComparedExchange::passing(b"/kept");
         for _ in 0..2 {
             assert_eq!(exchange.part(&half, false), FilterAction::Continue);
         }
         exchange
     };
-    let is_kept = |mut exchange: TestExchange| {
+    let is_kept = |mut exchange: ComparedExchange| {
         let action = exchange.part(b"1", true);
         assert_eq!((action, exchange.calls(), exchange.counted().len()), (FilterAction::Continue, 1, 0));
     };
@@ -289,12 +291,12 @@ fn the_bodies_that_are_kept_for_canonical_json_have_a_limit() {
         assert_eq!((action, exchange.calls(), exchange.gateway.replies.borrow().len()), (FilterAction::Continue, 0, 0));
         assert_eq!(exchange.counted(), [(FULL.to_owned(), 1)]);
     };
-    let mut waiting: Vec<TestExchange> = (0..16).map(|_| keep()).collect();
+    let mut waiting: Vec<ComparedExchange> = (0..16).map(|_| keep()).collect();
     is_not_kept();
     is_not_kept();
     // A request without a body, and one whose body is hashed as it comes, need no room.
     for (path, body) in [(&b"/kept"[..], &b""[..]), (b"/observed", b"1")] {
-        let mut exchange = TestExchange::passing(path);
+        let mut exchange = ComparedExchange::passing(path);
         exchange.part(body, true);
         assert_eq!(exchange.calls(), 1);
     }

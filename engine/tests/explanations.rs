@@ -1,6 +1,6 @@
 //! The tables of docs/ about codes and reasons are what `engine/src/codes/` says.
 
-use edge_idempotency_engine::problem::{Code, CodeExplanation, Reader, Reason, ReasonTable, Retry};
+use edge_idempotency_engine::problem::{Audience, Code, CodeExplanation, Reason, ReasonTable, Retry};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -60,11 +60,11 @@ fn errors() -> Vec<Table> {
         explained.collect()
     };
     vec![
-        ("codes for callers", CODES, codes(Reader::Caller)),
-        ("codes in the place of errors of the backend", CODES, codes(Reader::CallerOfBackend)),
-        ("codes for webhook senders", CODES, codes(Reader::WebhookSender)),
-        ("codes for callers that sign", CODES, codes(Reader::SignedCaller)),
-        ("codes for operators", CODES, codes(Reader::Operator)),
+        ("codes for callers", CODES, codes(Audience::Caller)),
+        ("codes in the place of errors of the backend", CODES, codes(Audience::CallerOfBackend)),
+        ("codes for webhook senders", CODES, codes(Audience::WebhookSender)),
+        ("codes for callers that sign", CODES, codes(Audience::SignedCaller)),
+        ("codes for operators", CODES, codes(Audience::Operator)),
         ("reasons of keys", &["reason", "what is wrong"], reasons(&[ReasonTable::Keys], |_| vec![])),
         (
             "reasons that only logs have",

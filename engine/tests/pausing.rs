@@ -32,13 +32,13 @@ static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| {
 });
 
 /// An exchange in a gateway.
-struct TestExchange {
+struct PausedExchange {
     gateway: Gateway,
     stream: Stream,
     shared: Configuration,
 }
 
-impl TestExchange {
+impl PausedExchange {
     /// A request whose headers have come.
     fn of(gateway: Gateway, has_body: bool) -> (Self, FilterAction) {
         let mut shared = Configuration::of(Arc::clone(&POLICY));
@@ -96,9 +96,9 @@ proptest! {
         ticks in prop::option::of(0..6usize),
     ) {
         let gateway = Gateway { response, ..Gateway::posting(path) };
-        let (mut exchange, action) = TestExchange::of(gateway, false);
+        let (mut exchange, action) = PausedExchange::of(gateway, false);
         prop_assert_eq!(action, FilterAction::Continue);
-        let TestExchange { gateway, stream, shared } = &mut exchange;
+        let PausedExchange { gateway, stream, shared } = &mut exchange;
         let mut is_paused = stream.on_response_headers(gateway, shared, false) == FilterAction::Pause;
         let mut size = 0;
         for (number, (part, _)) in parts.iter().enumerate() {
@@ -140,7 +140,7 @@ proptest! {
         parts in parts(),
         has_trailers in any::<bool>(),
     ) {
-        let (mut exchange, action) = TestExchange::of(Gateway::posting(path), true);
+        let (mut exchange, action) = PausedExchange::of(Gateway::posting(path), true);
         let is_paused = action == FilterAction::Pause;
         prop_assert_eq!(is_paused, !matches!(path, b"/shaped" | b"/observed"));
         let mut went_on = 0;

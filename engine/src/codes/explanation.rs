@@ -5,7 +5,7 @@ use super::Code;
 
 /// Who reads about a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
+pub enum Audience {
     /// A caller whose request was refused
     Caller,
     /// A caller who gets the document in the place of an error of the backend or the gateway, or in the place of an answer
@@ -22,7 +22,7 @@ pub enum Reader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeExplanation {
     /// Who reads it
-    pub reader: Reader,
+    pub reader: Audience,
     /// Why a request gets the code
     pub cause: &'static str,
     /// What to do
@@ -34,7 +34,7 @@ impl Code {
     pub const fn explanations(self) -> &'static [CodeExplanation] {
         macro_rules! explained {
             ($($reader:ident: $cause:literal, $cure:literal;)+) => {
-                &[$(CodeExplanation { reader: Reader::$reader, cause: $cause, cure: $cure },)+]
+                &[$(CodeExplanation { reader: Audience::$reader, cause: $cause, cure: $cure },)+]
             };
         }
         match self {

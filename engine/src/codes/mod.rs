@@ -6,5 +6,5 @@ mod explanation;
 mod reason;
 
 pub use code::{Code, Retry};
-pub use explanation::{CodeExplanation, Reader};
+pub use explanation::{Audience, CodeExplanation};
 pub use reason::{Reason, ReasonTable};

@@ -99,8 +99,8 @@ pub enum RequestFlow {
         /// The longest allowed body, in bytes. [`Exchange::body_too_large`] handles a longer one.
         limit: u64,
     },
-    /// It waits for the end of its body, and then [`Exchange::request_ended`] decides. Of the body only what
-    /// [`Exchange::body_reader`] gives is needed, so the host reads it in parts and keeps no copy. The host keeps
+    /// It waits for the end of its body, and then `Exchange::request_ended` decides. Of the body only what
+    /// `Exchange::body_reader` gives is needed, so the host reads it in parts and keeps no copy. The host keeps
     /// [`Exchange::kept_lines`] until then.
     AwaitEnd {
         /// As in [`RequestFlow::AwaitBody`].
