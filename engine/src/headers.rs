@@ -231,6 +231,14 @@ impl NameSet {
         }
     }
 
+    /// Adds the names and prefixes of another set, without its exceptions.
+    pub fn extend(&mut self, other: &Self) {
+        let exact = other.exact.iter().flat_map(|same_length| &same_length.names).map(|name| (name, ""));
+        for (name, end) in exact.chain(other.prefixes.iter().map(|prefix| (prefix, "*"))) {
+            self.insert(&(String::from_utf8_lossy(name).into_owned() + end));
+        }
+    }
+
     /// Makes a name an exception: it is not in the set, whatever else is inserted.
     pub fn exempt(&mut self, name: &str) {
         self.except.push(canonical(name).as_bytes().into());

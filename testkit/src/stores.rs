@@ -43,7 +43,7 @@ pub fn answer(
             }
             return answer.or_else(|| lookups.answer_for(STREAM));
         }
-        PendingLookup::Invocation(body) => (UncachedLookup::Invocation, "/restate/lookup", body.to_owned()),
+        PendingLookup::Invocation(question) => (UncachedLookup::Invocation, "/restate/lookup", question.body.clone()),
         PendingLookup::InFlight(_) => (UncachedLookup::InFlight, "/restate/output", String::new()),
         PendingLookup::Claim(claim) => {
             let path = "/restate/call/IdempotencyGuard/claim";

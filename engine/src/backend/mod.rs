@@ -11,6 +11,9 @@ pub(crate) mod restate;
 pub(crate) use head::{ErrorSource, ResponseHead};
 
 use crate::headers::{NamePrefilter, NameSet, RESPONSE_NAMES};
+use crate::policy::collision::GuardService;
+use crate::policy::document::InvocationStore;
+use std::sync::Arc;
 
 /// The kind of backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +45,7 @@ pub(crate) struct OperationId {
 }
 
 /// A backend, in the form that requests need.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Backend {
     protocol: Protocol,
     /// Response headers that are hidden from clients
@@ -50,12 +53,25 @@ pub(crate) struct Backend {
     operation_id: Option<OperationId>,
     /// Lets the names of response headers pass that concern the filter
     names: NamePrefilter,
+    /// The value of [`REWRITE_MARK`](crate::policy::REWRITE_MARK) on requests for it
+    pub(crate) mark: String,
+    /// Path prefixes that are closed to clients, without a trailing slash
+    pub(crate) reserved_paths: Vec<String>,
+    /// Request headers that it does not get
+    pub(crate) strip: NameSet,
+    /// Names of request headers that it gets although the filter would remove them; lower case
+    pub(crate) keep_headers: Vec<String>,
+    /// Where the ids of invocations are looked up; `None` if no result of its routes is found by id
+    pub(crate) invocations: Option<Arc<InvocationStore>>,
+    /// The guard; `None` if none of its routes detects collisions
+    pub(crate) guard: Option<Arc<GuardService>>,
 }
 
 /// How a backend says what it has done with a key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum Protocol {
     /// As Restate's ingress does
+    #[default]
     Restate,
     /// By one of these response headers (lower case) on a replay, and by nothing else
     Generic {
@@ -82,7 +98,12 @@ impl Backend {
             BackendKind::Restate => Protocol::Restate,
             BackendKind::Generic => Protocol::Generic { replay_headers },
         };
-        Self { protocol, hide: hidden, operation_id, names }
+        Self { protocol, hide: hidden, operation_id, names, ..Self::default() }
+    }
+
+    /// Whether it gets a header with this very name although the filter would remove it.
+    pub(crate) fn keeps_header(&self, name: &[u8]) -> bool {
+        self.keep_headers.iter().any(|kept| kept.as_bytes() == name)
     }
 
     /// How it says what it has done with a key.

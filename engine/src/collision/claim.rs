@@ -10,6 +10,7 @@ use crate::policy::collision::GuardService;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 use subtle::ConstantTimeEq as _;
 
 /// The guard as metrics name it.
@@ -20,6 +21,7 @@ const TIMEOUT_MS: u32 = 1000;
 /// A claim whose fingerprint still lacks the body.
 #[derive(Debug)]
 pub(crate) struct OpenClaim {
+    guard: Arc<GuardService>,
     key: String,
     head: FingerprintHead,
     json: bool,
@@ -28,6 +30,8 @@ pub(crate) struct OpenClaim {
 /// A claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
+    /// Where the claim is made
+    pub(crate) guard: Arc<GuardService>,
     /// The key at the guard: 43 characters of `A-Z a-z 0-9 _ -`
     pub key: String,
     /// The fingerprint of the request: `A-Z a-z 0-9 _ - .`
@@ -60,12 +64,13 @@ impl OpenClaim {
     /// The claim of a request under a namespaced key. `address`: the operation, or `None` where a key is for all
     /// operations of its caller. `json`: whether the route's `fingerprint` is `json`.
     pub(crate) fn new(
+        guard: Arc<GuardService>,
         namespaced: &str,
         address: Option<&HandlerAddress<'_>>,
         json: bool,
         request: &ClaimedRequest<'_>,
     ) -> Self {
-        Self { key: claim_key(namespaced, address), head: FingerprintHead::of(request), json }
+        Self { guard, key: claim_key(namespaced, address), head: FingerprintHead::of(request), json }
     }
 
     /// What reads the body in parts; `None` if the whole body has to be in memory.
@@ -80,7 +85,7 @@ impl OpenClaim {
 
     /// The claim with the body that was read in parts.
     pub(crate) fn with_body(self, body: BodyReader) -> Claim {
-        Claim { key: self.key, fingerprint: self.head.with_body(body) }
+        Claim { guard: self.guard, key: self.key, fingerprint: self.head.with_body(body) }
     }
 
     /// Reads a whole body.
@@ -114,7 +119,8 @@ pub fn claim_key(namespaced: &str, address: Option<&HandlerAddress<'_>>) -> Stri
 }
 
 /// The call that makes a claim.
-pub(crate) fn call(guard: &GuardService, claim: &Claim) -> Call {
+pub(crate) fn call(claim: &Claim) -> Call {
+    let guard = &claim.guard;
     let headers = vec![
         (":method", "POST".to_owned()),
         (":path", guard.path.clone()),

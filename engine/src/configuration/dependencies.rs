@@ -10,18 +10,12 @@ use crate::lookup::{
 };
 use crate::metrics::{Histogram, SeriesTable};
 use crate::policy::Policy;
-use crate::policy::collision::GuardService;
-use crate::policy::document::InvocationStore;
 use crate::telemetry::PREFIX;
 
 /// Caches and calls, shared by all requests of a configuration.
 pub(crate) struct Dependencies {
     /// The stores of bindings and secrets
     stores: Option<Lookups>,
-    /// Where the ids of invocations are looked up, and whether keys are in flight
-    invocations: Option<InvocationStore>,
-    /// Where claims are made
-    guard: Option<GuardService>,
     /// As in [`Policy::max_series`]
     max_series: usize,
     calls: CallsUnderWay<SharedCall>,
@@ -60,13 +54,12 @@ enum SharedCallId {
 impl Dependencies {
     /// The dependencies of a policy; `None` if no request needs a call.
     pub(super) fn of(policy: &Policy) -> Option<Self> {
-        let (stores, invocations) = (Lookups::of(policy), policy.invocations().cloned());
-        let guard = policy.guard().cloned();
-        if stores.is_none() && invocations.is_none() && guard.is_none() {
+        let stores = Lookups::of(policy);
+        if stores.is_none() && !policy.asks_backends() {
             return None;
         }
         let (max_series, calls) = (policy.max_series(), CallsUnderWay::new());
-        Some(Self { stores, invocations, guard, max_series, calls, answers: Vec::new(), unclaimed: Vec::new() })
+        Some(Self { stores, max_series, calls, answers: Vec::new(), unclaimed: Vec::new() })
     }
 
     /// Looks something up for the request with the number `stream`; `None` if the request has to wait.
@@ -78,18 +71,9 @@ impl Dependencies {
     ) -> Option<LookupAnswer> {
         let (call, uncached) = match lookup {
             PendingLookup::Store(request) => return self.look_up_in_store(host, stream, request),
-            PendingLookup::Invocation(body) => {
-                let call = self.invocations.as_ref().map(|store| invocation::call(store, body));
-                (call, UncachedLookup::Invocation)
-            }
-            PendingLookup::InFlight(question) => {
-                let call = self.invocations.as_ref().map(|store| in_flight::call(store, question));
-                (call, UncachedLookup::InFlight)
-            }
-            PendingLookup::Claim(claim) => {
-                let call = self.guard.as_ref().map(|guard| collision::call(guard, claim));
-                (call, UncachedLookup::Claim)
-            }
+            PendingLookup::Invocation(question) => (invocation::call(question), UncachedLookup::Invocation),
+            PendingLookup::InFlight(question) => (in_flight::call(question), UncachedLookup::InFlight),
+            PendingLookup::Claim(claim) => (collision::call(claim), UncachedLookup::Claim),
         };
         match self.begin(host, call, SharedCallId::Uncached(stream, uncached), lookup.store_name()) {
             Ok(()) => None,
@@ -104,22 +88,22 @@ impl Dependencies {
     fn begin<H: Host>(
         &mut self,
         host: &H,
-        call: Option<Call>,
+        call: Call,
         id: SharedCallId,
         store: &'static str,
     ) -> Result<(), SharedCallId> {
-        match call.map(|call| host.call(&call)) {
-            Some(Ok(token)) => {
+        match host.call(&call) {
+            Ok(token) => {
                 self.calls.begin(token, SharedCall { id, store, started_at: host.now_unix_ms() });
                 Ok(())
             }
-            _ => Err(id),
+            Err(_) => Err(id),
         }
     }
 
     /// Makes the claim of an observed request. Its verdict is counted when the reply comes.
     pub(crate) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim) {
-        let call = self.guard.as_ref().map(|guard| collision::call(guard, &observed.claim));
+        let call = collision::call(&observed.claim);
         let id = SharedCallId::Observed(Box::new(observed));
         if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, collision::STORE) {
             self.unclaimed.push(Unclaimed::Failed(observed));

@@ -4,7 +4,9 @@ use super::decision::{Decision, EnforcedDecision};
 use super::{BackendAnswer, Case, Exchange, KeyPresence, Outcome, Stage, State};
 use crate::headers::Headers;
 use crate::identity::{Identity, IdentitySource};
+use crate::backend::Backend;
 use crate::policy::answer::Unmapped;
+use crate::policy::operations::Operations;
 use crate::policy::routes::RouteId;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::{Problem, Reason};
@@ -101,6 +103,19 @@ impl Exchange {
     /// The matched route.
     pub(super) fn route<'p>(&self, policy: &'p Policy) -> Option<&'p Route> {
         policy.route(self.route_id?)
+    }
+
+    /// The backend of the request.
+    pub(super) fn backend<'p>(&self, policy: &'p Policy) -> &'p Backend {
+        if self.telemetry.is_operation {
+            return policy.backend_of_operations();
+        }
+        policy.backend_of(self.route(policy))
+    }
+
+    /// The operations of the request's backend.
+    pub(super) fn operations<'p>(&self, policy: &'p Policy) -> Option<&'p Operations> {
+        policy.operations().filter(|_| std::ptr::eq(self.backend(policy), policy.backend_of_operations()))
     }
 
     /// What is known about the key of a request in Case A.

@@ -17,6 +17,7 @@ use crate::policy::collision::CollisionRules;
 use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Reason};
+use std::sync::Arc;
 
 /// A request that is decided and waits for checks before it is forwarded. A check that is done is `None`.
 #[derive(Debug)]
@@ -99,7 +100,7 @@ impl Exchange {
             }
             // In shadow mode the backend does not have the namespaced key, so nothing is asked.
             let in_flight = match &decision {
-                Decision::Keyed(key) => in_flight(route, key, matched),
+                Decision::Keyed(key) => in_flight(policy, route, key, matched),
                 _ => None,
             };
             if check.is_some() || in_flight.is_some() {
@@ -268,8 +269,14 @@ impl Exchange {
 }
 
 /// The question whether the first request with the key is in flight, if the route refuses duplicates then.
-fn in_flight(route: &Route, key: &CallerKey, matched: &MatchedRoute<'_, '_>) -> Option<InFlightQuestion> {
-    InFlightQuestion::new(route.in_flight.as_ref()?, &matched.decoded(), &key.caller, &key.text)
+fn in_flight(
+    policy: &Policy,
+    route: &Route,
+    key: &CallerKey,
+    matched: &MatchedRoute<'_, '_>,
+) -> Option<InFlightQuestion> {
+    let store = policy.backend_of(Some(route)).invocations.as_ref()?;
+    InFlightQuestion::new(store, route.in_flight.as_ref()?, &matched.decoded(), &key.caller, &key.text)
 }
 
 /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when
@@ -289,7 +296,7 @@ fn open_claim(rules: &CollisionRules, key: &CallerKey, request: &RoutedRequest<'
         query: query.unwrap_or_default(),
         content_types: content_types.collect(),
     };
-    Some(OpenClaim::new(&key.text, address.as_ref(), rules.json, &claimed))
+    Some(OpenClaim::new(Arc::clone(&rules.guard), &key.text, address.as_ref(), rules.json, &claimed))
 }
 
 /// The observation of a request; `None` if its body has no end, because it asks for an upgraded connection.

@@ -56,7 +56,7 @@ impl Decision {
         }
         edit_path(line.target, path, rewritten, listed, effects);
         let forward = &policy.identity_of(matched.route).forward;
-        self.edit_headers(edited, forward, rewritten_mark(target), matched.parameters(), effects);
+        self.edit_headers(edited, forward, policy.mark_of(matched.route), matched.parameters(), effects);
         Ok(())
     }
 
@@ -71,7 +71,7 @@ impl Decision {
         &self,
         edited: &EditedLines<'a>,
         forward: &'a Forward,
-        mark: Option<&'static str>,
+        mark: Option<&'a str>,
         parameters: Vec<(&'a str, Vec<u8>)>,
         effects: &mut Vec<Effect<'a>>,
     ) {
@@ -131,17 +131,13 @@ impl Exchange {
     /// Handles the request's trailers: names that are removed from the headers are removed here too.
     pub fn request_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
         // No signature covers a trailer.
-        let verifier = self.verifier(policy);
+        let (backend, verifier) = (self.backend(policy), self.verifier(policy));
         let is_removed =
-            |name: &&[u8]| is_stripped(policy, name) || verifier.is_some_and(|provider| provider.reads(name));
+            |name: &&[u8]| is_stripped(backend, name) || verifier.is_some_and(|provider| provider.reads(name));
         let names = trailers.iter().map(|(name, _)| name).filter(is_removed).collect();
         let removed = distinct(names).into_iter();
         effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::RequestTrailers, name }));
     }
-}
-
-const fn rewritten_mark(target: Option<&Target>) -> Option<&'static str> {
-    if target.is_some() { Some("1") } else { None }
 }
 
 /// Sets the path if it changes: the target's path with the listed query parameters, or the normalised path with the

@@ -117,9 +117,7 @@ impl Exchange {
             path.has_encoded_slash() && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F")))
         };
         match declared {
-            RouteLookup::Route(route, _) if route.target.is_none() && policy.is_closed_respelled(path.as_str()) => {
-                Err(Problem::not_found())
-            }
+            RouteLookup::Route(route, _) if policy.is_closed_declared(route, path.as_str()) => Err(Problem::not_found()),
             RouteLookup::Route(route, values) => {
                 self.note(|| TraceEvent::Route(route.id));
                 self.route_id = Some(route.id);
@@ -141,7 +139,7 @@ impl Exchange {
                 self.telemetry.policy = Some(unmatched_name(policy.unmatched()));
                 let kind = match policy.unmatched() {
                     Unmatched::Reject => return Err(Problem::not_found()),
-                    _ if policy.is_closed_undeclared(path.as_str()) || policy.is_closed_respelled(path.as_str()) => {
+                    _ if policy.is_closed_undeclared(path.as_str()) || policy.is_closed_to_default(path.as_str()) => {
                         return Err(Problem::not_found());
                     }
                     Unmatched::Prohibited => PolicyKind::Prohibited,

@@ -72,7 +72,7 @@ impl Exchange {
         invocation: &'a [u8],
         status: u16,
     ) -> Option<Cow<'a, [u8]>> {
-        let Some(operations) = policy.operations() else { return Some(Cow::Borrowed(invocation)) };
+        let Some(operations) = self.operations(policy) else { return Some(Cow::Borrowed(invocation)) };
         if let Some(operation) = &self.operation {
             return Some(Cow::Owned(operation.clone().into_bytes()));
         }
@@ -90,7 +90,7 @@ impl Exchange {
 
     /// The path at which the request's caller can ask for an operation. The sender of a webhook and a signed caller cannot.
     pub(super) fn operation_path(&self, policy: &Policy, decision: &Decision) -> Option<String> {
-        let (operations, operation) = (policy.operations()?, self.operation.as_ref()?);
+        let (operations, operation) = (self.operations(policy)?, self.operation.as_ref()?);
         let subject = decision.identity()?.subject.as_str();
         let is_reserved = policy.reserved_subjects().iter().any(|reserved| reserved == subject);
         (!is_reserved).then(|| operations.path(operation))

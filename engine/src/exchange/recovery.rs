@@ -11,7 +11,7 @@ use super::{Case, Effect, Exchange, HeaderMapKind, RequestFlow, State};
 use crate::headers::{Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
 use crate::key::{self, RawKey};
-use crate::lookup::{self, invocation};
+use crate::lookup::{self, InvocationQuestion, invocation};
 use crate::percent::percent_decode;
 use crate::policy::Policy;
 use crate::policy::path::NormalPath;
@@ -69,7 +69,8 @@ impl Exchange {
         let values = matched.decoded();
         let address = target.handler_address(&values, &identity);
         let address = address.ok_or_else(no_segment)?;
-        let lookup = invocation::body(&address, &text).ok_or_else(|| Problem::request_invalid(400))?;
+        let store = policy.backend_of(Some(route)).invocations.as_ref().ok_or_else(Problem::internal_error)?;
+        let lookup = InvocationQuestion::new(store, &address, &text).ok_or_else(|| Problem::request_invalid(400))?;
         let router = attributes.router();
         let key = CallerKey { caller: identity, text };
         Ok(Some(PendingRecovery { key, wait, lookup, path: None, operation: None, router }))
@@ -118,7 +119,7 @@ impl Exchange {
         let found = match id {
             Ok(id) => {
                 pending.path = Some(pending.wait.result_path(&id));
-                let operations = policy.operations();
+                let operations = self.operations(policy);
                 pending.operation = operations.and_then(|operations| operations.operation_id(&id, &pending.key.caller));
                 Ok(RequestFlow::AwaitBody { limit: self.body_limit(policy) })
             }
@@ -160,7 +161,7 @@ impl Exchange {
     ) {
         let waits = decision.stored_result() == Some(Wait::Attach);
         let forward = &policy.identity_of(self.route(policy)).forward;
-        decision.edit_headers(edited, forward, Some("1"), Vec::new(), effects);
+        decision.edit_headers(edited, forward, Some(&self.backend(policy).mark), Vec::new(), effects);
         self.state = State::Forwarded(decision);
         let mut set = |name: &'static str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
@@ -181,8 +182,8 @@ pub(super) struct PendingRecovery {
     /// The key of the earlier request
     pub(super) key: CallerKey,
     wait: Wait,
-    /// The body of the lookup
-    lookup: String,
+    /// The lookup of the invocation
+    lookup: InvocationQuestion,
     /// The path of the result at the backend, when the id is known
     path: Option<String>,
     /// The operation id that the client sees, if the policy has operations and the id is known
@@ -191,8 +192,8 @@ pub(super) struct PendingRecovery {
 }
 
 impl PendingRecovery {
-    /// The body of the lookup that the request waits for.
-    pub(super) fn pending(&self) -> Option<&str> {
-        self.path.is_none().then_some(self.lookup.as_str())
+    /// The lookup that the request waits for.
+    pub(super) fn pending(&self) -> Option<&InvocationQuestion> {
+        self.path.is_none().then_some(&self.lookup)
     }
 }

@@ -25,7 +25,7 @@ impl Exchange {
         attributes: &'a dyn Attributes,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let head = RequestHead::read(policy, headers);
+        let mut head = RequestHead::read(policy, headers);
         self.telemetry.request_id = head.request_id;
         self.telemetry.attempt = head.attempt;
         let (raw_path, query) = split_query(head.line.target);
@@ -56,6 +56,7 @@ impl Exchange {
             return Ok(flow);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
+        head.edited.choose(policy, matched.route);
         self.note_policy();
         let line = head.line;
         let request = RoutedRequest { line, path: path.as_str(), matched: &matched, edited: &head.edited, headers };
@@ -89,7 +90,7 @@ impl Exchange {
         let mut decision = self.evaluate_key(matched, edited, keys, resolve)?;
         if decision.identity().is_none() {
             let needed = matched.target().is_some_and(Target::needs_identity);
-            let tagged = policy.operations().is_some() && matched.target().is_some();
+            let tagged = self.operations(policy).is_some() && matched.target().is_some();
             if needed || tagged || policy.identity_of(matched.route).forward.names().next().is_some() {
                 self.begin(TraceStep::Identity);
                 match resolve() {

@@ -2,7 +2,8 @@
 
 use super::telemetry_fields::{ATTEMPT, attempt};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
-use crate::policy::Policy;
+use crate::backend::Backend;
+use crate::policy::{Policy, Route};
 use crate::provider::Provider;
 use crate::uuid::Uuid;
 
@@ -57,7 +58,7 @@ impl<'a> RequestHead<'a> {
                     } else if name == ATTEMPT {
                         head.attempt = attempt(value);
                     }
-                    if is_stripped(policy, name) {
+                    if policy.backends().any(|backend| is_stripped(backend, name)) {
                         head.edited.strip.push((name, value));
                     }
                 }
@@ -78,6 +79,14 @@ impl<'a> EditedLines<'a> {
         edited
     }
 
+    /// Leaves the headers to the backend of this route that only other backends do not get.
+    pub(super) fn choose(&mut self, policy: &Policy, route: Option<&Route>) {
+        if policy.backends().nth(1).is_some() {
+            let backend = policy.backend_of(route);
+            self.strip.retain(|(name, _)| is_stripped(backend, name));
+        }
+    }
+
     const fn add_key(&mut self, value: &'a [u8]) {
         match &mut self.key {
             [first @ None, _] => *first = Some(value),
@@ -90,13 +99,13 @@ impl<'a> EditedLines<'a> {
     #[inline(never)]
     pub(super) fn strip_unverified(
         &mut self,
-        policy: &Policy,
+        backend: &Backend,
         provider: &Provider,
         kept: &dyn Fn(&[u8]) -> Option<&'a str>,
         headers: &Headers<'a>,
     ) {
         let is_concerned =
-            |name: &[u8]| provider.reads(name) && !is_stripped(policy, name) && !policy.keeps_header(name);
+            |name: &[u8]| provider.reads(name) && !is_stripped(backend, name) && !backend.keeps_header(name);
         for (name, value) in headers.iter().filter(|(name, _)| is_concerned(name)) {
             if self.once.iter().any(|(known, _)| known.as_bytes() == name) {
                 continue;
@@ -138,9 +147,10 @@ impl<'a> EditedLines<'a> {
 
 /// The header with the gateway's id of the request.
 const REQUEST_ID: &[u8] = b"x-request-id";
-/// Whether headers with this name are removed. [`super::decision::Decision`] decides about the exact name `idempotency-key`.
-pub(super) fn is_stripped(policy: &Policy, name: &[u8]) -> bool {
-    same_name(IDEMPOTENCY_KEY, name) || policy.strip().contains(name)
+/// Whether a backend does not get headers with this name. [`super::decision::Decision`] decides about the exact name
+/// `idempotency-key`.
+pub(super) fn is_stripped(backend: &Backend, name: &[u8]) -> bool {
+    same_name(IDEMPOTENCY_KEY, name) || backend.strip.contains(name)
 }
 
 #[cfg(test)]

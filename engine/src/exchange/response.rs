@@ -54,7 +54,7 @@ impl Exchange {
             effects.reserve(6);
         }
         let route = self.route(policy);
-        let backend = policy.backend_of(route);
+        let backend = self.backend(policy);
         let head = read(backend, headers, effects);
         self.telemetry.handler_hit = head.handler_hit && self.leaves_keys_to_handler();
         let stored_result = decision.stored_result();
@@ -91,7 +91,7 @@ impl Exchange {
                 if let (Some(value), Some(id)) = (head.operation, backend.operation_id()) {
                     self.telemetry.invocation = Some(text(value));
                     if let Some(operation) = self.operation_id(policy, &decision, value, head.status) {
-                        let tagged = policy.operations().is_some();
+                        let tagged = self.operations(policy).is_some();
                         if tagged {
                             self.operation = Some(text(&operation));
                         }
@@ -133,7 +133,7 @@ impl Exchange {
                 return ResponseFlow::AwaitBody { limit: policy.answers().max_body_bytes };
             }
         }
-        match awaited_body(policy, route, &decision, &head, retry) {
+        match awaited_body(policy, (route, backend), &decision, &head, retry) {
             Some((body, limit, trailers)) => {
                 self.state = State::AwaitsResponseBody(decision, body, trailers);
                 ResponseFlow::AwaitBody { limit }
@@ -197,7 +197,7 @@ impl Exchange {
 
     /// Tells the operation id of work under way, and at which path the caller can ask for its answer.
     pub(super) fn set_operation<'a>(&self, policy: &'a Policy, decision: &Decision, effects: &mut Vec<Effect<'a>>) {
-        let id = policy.backend_of(self.route(policy)).operation_id();
+        let id = self.backend(policy).operation_id();
         if let (Some(id), Some(operation)) = (id, &self.operation) {
             set(&id.to, operation.clone().into_bytes(), effects);
         }
@@ -217,18 +217,18 @@ fn accepts(route: Option<&Route>, decision: &Decision, head: &ResponseHead<'_>) 
 /// trailers.
 fn awaited_body(
     policy: &Policy,
-    route: Option<&Route>,
+    (route, backend): (Option<&Route>, &Backend),
     decision: &Decision,
     head: &ResponseHead<'_>,
     retry: Option<Retry>,
 ) -> Option<(AwaitedBody, u64, TrailerEdit)> {
     let to_target = route.is_some_and(|route| route.target.is_some());
-    let of_restate = policy.backend_of(route).is_restates(head, to_target);
+    let of_restate = backend.is_restates(head, to_target);
     let error = AwaitedBody::Error(head.status, retry);
     let (body, limit) = match head.is_error() {
         false if accepts(route, decision, head) => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
         false => return None,
-        true if !policy.cleans_errors(route) => return None,
+        true if !policy.cleans_errors(route, backend) => return None,
         true if head.is_json && !head.is_encoded => (error, ERROR_LIMIT),
         // An error that is not readable JSON is replaced, unless its body is empty.
         true if of_restate => (error, 0),

@@ -85,7 +85,7 @@ impl Exchange {
             self.operation = None;
         }
         self.set_operation(policy, decision, effects);
-        let untagged = self.telemetry.invocation.as_deref().filter(|_| policy.operations().is_none());
+        let untagged = self.telemetry.invocation.as_deref().filter(|_| self.operations(policy).is_none());
         set_body(processing(self.operation.as_deref().or(untagged)), effects);
     }
 
@@ -135,7 +135,7 @@ impl Exchange {
             self.state,
             State::Responded(_, _, TrailerEdit::Remove) | State::AwaitsResponseBody(_, _, TrailerEdit::Remove)
         );
-        let backend = policy.backend_of(self.route(policy));
+        let backend = self.backend(policy);
         let is_removed = |name: &[u8]| without_trailers || backend.hides(name);
         let names = trailers.iter().map(|(name, _)| name).filter(|name| is_removed(name)).collect();
         let removed = distinct(names).into_iter();

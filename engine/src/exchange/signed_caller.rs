@@ -115,7 +115,7 @@ impl Exchange {
         let Some(caller) = self.signed_caller.and_then(|caller| policy.callers().get(caller)) else { return };
         let signature = &caller.signature;
         let kept = |name: &[u8]| signature.kept_header(name, &Provider::VERIFIED_CALLER, IdentifierHeaders::All);
-        edited.strip_unverified(policy, signature, &kept, headers);
+        edited.strip_unverified(self.backend(policy), signature, &kept, headers);
     }
 }
 

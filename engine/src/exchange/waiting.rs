@@ -196,16 +196,16 @@ impl Exchange {
             State::AwaitsDelivery(delivery) => policy.provider(&delivery.provider),
             _ => self.signed_caller.and_then(|caller| policy.callers().get(caller)).map(|caller| &caller.signature),
         };
+        let (backend, names) = (self.backend(policy), policy.request_names());
         // Other spellings of what verification reads.
         let looks_signed = |name: &[u8]| {
             signature.is_some_and(|signature| signature.reads(name) && !signature.reads_line(name))
-                && !policy.keeps_header(name)
+                && !backend.keeps_header(name)
         };
-        let names = policy.request_names();
         let is_removed = |name: &&[u8]| match *name {
             // The key of a delivery, and of a request for a result, is not the client's.
             name if name == IDEMPOTENCY_KEY.as_bytes() => is_delivery || is_recovery,
-            name => names.may_match(name) && is_stripped(policy, name) || looks_signed(name) || steers(name),
+            name => names.may_match(name) && is_stripped(backend, name) || looks_signed(name) || steers(name),
         };
         let removed = distinct(headers.iter().map(|(name, _)| name).filter(is_removed).collect());
         effects.extend(removed.into_iter().map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));

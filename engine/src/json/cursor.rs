@@ -229,14 +229,14 @@ impl<'j> JsonCursor<'j> {
         matches!(self.json, Json::Null)
     }
 
-    /// Whether the value is a string.
-    pub const fn is_text(&self) -> bool {
-        matches!(self.json, Json::String(_))
-    }
-
     /// Whether the value is an object.
     pub const fn is_object(&self) -> bool {
         matches!(self.json, Json::Object(_))
+    }
+
+    /// Whether the value is a string.
+    pub const fn is_text(&self) -> bool {
+        matches!(self.json, Json::String(_))
     }
 
     /// Whether the value is an array.

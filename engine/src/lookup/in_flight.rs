@@ -2,7 +2,7 @@
 //! section 6). Restate is asked for the output under the key: while there is none, its answer is 470 and comes from its
 //! ingress. A handler's own error can have this status, too.
 
-use super::invocation;
+use super::invocation::{self, InvocationQuestion};
 use crate::backend::restate;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
@@ -10,22 +10,25 @@ use crate::identity::Identity;
 use crate::json::Json;
 use crate::policy::Target;
 use crate::policy::document::InvocationStore;
+use std::sync::Arc;
 
-/// What Restate is asked: the body that names the invocation.
+/// What Restate is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InFlightQuestion(String);
+pub struct InFlightQuestion(InvocationQuestion);
 
 impl InFlightQuestion {
     /// The question about a handler and a namespaced key. `values` are the path parameters' values, decoded. `None` if the
     /// target has no object key for them.
-    pub(crate) fn new(target: &Target, values: &[Vec<u8>], caller: &Identity, key: &str) -> Option<Self> {
-        invocation::body(&target.handler_address(values, caller)?, key).map(Self)
+    pub(crate) fn new(
+        store: &Arc<InvocationStore>,
+        target: &Target, values: &[Vec<u8>], caller: &Identity, key: &str) -> Option<Self> {
+        InvocationQuestion::new(store, &target.handler_address(values, caller)?, key).map(Self)
     }
 }
 
 /// The call that asks.
-pub(crate) fn call(store: &InvocationStore, question: &InFlightQuestion) -> Call {
-    invocation::request(store, restate::OUTPUT, &question.0)
+pub(crate) fn call(question: &InFlightQuestion) -> Call {
+    question.0.call_at(restate::OUTPUT)
 }
 
 /// Reads the reply to [`call`]: whether the first request is in flight.

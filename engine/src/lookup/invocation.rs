@@ -12,6 +12,7 @@ use crate::policy::HandlerAddress;
 use crate::policy::document::InvocationStore;
 use crate::policy::operations::is_invocation_id;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Restate as metrics name it, when it is asked before a request is forwarded.
 pub(crate) const STORE: &str = "restate";
@@ -35,31 +36,45 @@ struct LookupBody<'k> {
     idempotency_key: &'k str,
 }
 
-/// The body of the lookup of the invocation of a handler under a namespaced key. `None` if the object's key is not UTF-8:
-/// Restate refuses such a key, so there is no invocation.
-pub(crate) fn body(address: &HandlerAddress<'_>, key: &str) -> Option<String> {
+/// The question about the invocation of a handler under a namespaced key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvocationQuestion {
+    store: Arc<InvocationStore>,
+    /// The body of the call
+    pub body: String,
+}
+
+impl InvocationQuestion {
+    /// `None` if the object's key is not UTF-8: Restate refuses such a key, so there is no invocation.
+    pub(crate) fn new(store: &Arc<InvocationStore>, address: &HandlerAddress<'_>, key: &str) -> Option<Self> {
+        Some(Self { store: Arc::clone(store), body: body(address, key)? })
+    }
+
+    /// The call to this path of Restate.
+    pub(super) fn call_at(&self, path: &str) -> Call {
+        let headers = vec![
+            (":method", "POST".to_owned()),
+            (":path", path.to_owned()),
+            (":authority", self.store.authority.clone()),
+            ("accept", "application/json".to_owned()),
+            ("content-type", "application/json".to_owned()),
+        ];
+        let (cluster, body) = (self.store.cluster.clone(), self.body.as_bytes().to_vec());
+        Call { cluster, headers, body, timeout_ms: TIMEOUT_MS }
+    }
+}
+
+/// The body of the lookup; `None` as for [`InvocationQuestion::new`].
+fn body(address: &HandlerAddress<'_>, key: &str) -> Option<String> {
     let HandlerAddress { service, object_key, handler } = address;
     let object_key = object_key.as_deref().map(std::str::from_utf8).transpose().ok()?;
     let target = "idempotentInvocation";
     Some(to_text(&LookupBody { target, service, key: object_key, handler, idempotency_key: key }))
 }
 
-/// The call with this body.
-pub(crate) fn call(store: &InvocationStore, body: &str) -> Call {
-    request(store, restate::LOOKUP, body)
-}
-
-/// A call to Restate.
-pub(super) fn request(store: &InvocationStore, path: &str, body: &str) -> Call {
-    let headers = vec![
-        (":method", "POST".to_owned()),
-        (":path", path.to_owned()),
-        (":authority", store.authority.clone()),
-        ("accept", "application/json".to_owned()),
-        ("content-type", "application/json".to_owned()),
-    ];
-    let (cluster, body) = (store.cluster.clone(), body.as_bytes().to_vec());
-    Call { cluster, headers, body, timeout_ms: TIMEOUT_MS }
+/// The call that asks for the id.
+pub(crate) fn call(question: &InvocationQuestion) -> Call {
+    question.call_at(restate::LOOKUP)
 }
 
 /// Reads the reply to [`call`].

@@ -21,6 +21,7 @@ mod pacing;
 mod unkey;
 
 pub use in_flight::InFlightQuestion;
+pub use invocation::InvocationQuestion;
 pub use pacing::SenderNetwork;
 
 use crate::call::{Call, CallReply};
@@ -66,8 +67,8 @@ pub struct LookupRequest {
 pub enum PendingLookup<'r> {
     /// A binding or secrets
     Store(&'r LookupRequest),
-    /// The id of an invocation; the body of the call
-    Invocation(&'r str),
+    /// The id of an invocation
+    Invocation(&'r InvocationQuestion),
     /// The first fingerprint under the key of a claim
     Claim(&'r Claim),
     /// Whether the first request with a key is in flight

@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub(crate) struct CollisionRules {
     /// The target, also where the path is not rewritten
     pub(crate) target: Arc<Target>,
+    /// The guard that is asked
+    pub(crate) guard: Arc<GuardService>,
     /// Whether a request waits for the guard, and is refused (`enforce`). Otherwise its claim is counted (`observe`, and
     /// `enforce` in shadow mode).
     pub(crate) waits: bool,

@@ -1,6 +1,7 @@
 //! Compiles a document into a policy: combines its members, and reports every combination that is not possible.
 
 mod answer;
+mod backends;
 mod callers;
 mod collision;
 mod identity;
@@ -12,25 +13,20 @@ mod recovery;
 mod webhooks;
 
 use super::document::{
-    CallerHeaders, Document, GUARD, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
+    Document, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
 };
 use super::recovery::SEGMENT;
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::text_index::TextIndex;
-use super::{CLOSED, CLOSED_UNDECLARED, ENDPOINTS, Policy, PolicyErrors, REWRITE_MARK, Route, SERVICES};
-use crate::backend::{Backend, BackendKind, restate};
-use crate::headers::{IDEMPOTENCY_KEY, NamePrefilter, NameSet, REQUEST_NAMES, canonical};
+use super::{ENDPOINTS, Policy, PolicyErrors, Route};
+use crate::backend::Backend;
+use crate::headers::{NamePrefilter, NameSet, REQUEST_NAMES};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, syntax_error};
 use crate::percent::is_below;
-use crate::provider::Provider;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Headers with which a client can override the method that was checked.
-const METHOD_OVERRIDES: [&str; 4] =
-    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
 
 /// The method of a route that lists none.
 const DEFAULT_METHOD: &str = "POST";
@@ -67,14 +63,15 @@ impl Compiler<'_> {
     #[inline(never)]
     fn run(mut self) -> Policy {
         let document = self.document;
-        let backend = &document.backend;
-        if backend.rewrite_path && document.unmatched != Unmatched::Reject {
+        let default = &document.backends.default;
+        if default.is_known && default.rewrite_path && document.unmatched != Unmatched::Reject {
             self.issues.add(
                 "/unmatched",
                 "`rewrite_path` needs `REJECT`: with another value, undeclared paths would reach the backend",
             );
         }
-        let reserved_paths = self.reserved_paths();
+        self.check_backends();
+        let mut backends: Vec<Backend> = document.backends.iter().map(|backend| self.backend(backend)).collect();
         let mut identities = vec![document.identity.clone().unwrap_or_default()];
         let mut table = RouteTable::with_capacity(document.routes.len());
         let mut names = TextIndex::with_capacity(document.routes.len() * 2);
@@ -100,7 +97,9 @@ impl Compiler<'_> {
                 None => Arc::clone(&default_methods),
             };
             self.declare(&mut table, *index, declared, &methods, &routes);
-            self.open_path(|| format!("/routes/{index}/path"), declared.template.as_str(), &reserved_paths);
+            let backend = self.backend_index(declared);
+            let closed = backends.get(backend).map(|backend| backend.reserved_paths.as_slice()).unwrap_or_default();
+            self.open_path(|| format!("/routes/{index}/path"), declared.template.as_str(), closed);
             let identity = declared.identity.as_ref().map_or(0, |rules| {
                 identities.push(rules.clone());
                 identities.len() - 1
@@ -111,10 +110,11 @@ impl Compiler<'_> {
                 template: declared.template.clone(),
                 methods,
                 policy: declared.policy,
-                collision: self.collision_rules(declared, target.as_ref()),
+                collision: self.collision_rules(declared, target.as_ref(), backends.get(backend)),
                 in_flight: target.clone().filter(|_| declared.in_flight_conflict),
                 recovery: target.clone().filter(|_| self.recovers(declared)),
-                target: target.filter(|_| backend.rewrite_path),
+                target: target.filter(|_| document.backends.get(backend).rewrite_path),
+                backend,
                 scope: declared.scope,
                 mode: declared.mode.unwrap_or(document.mode),
                 identity,
@@ -136,9 +136,9 @@ impl Compiler<'_> {
             self.recovery_paths(&routes);
         }
         self.check_scopes();
-        self.closed_services(&routes, &mut names, &reserved_paths);
-        self.encoded_slashes(&routes, &reserved_paths, &names);
-        let operations = self.operations(&routes, &reserved_paths, &names);
+        self.closed_services(&routes, &mut names, &backends);
+        self.encoded_slashes(&routes, &backends, &names);
+        let operations = self.operations(&routes, &backends, &names);
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
         if document.mode == Mode::Shadow {
@@ -150,10 +150,19 @@ impl Compiler<'_> {
         self.hosts_warning();
         self.check_retry_headers();
         let providers = self.providers();
-        let strip = self.strip(&identities, caller_headers.as_ref());
-        let strip = self.strip_signatures(strip, &providers);
+        for (declared, backend) in document.backends.iter().zip(&mut backends) {
+            backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers);
+        }
+        self.check_clusters(&routes);
+        let mut stripped = NameSet::default();
+        backends.iter().for_each(|backend| stripped.extend(&backend.strip));
+        let request_names = NamePrefilter::new(&stripped, &REQUEST_NAMES);
+        let asks = |route: &Route| route.collision.is_some() || route.recovery.is_some() || route.in_flight.is_some();
+        let asks_backends = routes.iter().any(|(_, route)| asks(route));
+        let mut backends = backends.into_iter();
         Policy {
-            request_names: NamePrefilter::new(&strip, &REQUEST_NAMES),
+            asks_backends,
+            request_names,
             unmatched: document.unmatched,
             mode: document.mode,
             max_series: usize::try_from(document.telemetry.max_series).unwrap_or(usize::MAX),
@@ -168,22 +177,13 @@ impl Compiler<'_> {
                 .chain(document.callers.iter().map(|caller| &caller.subject))
                 .map(|subject| subject.as_str().to_owned())
                 .collect(),
-            reserved_paths,
-            invocations: self.invocations(&routes),
             operations,
-            guard: self.guard(&routes),
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
             names,
-            strip,
-            keep_headers: backend.keep_headers.clone(),
             gateway_routes: document.gateway_routes,
-            backend: Backend::new(
-                backend.kind,
-                &backend.hide_headers,
-                backend.operation_id.clone(),
-                backend.replay_headers.clone(),
-            ),
+            backend: backends.next().unwrap_or_default(),
+            other_backends: backends.collect(),
             callers: Vec::new(),
             caller_sources: self.caller_sources(caller_headers.as_ref()),
             caller_headers,
@@ -203,7 +203,7 @@ impl Compiler<'_> {
     fn target(&mut self, index: usize, route: &RouteDocument, parameters: &[&str]) -> Option<Target> {
         let text = route.target.as_ref()?;
         let pointer = || format!("/routes/{index}/target");
-        let target = match Target::parse(text, parameters, route.one_way, self.document.backend.kind) {
+        let target = match Target::parse(text, parameters, route.one_way, self.backend_of(route).kind) {
             Ok(target) => target,
             Err(message) => {
                 self.issues.add(pointer(), message);
@@ -245,7 +245,7 @@ impl Compiler<'_> {
     #[inline(never)]
     fn check(&mut self, index: usize, route: &RouteDocument) {
         let at = |member: &str| format!("/routes/{index}/{member}");
-        let (policy, backend) = (route.policy, &self.document.backend);
+        let (policy, backend) = (route.policy, self.backend_of(route));
         match (policy, &route.webhook) {
             (PolicyKind::RequiredB, None) => {
                 self.issues.add(
@@ -280,7 +280,7 @@ impl Compiler<'_> {
             self.issues.add(at("policy"), message);
         }
         self.check_recovery(index, route);
-        if route.in_flight_conflict && !(recovery::has_results(route) && self.is_restate()) {
+        if route.in_flight_conflict && !(recovery::has_results(route) && backend.is_restate()) {
             self.issues.add(
                 at("in_flight"),
                 "`conflict` works only on a REQUIRED_A or ACCEPTED route with a `target` in Restate",
@@ -300,7 +300,7 @@ impl Compiler<'_> {
         }
         if route.one_way && route.target.is_none() {
             self.issues.add(at("one_way"), "a one-way route needs a `target` to send to");
-        } else if route.one_way && !self.is_restate() {
+        } else if route.one_way && !backend.is_restate() {
             self.issues.add(at("one_way"), "only a backend of kind `restate` takes one-way requests");
         }
         let is_rewritten = backend.rewrite_path && route.target.is_some();
@@ -357,7 +357,7 @@ impl Compiler<'_> {
     fn open_path(&mut self, pointer: impl Fn() -> String, path: &str, reserved_paths: &[String]) {
         if let Some(prefix) = reserved_paths.iter().find(|prefix| is_below(path, prefix)) {
             let message =
-                format!("`{prefix}` is closed to clients (/backend/reserved_paths, or the backend's own paths)");
+                format!("`{prefix}` is closed to clients (`reserved_paths`, or the backend's own paths)");
             self.issues.add(pointer(), message);
         }
     }
@@ -382,128 +382,15 @@ impl Compiler<'_> {
     /// Reports headers of the retry advice that the backend's part of the document uses for something else.
     #[inline(never)]
     fn check_retry_headers(&mut self) {
-        let backend = &self.document.backend;
-        let of_operation = backend.operation_id.iter().flat_map(|id| [&id.from, &id.to]);
-        let used: Vec<&String> = of_operation.chain(&backend.replay_headers).collect();
-        for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(name)) {
-            let message = format!("/backend already uses the header `{name}`: choose another one for the advice");
-            self.issues.add("/answers/retry_headers", message);
-        }
-    }
-
-    /// Adds to `names` the first path segments that are closed to clients because they are services of the backend.
-    ///
-    /// The paths of the guard are closed, since a claim of a client would count as that of another caller. With
-    /// `rewrite_path` those of the targets' services are, too. Without it clients of Restate call the services by these
-    /// paths: those that a route declares stay open, and all others of a service that the document names are closed.
-    #[inline(never)]
-    fn closed_services(&mut self, routes: &[(usize, Route)], names: &mut TextIndex, reserved_paths: &[String]) {
-        let backend = &self.document.backend;
-        let rewrites = backend.rewrite_path;
-        if let Some(guard) = &backend.guard
-            && (rewrites || self.is_restate() || routes.iter().any(|(_, route)| route.collision.is_some()))
-        {
-            names.get_or_insert(SERVICES, &guard.service, CLOSED);
-        }
-        if rewrites || self.is_restate() {
-            let number = if rewrites { CLOSED } else { CLOSED_UNDECLARED };
-            let targets = self.document.routes.iter().filter_map(|(_, route)| route.target?.split('/').next());
-            let retained = self.document.retentions.iter().filter(|_| !rewrites).map(|retention| &*retention.service);
-            targets.chain(retained).for_each(|service| _ = names.get_or_insert(SERVICES, service, number));
-        }
-        if self.is_restate() {
-            names.get_or_insert(SERVICES, restate::OPENAPI, CLOSED_UNDECLARED);
-            // Another policy before the same Restate may have a guard.
-            names.get_or_insert(SERVICES, GUARD, CLOSED_UNDECLARED);
-        }
-        // The first segments of most routes are the same.
-        let mut free = None;
-        for (index, route) in routes {
-            let first = route.template.first_literal().filter(|first| free != Some(*first));
-            if let Some(first) = first
-                && names.get(SERVICES, first) != Some(CLOSED)
-            {
-                free = Some(first);
-            } else if let Some(first) = first {
-                let message = format!(
-                    "`/{first}` is the path of a service of the backend, and therefore closed to clients; choose another \
-                     first segment"
-                );
-                self.issues.add(format!("/routes/{index}/path"), message);
-            }
-            // A backend that is not Restate may ignore letter case, and gets this path as it is.
-            if !self.is_restate()
-                && route.target.is_none()
-                && let Some(first) = route.template.first_literal()
-                && let Some(service) = names.alike(SERVICES, first)
-            {
-                let message = format!(
-                    "`/{first}` is the path of the service `{service}` for a backend that ignores letter case, and \
-                     therefore closed to clients; choose another first segment"
-                );
-                self.issues.add(format!("/routes/{index}/path"), message);
-            }
-            let is_reserved = |target: &Target| {
-                reserved_paths.iter().any(|path| path.strip_prefix('/') == Some(target.service.as_str()))
-            };
-            if route.target.as_deref().is_some_and(is_reserved) {
-                self.issues
-                    .add(format!("/routes/{index}/target"), "the path of this service is closed by \
-                                                             /backend/reserved_paths: remove it there, or choose another \
-                                                             target");
+        for backend in self.document.backends.iter() {
+            let of_operation = backend.operation_id.iter().flat_map(|id| [&id.from, &id.to]);
+            let used: Vec<&String> = of_operation.chain(&backend.replay_headers).collect();
+            for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(name)) {
+                let own = backend.pointer("");
+                let message = format!("{own} already uses the header `{name}`: choose another one for the advice");
+                self.issues.add("/answers/retry_headers", message);
             }
         }
-    }
-
-    /// The request headers that are removed before the backend, without the signatures of webhooks.
-    #[inline(never)]
-    fn strip(&mut self, identities: &[IdentityRules], callers: Option<&CallerHeaders>) -> NameSet {
-        let mut strip = NameSet::default();
-        let signatures = self.document.callers.iter().map(|caller| &caller.signature);
-        let signatures: Vec<String> = signatures.flat_map(Provider::signature_headers).collect();
-        signatures.iter().for_each(|name| strip.insert(name));
-        let identity: Vec<&str> = identities
-            .iter()
-            .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
-            .chain(callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]))
-            .collect();
-        let always = METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(identity.iter().copied());
-        let credentials = restate::CREDENTIALS.into_iter().filter(|_| self.is_restate());
-        for name in credentials.chain(always.clone()) {
-            strip.insert(name);
-        }
-        let known = METHOD_OVERRIDES.into_iter().chain(restate::CREDENTIALS).chain(identity.iter().copied());
-        self.check_prefix(signatures.iter().map(String::as_str).chain(known));
-        let prefix = self.document.parameter_prefix.as_deref();
-        prefix.into_iter().for_each(|prefix| strip.insert(&format!("{prefix}*")));
-        for (index, name) in self.document.backend.keep_headers.iter().enumerate() {
-            let name_of_parameter = prefix.is_some_and(|prefix| canonical(name).starts_with(prefix));
-            if canonical(name) == IDEMPOTENCY_KEY
-                || name_of_parameter
-                || always.clone().any(|removed| removed == canonical(name))
-            {
-                let message = format!("the backend never gets `{name}` as a client sent it: remove it from this list");
-                self.issues.add(format!("/backend/keep_headers/{index}"), message);
-            }
-            strip.exempt(name);
-        }
-        strip
-    }
-
-    /// Adds the signature headers of webhooks to the headers that Restate never gets. The API of another backend may verify other
-    /// requests itself.
-    #[inline(never)]
-    fn strip_signatures(&mut self, mut strip: NameSet, providers: &BTreeMap<String, Provider>) -> NameSet {
-        let names: Vec<String> = providers.values().flat_map(Provider::signature_headers).collect();
-        self.check_prefix(names.iter().map(String::as_str));
-        if self.is_restate() {
-            names.iter().for_each(|name| strip.insert(name));
-        }
-        strip
-    }
-
-    fn is_restate(&self) -> bool {
-        self.document.backend.kind == BackendKind::Restate
     }
 }
 

@@ -16,7 +16,7 @@ mod webhooks;
 
 pub use answers::Answers;
 pub(in crate::policy) use backend::GUARD;
-pub(crate) use backend::{BackendDocument, InvocationStore};
+pub(crate) use backend::{BackendDocument, BackendsDocument, InvocationStore};
 pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityRules};
 pub(crate) use recovery::RecoverySettings;
@@ -91,8 +91,8 @@ pub(crate) struct Document<'j> {
     pub answers: Answers,
     /// `identity`
     pub identity: Option<IdentityRules>,
-    /// `backend`
-    pub backend: BackendDocument,
+    /// `backend` and `backends`
+    pub backends: BackendsDocument<'j>,
     /// `gateway_routes`
     pub gateway_routes: bool,
     /// `routes`, each with its index in the document
@@ -126,6 +126,7 @@ impl<'j> Document<'j> {
             "docs_url",
             "identity",
             "backend",
+            "backends",
             "gateway_routes",
             "answers",
             "routes",
@@ -157,10 +158,7 @@ impl<'j> Document<'j> {
                 None => Answers { docs_url, ..Answers::default() },
             },
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
-            backend: fields
-                .need_or_advise("backend", backend::KINDS, issues)
-                .and_then(|at| BackendDocument::read(&at, inline, issues))
-                .unwrap_or_default(),
+            backends: BackendsDocument::read(&fields, inline, issues),
             gateway_routes: fields.boolean("gateway_routes", issues).unwrap_or_default(),
             routes: {
                 // The iterator cannot know how many routes are valid, and would make room for more of them again and again.

@@ -40,26 +40,46 @@ impl Policy {
         self.routes.get(self.names.get(ENDPOINTS, name)?)
     }
 
-    /// Whether `path` (normalised) is closed to clients, whatever routes there are.
+    /// Whether `path` (normalised) is closed to clients, whatever routes there are: every backend closes it.
     pub fn is_closed(&self, path: &str) -> bool {
-        self.reserved_paths.iter().any(|prefix| is_below(path, prefix)) || self.closed_service(path) == Some(CLOSED)
+        (0..=self.other_backends.len()).all(|backend| self.closes(backend, path))
     }
 
-    /// Whether `path` (normalised) is closed to clients unless a route declares it.
+    /// Whether the backend with this index closes `path` (normalised) to clients, whatever routes there are.
+    fn closes(&self, backend: usize, path: &str) -> bool {
+        self.backend_at(backend).reserved_paths.iter().any(|prefix| is_below(path, prefix))
+            || self.closed_service(backend, path) == Some(CLOSED)
+    }
+
+    /// Whether `path` (normalised), which has this route, is closed to clients by the route's backend. What every backend closes
+    /// was asked for before ([`Self::is_closed`]).
+    pub(crate) fn is_closed_declared(&self, route: &Route, path: &str) -> bool {
+        !self.other_backends.is_empty() && self.closes(route.backend, path)
+            || route.target.is_none() && self.is_closed_respelled(route.backend, path)
+    }
+
+    /// Whether `path` (normalised) is closed to clients if no route declares it. A gateway that chooses the backend by the path
+    /// could send it to any of them.
     pub fn is_closed_undeclared(&self, path: &str) -> bool {
-        self.closed_service(path).is_some()
+        let mut backends = 0..=self.other_backends.len();
+        backends.any(|backend| self.closed_service(backend, path).is_some() || self.closes(backend, path))
+    }
+
+    /// Whether `path` (normalised), which no route declares, is that of a closed service for a backend that ignores letter case.
+    pub(crate) fn is_closed_to_default(&self, path: &str) -> bool {
+        self.is_closed_respelled(0, path)
     }
 
     /// Whether `path` (normalised), which the backend gets as it is, is that of a closed service for a backend that ignores letter
     /// case.
-    pub fn is_closed_respelled(&self, path: &str) -> bool {
-        let is_service = |first: &str| self.names.find(SERVICES, first).is_some();
-        self.backend.may_ignore_case() && path::segments(path).next().is_some_and(is_service)
+    fn is_closed_respelled(&self, backend: usize, path: &str) -> bool {
+        let is_service = |first: &str| self.names.find(SERVICES + backend, first).is_some();
+        self.backend_at(backend).may_ignore_case() && path::segments(path).next().is_some_and(is_service)
     }
 
-    /// How the paths of the service are closed that the first segment of a path names.
-    fn closed_service(&self, path: &str) -> Option<usize> {
-        self.names.get(SERVICES, path::segments(path).next()?)
+    /// How the backend closes the paths of the service that the first segment of a path names.
+    fn closed_service(&self, backend: usize, path: &str) -> Option<usize> {
+        self.names.get(SERVICES + backend, path::segments(path).next()?)
     }
 
     /// Whether an authority is another spelling of a host that routes are declared for.

@@ -31,14 +31,13 @@ pub use target::{HandlerAddress, Target};
 pub use template::Template;
 
 use crate::backend::Backend;
-use crate::headers::{NamePrefilter, NameSet};
+use crate::headers::NamePrefilter;
 use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::Issue;
 use crate::provider::Provider;
 use crate::waits::WaitLimits;
-use collision::GuardService;
 use document::{
-    Binding, CallerHeaders, IdentityRules, InvocationStore, OpenBao, RecoverySettings, SignedCaller, Unkey,
+    Binding, CallerHeaders, IdentityRules, OpenBao, RecoverySettings, SignedCaller, Unkey,
 };
 use operations::Operations;
 use routes::RouteTable;
@@ -52,7 +51,8 @@ pub const REWRITE_MARK: &str = "x-edge-idempotency";
 
 /// The space of endpoints in [`Policy::names`].
 const ENDPOINTS: usize = 0;
-/// The space of services that are closed to clients; the number says how.
+/// The space of services of the default backend that are closed to clients; the number says how. The spaces of the other
+/// backends follow it.
 const SERVICES: usize = 1;
 /// A service whose paths are closed.
 const CLOSED: usize = 0;
@@ -81,20 +81,16 @@ pub struct Policy {
     routes: Vec<Route>,
     table: RouteTable,
     /// The routes by their endpoints, in the space [`ENDPOINTS`]; and the first path segments that are closed to clients, in
-    /// the space [`SERVICES`]
+    /// the spaces from [`SERVICES`] on, one for each backend
     names: TextIndex,
-    /// Path prefixes closed to clients, without a trailing slash.
-    reserved_paths: Vec<String>,
-    /// Request headers that are removed before the backend.
-    strip: NameSet,
     /// Lets the names of request headers pass that concern the filter.
     request_names: NamePrefilter,
-    /// Names of request headers that the backend gets although the filter would remove them; lower case.
-    keep_headers: Vec<String>,
     /// Whether routes of the gateway may name endpoints.
     gateway_routes: bool,
-    /// The backend of every route.
+    /// The backend of requests whose route names none.
     backend: Backend,
+    /// The other backends; the first has the index 1.
+    other_backends: Vec<Backend>,
     /// Callers that sign their requests.
     callers: Vec<SignedCaller>,
     /// The headers in which signed callers name tenant and project; `None` without signed callers.
@@ -107,12 +103,10 @@ pub struct Policy {
     recovery: RecoverySettings,
     /// Bindings of webhook ids.
     bindings: BTreeMap<String, Arc<Binding>>,
-    /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
-    invocations: Option<InvocationStore>,
+    /// Whether a route needs a call to its backend before a request is forwarded.
+    asks_backends: bool,
     /// The operations that callers can ask for.
     operations: Option<Operations>,
-    /// The guard; `None` if no route detects collisions.
-    guard: Option<GuardService>,
     /// The store of bindings that the document does not list.
     unkey: Option<Unkey>,
     /// The store of secrets that bindings do not list.
@@ -167,15 +161,40 @@ impl Policy {
         self.max_series
     }
 
-    /// The backend of a route, or of requests that no route declares. All routes of a policy have the same.
-    pub(crate) fn backend_of(&self, _route: Option<&Route>) -> &Backend {
-        &self.backend
+    /// The backend of a route, or of requests that no route declares.
+    pub(crate) fn backend_of(&self, route: Option<&Route>) -> &Backend {
+        self.backend_at(route.map_or(0, |route| route.backend))
+    }
+
+    /// Whether a route needs a call to its backend before a request is forwarded.
+    pub(crate) fn asks_backends(&self) -> bool {
+        self.asks_backends
+    }
+
+    /// The backend whose operations callers can ask for.
+    pub(crate) fn backend_of_operations(&self) -> &Backend {
+        self.backend_at(self.operations.as_ref().map_or(0, |operations| operations.backend))
+    }
+
+    fn backend_at(&self, index: usize) -> &Backend {
+        index.checked_sub(1).and_then(|other| self.other_backends.get(other)).unwrap_or(&self.backend)
+    }
+
+    /// The value of [`REWRITE_MARK`] on requests of a route; `None` if they go to the default backend as they are.
+    pub(crate) fn mark_of(&self, route: Option<&Route>) -> Option<&str> {
+        let route = route.filter(|route| route.target.is_some() || route.backend != 0)?;
+        Some(&self.backend_at(route.backend).mark)
+    }
+
+    /// All backends, the default first.
+    pub(crate) fn backends(&self) -> impl Iterator<Item = &Backend> {
+        std::iter::once(&self.backend).chain(&self.other_backends)
     }
 
     /// Whether errors in JSON lose stack traces and paths of files, on this route or where no route was found.
-    pub(crate) fn cleans_errors(&self, route: Option<&Route>) -> bool {
+    pub(crate) fn cleans_errors(&self, route: Option<&Route>, backend: &Backend) -> bool {
         let said = route.and_then(|route| route.clean_errors).or(self.answers.clean_errors);
-        said.unwrap_or_else(|| self.backend_of(route).cleans_errors())
+        said.unwrap_or_else(|| backend.cleans_errors())
     }
 
     /// How keys appear in logs.
@@ -193,19 +212,9 @@ impl Policy {
         &self.reserved_subjects
     }
 
-    /// Request headers that are removed before the backend.
-    pub(crate) fn strip(&self) -> &NameSet {
-        &self.strip
-    }
-
     /// Lets the names of request headers pass that concern the filter.
     pub(crate) fn request_names(&self) -> &NamePrefilter {
         &self.request_names
-    }
-
-    /// Whether the backend gets a header with this very name although the filter would remove it.
-    pub(crate) fn keeps_header(&self, name: &[u8]) -> bool {
-        self.keep_headers.iter().any(|kept| kept.as_bytes() == name)
     }
 
     /// The endpoint that the gateway's route names. A host is asked only if the document says `gateway_routes`.
@@ -241,16 +250,6 @@ impl Policy {
     /// How many requests may wait for results at once.
     pub(crate) fn wait_limits(&self) -> WaitLimits {
         self.recovery.limits
-    }
-
-    /// Where the ids of invocations are looked up; `None` if no route's results are found by id.
-    pub(crate) fn invocations(&self) -> Option<&InvocationStore> {
-        self.invocations.as_ref()
-    }
-
-    /// The guard; `None` if no route detects collisions.
-    pub(crate) fn guard(&self) -> Option<&GuardService> {
-        self.guard.as_ref()
     }
 
     /// The store of bindings that the document does not list.

@@ -46,6 +46,8 @@ pub fn tag(secret: &[u8], caller: &Identity, project: &Project, invocation: &str
 /// What a policy says about operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operations {
+    /// The index of the backend that is asked
+    pub(super) backend: usize,
     /// The path in front of the operation id, with its last slash
     pub(super) prefix: String,
     /// The first one that is not empty makes tags, and all of them verify tags

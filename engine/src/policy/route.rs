@@ -22,6 +22,8 @@ pub struct Route {
     pub methods: Arc<[String]>,
     /// The policy
     pub policy: PolicyKind,
+    /// The index of its backend; 0 is the default
+    pub(super) backend: usize,
     /// The target, if the path is rewritten
     pub target: Option<Arc<Target>>,
     /// How it detects that a key comes again with another request

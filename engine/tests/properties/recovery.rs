@@ -98,7 +98,8 @@ fn asked(call: &RecoveryCall, wait: &str) -> [String; 4] {
     let (exchange, flow, set) = run(call, "GET", &path, None);
     assert!(matches!(flow, RequestFlow::AwaitCall { .. }), "{flow:?}");
     assert!(set.is_empty(), "nothing is edited before the id is known");
-    let Some(PendingLookup::Invocation(body)) = exchange.pending_lookup() else { panic!("no lookup") };
+    let Some(PendingLookup::Invocation(question)) = exchange.pending_lookup() else { panic!("no lookup") };
+    let body = &question.body;
     let body: Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["target"], "idempotentInvocation");
     ["service", "key", "handler", "idempotencyKey"].map(|name| body[name].as_str().unwrap_or_default().to_owned())

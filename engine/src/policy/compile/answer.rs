@@ -9,7 +9,7 @@ impl Compiler<'_> {
     pub(super) fn answer(&mut self, index: usize, route: &RouteDocument) -> Option<AnswerMapping> {
         let answer = route.answer.as_ref()?;
         let at = format!("/routes/{index}/answer");
-        if route.target.is_none() || !self.document.backend.rewrite_path {
+        if route.target.is_none() || !self.backend_of(route).rewrite_path {
             self.issues.add(&at, "`answer` works only on a route with a `target`, and with `\"rewrite_path\": true`");
         } else if route.one_way {
             self.issues.add(&at, "a one-way target answers before there is a result: remove `answer` or `one_way`");

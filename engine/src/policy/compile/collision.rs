@@ -2,9 +2,10 @@
 
 use super::recovery::has_results;
 use super::{Compiler, RouteDocument};
-use crate::policy::collision::{CollisionRules, GuardService};
+use crate::backend::Backend;
+use crate::policy::collision::CollisionRules;
 use crate::policy::document::{Collision, Mode};
-use crate::policy::{Route, Target};
+use crate::policy::Target;
 use std::sync::Arc;
 
 /// How much longer the guard has to keep a fingerprint than the backend keeps the result, in seconds: Restate removes what
@@ -39,14 +40,15 @@ impl Compiler<'_> {
             );
         }
         self.check_shared_keys(index, route);
-        let backend = &self.document.backend;
+        let backend = self.backend_of(route);
         let at = member("collision");
         if !has_results(route) {
             self.issues
                 .add(at.clone(), "collision detection works only on a REQUIRED_A or ACCEPTED route with a `target`");
         }
         if backend.cluster.is_none() || backend.guard.is_none() {
-            self.issues.add(at, "collision detection needs /backend/guard, and /backend/cluster to call it");
+            let (guard, cluster) = (backend.pointer("guard"), backend.pointer("cluster"));
+            self.issues.add(at, format!("collision detection needs {guard}, and {cluster} to call it"));
         }
         let retention = target
             .and_then(|target| self.document.retentions.iter().find(|retention| retention.service == target.service));
@@ -59,7 +61,7 @@ impl Compiler<'_> {
                  retention of {} (/retention/classes/{}) plus 2h, which the backend's cleaner can take",
                 route.endpoint, retention.service, retention.class
             );
-            self.issues.add("/backend/guard/retention", message);
+            self.issues.add(backend.pointer("guard") + "/retention", message);
         }
     }
 
@@ -81,12 +83,13 @@ impl Compiler<'_> {
         }
     }
 
-    /// The rules of a route; `None` without collision detection.
+    /// The rules of a route; `None` without collision detection. A backend without a guard has an issue of its own.
     #[inline(never)]
     pub(super) fn collision_rules(
         &self,
         route: &RouteDocument,
         target: Option<&Arc<Target>>,
+        backend: Option<&Backend>,
     ) -> Option<Box<CollisionRules>> {
         let mode = route.mode.unwrap_or(self.document.mode);
         let waits = match route.collision {
@@ -96,25 +99,11 @@ impl Compiler<'_> {
         };
         Some(Box::new(CollisionRules {
             target: Arc::clone(target?),
+            guard: Arc::clone(backend?.guard.as_ref()?),
             waits,
             caller_scope: route.collision_caller,
             needs_guard: route.guard_failure.unwrap_or(true),
             json: route.fingerprint_json,
         }))
-    }
-
-    /// Where the guard is, if a route asks it.
-    #[inline(never)]
-    pub(super) fn guard(&self, routes: &[(usize, Route)]) -> Option<GuardService> {
-        let backend = &self.document.backend;
-        if routes.iter().all(|(_, route)| route.collision.is_none()) {
-            return None;
-        }
-        let (cluster, guard) = backend.cluster.clone().zip(backend.guard.as_ref())?;
-        Some(GuardService {
-            authority: backend.authority.clone().unwrap_or_else(|| cluster.clone()),
-            cluster,
-            path: Target::call_path(&guard.service, "claim"),
-        })
     }
 }

@@ -1,7 +1,7 @@
 //! Operations: what the paths and ids of operations need in the rest of a document.
 
 use super::Compiler;
-use crate::backend::restate;
+use crate::backend::{Backend, restate};
 use crate::policy::document::Scope;
 use crate::policy::operations::Operations;
 use crate::policy::recovery::{OUTPUT, SEGMENT};
@@ -15,14 +15,19 @@ impl Compiler<'_> {
     pub(super) fn operations(
         &mut self,
         routes: &[(usize, Route)],
-        reserved_paths: &[String],
+        backends: &[Backend],
         closed_services: &TextIndex,
     ) -> Option<Operations> {
-        let backend = &self.document.backend;
+        let mut having = self.document.backends.iter().enumerate().filter(|(_, backend)| backend.operations.is_some());
+        let (index, backend) = having.next()?;
         let declared = backend.operations.as_ref()?;
+        let own = backend.pointer("operations");
+        if let Some((_, other)) = having.next() {
+            self.issues.add(other.pointer("operations"), format!("a document has operations of one backend: {own} has them, too"));
+        }
         let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id.from == restate::INVOCATION);
         for (fulfilled, message) in [
-            (self.is_restate(), "only a backend of kind `restate` can be asked for operations"),
+            (backend.is_restate(), "only a backend of kind `restate` can be asked for operations"),
             (backend.rewrite_path, "operations are calls of targets: add `\"rewrite_path\": true`"),
             (
                 self.document.identity.is_some(),
@@ -30,44 +35,45 @@ impl Compiler<'_> {
             ),
             (
                 names_invocations,
-                "operations are found by Restate's ids: write `\"from\": \"x-restate-id\"` in /backend/operation_id",
+                "operations are found by Restate's ids: write `\"from\": \"x-restate-id\"` in `operation_id`",
             ),
         ] {
             if !fulfilled {
-                self.issues.add("/backend/operations", message);
+                self.issues.add(&own, message);
             }
         }
-        let at = "/backend/operations/path";
-        self.open_path(|| at.to_owned(), &declared.prefix, reserved_paths);
+        let at = format!("{own}/path");
+        let reserved = backends.get(index).map(|backend| backend.reserved_paths.as_slice()).unwrap_or_default();
+        self.open_path(|| at.clone(), &declared.prefix, reserved);
         let mut segments = path::segments(&declared.prefix);
         let first = segments.next().unwrap_or_default();
-        if closed_services.get(SERVICES, first) == Some(CLOSED) {
+        if closed_services.get(SERVICES + index, first) == Some(CLOSED) {
             self.issues.add(
-                at,
+                &at,
                 format!("`/{first}` is the path of a service of the backend, and therefore closed to clients"),
             );
         }
         if path::segments(&declared.prefix).any(|segment| segment == SEGMENT) {
             self.issues.add(
-                at,
+                &at,
                 "`by-idempotency-key` is reserved for paths at which results are recovered: choose another segment",
             );
         }
         for (index, route) in routes.iter().filter(|(_, route)| hides(&declared.prefix, &route.template)) {
             let message = format!(
-                "requests for operations also match `{}`: choose another path for {}, or for /backend/operations",
+                "requests for operations also match `{}`: choose another path for {}, or for {own}",
                 route.template, route.endpoint
             );
             self.issues.add(format!("/routes/{index}/path"), message);
         }
         let mut wider_scopes = Vec::new();
-        for (_, route) in routes.iter().filter(|(_, route)| route.target.is_some() && route.scope != Scope::Project) {
+        for (_, route) in routes.iter().filter(|(_, route)| route.backend == index && route.target.is_some() && route.scope != Scope::Project) {
             if !wider_scopes.contains(&route.scope) {
                 wider_scopes.push(route.scope);
             }
         }
         let (prefix, secrets) = (declared.prefix.clone(), declared.secrets.clone());
-        Some(Operations { prefix, secrets, wider_scopes })
+        Some(Operations { backend: index, prefix, secrets, wider_scopes })
     }
 }
 

@@ -32,8 +32,8 @@ impl Compiler<'_> {
         target: Option<&Target>,
         parameters: &[&str],
     ) {
-        let backend = &self.document.backend;
-        let Some(target) = target.filter(|_| backend.rewrite_path && self.document.parameter_prefix.is_none()) else {
+        let rewrites = self.backend_of(route).rewrite_path;
+        let Some(target) = target.filter(|_| rewrites && self.document.parameter_prefix.is_none()) else {
             return;
         };
         // The filter itself uses these.

@@ -2,6 +2,7 @@
 //! only, and values of parameters that contain escaped slashes (docs/contract.md section 2).
 
 use super::Compiler;
+use crate::backend::Backend;
 use crate::policy::document::RouteDocument;
 use crate::policy::routes::RouteTable;
 use crate::policy::template::TemplateSegment;
@@ -31,7 +32,7 @@ impl Compiler<'_> {
     pub(super) fn encoded_slashes(
         &mut self,
         routes: &[(usize, Route)],
-        reserved_paths: &[String],
+        backends: &[Backend],
         closed_services: &TextIndex,
     ) {
         let documents = || self.document.routes.iter().map(|(_, declared)| declared).zip(routes);
@@ -63,13 +64,14 @@ impl Compiler<'_> {
                 continue;
             }
             let below = Spans { other_spans: false, goes_on: true, is_exact: false };
-            let reserved = reserved_paths.iter().find(|closed| {
+            let reserved = backends.get(route.backend).map(|backend| backend.reserved_paths.as_slice()).unwrap_or_default();
+            let reserved = reserved.iter().find(|closed| {
                 let closed: Vec<TemplateSegment<'_>> = path::segments(closed).map(TemplateSegment::Literal).collect();
                 below.found(&own, &closed)
             });
             // Restate tells letter cases apart in the names of services.
-            let below = Spans { is_exact: self.is_restate(), ..below };
-            let services = closed_services.texts(SERVICES).filter(|(service, number)| {
+            let below = Spans { is_exact: self.backend_of(declared).is_restate(), ..below };
+            let services = closed_services.texts(SERVICES + route.backend).filter(|(service, number)| {
                 // A route whose first segment is such a service has an issue of its own.
                 (*number != CLOSED || route.template.first_literal() != Some(*service))
                     && below.found(&own, &[TemplateSegment::Literal(service)])

@@ -1,9 +1,8 @@
 //! Recovery: the routes with recovery paths, and the report of paths with two meanings.
 
 use super::{Compiler, RouteDocument};
-use crate::backend::restate;
 use crate::policy::Route;
-use crate::policy::document::{Collision, InvocationStore, Mode};
+use crate::policy::document::Mode;
 use crate::policy::recovery::{SEGMENT, shadows, spells_out};
 
 /// Whether the backend stores results under the keys of the route's callers.
@@ -25,7 +24,7 @@ impl Compiler<'_> {
     pub(super) fn recovers(&self, route: &RouteDocument) -> bool {
         has_results(route)
             && route.recovery.unwrap_or(true)
-            && self.is_restate()
+            && self.backend_of(route).is_restate()
             && route.mode.unwrap_or(self.document.mode) == Mode::Enforce
     }
 
@@ -37,7 +36,7 @@ impl Compiler<'_> {
         let at = format!("/routes/{index}/recovery");
         if !has_results(route) {
             self.issues.add(at, "results can be recovered only on a REQUIRED_A or ACCEPTED route with a `target`");
-        } else if !self.is_restate() {
+        } else if !self.backend_of(route).is_restate() {
             self.issues.add(at, "results can be recovered only from a backend of kind `restate`");
         } else {
             self.warnings.add(
@@ -58,37 +57,5 @@ impl Compiler<'_> {
                 }
             }
         }
-    }
-
-    /// Where the ids of invocations are looked up, if results can be recovered, and whether keys are in flight.
-    #[inline(never)]
-    pub(super) fn invocations(&mut self, routes: &[(usize, Route)]) -> Option<InvocationStore> {
-        let backend = &self.document.backend;
-        let asks = routes.iter().find(|(_, route)| route.in_flight.is_some());
-        let (_, first) = routes.iter().find(|(_, route)| route.recovery.is_some()).or(asks)?;
-        let Some(cluster) = backend.cluster.clone() else {
-            if let Some((index, _)) = asks {
-                let message = "`conflict` asks Restate before each request: name its cluster in /backend/cluster";
-                self.issues.add(format!("/routes/{index}/in_flight"), message);
-                return None;
-            }
-            let message = format!(
-                "results can be recovered ({}), and the filter first asks Restate for an invocation's id: name the gateway's cluster \
-                 of Restate, e.g. `\"cluster\": \"restate\"`, or write `\"recovery\": false` on the routes",
-                first.endpoint
-            );
-            self.issues.add("/backend", message);
-            return None;
-        };
-        let authority = backend.authority.clone().unwrap_or_else(|| cluster.clone());
-        Some(InvocationStore { cluster, authority })
-    }
-
-    /// The path prefixes that are closed to clients: those of the document, and Restate's own, where the guard is called.
-    #[inline(never)]
-    pub(super) fn reserved_paths(&self) -> Vec<String> {
-        let asks_guard = || self.document.routes.iter().any(|(_, route)| route.collision != Collision::Off);
-        let own = (self.is_restate() || asks_guard()).then(|| restate::PATHS.to_owned());
-        own.into_iter().chain(self.document.backend.reserved_paths.iter().cloned()).collect()
     }
 }

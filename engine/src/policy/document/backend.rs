@@ -1,9 +1,11 @@
-//! The `backend` object: the kind of backend, and the headers that it gets and that clients get from it.
+//! The backends: the kind of each, and the headers that it gets and that clients get from it. A document with one writes it
+//! as `backend`; one with several names them in `backends`, and `backend` is the name of the default.
 
 use super::operations::OperationsDocument;
-use super::{parse_duration, parse_header_name, parse_text};
+use super::{check_name, parse_duration, parse_header_name, parse_text};
 use crate::backend::{BackendKind, OperationId, restate};
-use crate::json::cursor::{Issues, JsonCursor};
+use crate::json::Json;
+use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, child, suggestion};
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
 
@@ -28,9 +30,24 @@ pub(crate) struct Guard {
 /// The service of the guard, if the document does not name another one.
 pub(in crate::policy) const GUARD: &str = "IdempotencyGuard";
 
-/// A `backend` object.
+/// The backends of a document.
+#[derive(Debug, Default)]
+pub(crate) struct BackendsDocument<'j> {
+    /// The backend of requests whose route names none
+    pub default: BackendDocument<'j>,
+    /// The others
+    pub others: Vec<BackendDocument<'j>>,
+    /// Stands for a backend that the document does not have
+    unknown: BackendDocument<'j>,
+}
+
+/// A backend of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BackendDocument {
+pub(crate) struct BackendDocument<'j> {
+    /// Its name in `backends`; `None` if the document has one backend
+    pub name: Option<&'j str>,
+    /// Whether the document says what it is
+    pub is_known: bool,
     /// `kind`
     pub kind: BackendKind,
     /// Whether paths are rewritten to targets
@@ -59,19 +76,92 @@ pub(crate) struct BackendDocument {
 pub(super) const KINDS: &str = ": `\"backend\": {\"kind\": \"generic\"}` is an API that deduplicates by `Idempotency-Key` itself, \
                                 `\"backend\": {\"kind\": \"restate\"}` is Restate's ingress; docs/backends.md compares them";
 
-/// Stands for the backend of a document that does not say its kind, and so does not start. It makes no further issues, so
-/// its cluster is not missing.
-impl Default for BackendDocument {
+/// Stands for a backend that the document does not have, or of which it does not say the kind, so that it does not start. It makes
+/// no further issues: whatever a route asks of it, it has.
+impl Default for BackendDocument<'_> {
     fn default() -> Self {
-        Self { cluster: Some(String::new()), ..Self::of_kind(BackendKind::Restate) }
+        let guard = Guard { service: GUARD.to_owned(), retention: None };
+        Self {
+            is_known: false,
+            rewrite_path: true,
+            cluster: Some(String::new()),
+            guard: Some(guard),
+            ..Self::of_kind(BackendKind::Restate)
+        }
     }
 }
 
-impl BackendDocument {
+impl<'j> BackendsDocument<'j> {
+    /// Reads `backend`, and `backends` if the document has it. `inline`: the document may contain secrets.
+    #[inline(never)]
+    pub(super) fn read(fields: &ObjectCursor<'j>, inline: bool, issues: &mut Issues) -> Self {
+        let Some(map) = fields.get("backends") else {
+            let backend = fields.need_or_advise("backend", KINDS, issues);
+            if let Some(at) = backend.as_ref().filter(|at| at.is_text()) {
+                issues.add(&at.pointer, "the name of a backend needs `backends`, which says what it is");
+                return Self::default();
+            }
+            let default = backend.and_then(|at| BackendDocument::read(None, &at, inline, issues));
+            return Self { default: default.unwrap_or_default(), ..Self::default() };
+        };
+        let Some(map) = map.map(issues) else { return Self::default() };
+        let mut others = Vec::new();
+        for (name, at) in map.entries() {
+            if let Err(message) = check_name(name) {
+                issues.add(&at.pointer, message);
+            }
+            // One that cannot be read has its own issues. Its name is known all the same.
+            let read = BackendDocument::read(Some(name), &at, inline, issues);
+            others.push(read.unwrap_or_else(|| BackendDocument { name: Some(name), ..BackendDocument::default() }));
+        }
+        let advice = ": with `backends` it is the name of the backend of every route that names none";
+        let Some(at) = fields.need_or_advise("backend", advice, issues) else {
+            return Self { others, ..Self::default() };
+        };
+        if !at.is_text() {
+            issues.add(&at.pointer, format!("expected the name of a backend{advice}"));
+        }
+        let Json::String(default) = at.json() else { return Self { others, ..Self::default() } };
+        let default: &str = default;
+        match others.iter().position(|backend| backend.name == Some(default)) {
+            Some(index) => Self { default: others.swap_remove(index), others, ..Self::default() },
+            None => {
+                let near = suggestion(default, others.iter().filter_map(|backend| backend.name));
+                issues.add(&at.pointer, format!("`backends` has no `{default}`{near}"));
+                Self { others, ..Self::default() }
+            }
+        }
+    }
+
+    /// All backends, the default first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &BackendDocument<'j>> + Clone {
+        std::iter::once(&self.default).chain(&self.others)
+    }
+
+    /// The backend with this index in [`Self::iter`], or one that stands for a backend that the document does not have.
+    pub(crate) fn get(&self, index: usize) -> &BackendDocument<'j> {
+        index.checked_sub(1).map_or(Some(&self.default), |other| self.others.get(other)).unwrap_or(&self.unknown)
+    }
+}
+
+impl<'j> BackendDocument<'j> {
+    /// The JSON pointer of its object, or of one of its members.
+    pub(crate) fn pointer(&self, member: &str) -> String {
+        let own = self.name.map_or_else(|| "/backend".to_owned(), |name| child("/backends", name));
+        if member.is_empty() { own } else { child(&own, member) }
+    }
+
+    /// Whether it is Restate.
+    pub(crate) fn is_restate(&self) -> bool {
+        self.kind == BackendKind::Restate
+    }
+
     fn of_kind(kind: BackendKind) -> Self {
         let is_restate = kind == BackendKind::Restate;
         let names = |names: &[&str]| names.iter().filter(|_| is_restate).map(|name| (*name).to_owned()).collect();
         Self {
+            name: None,
+            is_known: true,
             kind,
             rewrite_path: false,
             reserved_paths: Vec::new(),
@@ -87,9 +177,9 @@ impl BackendDocument {
         }
     }
 
-    /// Reads a `backend` object; `inline`: the document may contain secrets.
+    /// Reads a backend; `inline`: the document may contain secrets.
     #[inline(never)]
-    pub(crate) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
+    fn read(name: Option<&'j str>, at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let known = [
             "kind",
             "rewrite_path",
@@ -110,6 +200,8 @@ impl BackendDocument {
         let kind = default.kind;
         let replay_headers = fields.list("replay_headers", issues, parse_header_name);
         Some(Self {
+            name,
+            is_known: default.is_known,
             kind,
             rewrite_path: fields.boolean("rewrite_path", issues).unwrap_or(default.rewrite_path),
             reserved_paths: fields.list("reserved_paths", issues, parse_reserved_path).unwrap_or_default(),
@@ -123,7 +215,7 @@ impl BackendDocument {
                 .map(|at| at.parse(issues, parse_text).unwrap_or_default())
                 .or(default.cluster),
             authority: fields.parse("authority", issues, parse_text),
-            guard: fields.get("guard").and_then(|at| {
+            guard: fields.get("guard").map_or(default.guard, |at| {
                 let fields = at.fields(&["service", "retention"], issues)?;
                 let retention = fields.parse("retention", issues, parse_duration);
                 let service = fields.get("service").map(|at| at.parse(issues, Target::parse_service));

@@ -111,6 +111,8 @@ pub(crate) struct RouteDocument<'j> {
     pub template: Template,
     /// `methods`, if the route has it
     pub methods: Option<Vec<Method>>,
+    /// `backend`, if the route has it: a name, with its JSON pointer
+    pub backend: Option<&'j str>,
     /// Its policy
     pub policy: PolicyKind,
     /// `target`, not parsed yet
@@ -175,6 +177,7 @@ impl<'j> RouteDocument<'j> {
             "path",
             "methods",
             "policy",
+            "backend",
             "target",
             "scope",
             "mode",
@@ -214,6 +217,7 @@ impl<'j> RouteDocument<'j> {
         Some(Self {
             methods,
             target,
+            backend: fields.parse("backend", issues, check_text),
             scope: fields.choice("scope", &scopes, issues).unwrap_or_default(),
             mode: read_mode(&fields, issues),
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),

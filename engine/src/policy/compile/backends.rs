@@ -1,0 +1,234 @@
+//! The backends of the document, in the form that requests need: which paths are closed because of them, which headers they do not
+//! get, and what the filter asks them.
+
+use super::{Compiler, RouteDocument};
+use crate::backend::{Backend, restate};
+use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
+use crate::json::cursor::suggestion;
+use crate::policy::collision::GuardService;
+use crate::policy::document::{BackendDocument, CallerHeaders, Collision, GUARD, IdentityRules, InvocationStore};
+use crate::policy::text_index::TextIndex;
+use crate::policy::{CLOSED, CLOSED_UNDECLARED, REWRITE_MARK, Route, SERVICES, Target};
+use crate::provider::Provider;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Headers with which a client can override the method that was checked.
+const METHOD_OVERRIDES: [&str; 4] =
+    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
+
+impl<'d> Compiler<'d> {
+    /// The index of the route's backend in the document. The number of backends stands for a name that none of them has.
+    pub(super) fn backend_index(&self, route: &RouteDocument) -> usize {
+        let Some(name) = route.backend else { return 0 };
+        let backends = &self.document.backends;
+        backends.iter().position(|backend| backend.name == Some(name)).unwrap_or(backends.others.len() + 1)
+    }
+
+    /// The backend of a route.
+    pub(super) fn backend_of(&self, route: &RouteDocument) -> &'d BackendDocument<'d> {
+        self.document.backends.get(self.backend_index(route))
+    }
+
+    /// The routes of the document that have this backend.
+    fn routes_of(&self, backend: &BackendDocument) -> impl Iterator<Item = &'d RouteDocument<'d>> {
+        let is_default = self.document.backends.default.name == backend.name;
+        let name = backend.name;
+        let routes = self.document.routes.iter().map(|(_, route)| route);
+        routes.filter(move |route| route.backend.map_or(is_default, |own| Some(own) == name))
+    }
+
+    /// Reports names that no backend has, and backends that no route has.
+    #[inline(never)]
+    pub(super) fn check_backends(&mut self) {
+        let backends = &self.document.backends;
+        for (index, route) in &self.document.routes {
+            let Some(name) = route.backend else { continue };
+            // The default has an issue of its own, which says more.
+            let is_unclear = !backends.default.is_known && backends.others.is_empty();
+            if is_unclear || backends.iter().any(|backend| backend.name == Some(name)) {
+                continue;
+            }
+            let message = if backends.iter().all(|backend| backend.name.is_none()) {
+                "the document has one backend, which every route has: remove this member, or name several backends in \
+                 `backends`"
+                    .to_owned()
+            } else {
+                let near = suggestion(name, backends.iter().filter_map(|backend| backend.name));
+                format!("`backends` has no `{name}`{near}")
+            };
+            self.issues.add(format!("/routes/{index}/backend"), message);
+        }
+        for backend in &backends.others {
+            if self.routes_of(backend).next().is_none() {
+                self.warnings.add(backend.pointer(""), "no route names this backend, so no request reaches it");
+            }
+        }
+    }
+
+    /// A backend without the headers that it does not get.
+    #[inline(never)]
+    pub(super) fn backend(&self, declared: &BackendDocument) -> Backend {
+        let mut backend = Backend::new(
+            declared.kind,
+            &declared.hide_headers,
+            declared.operation_id.clone(),
+            declared.replay_headers.clone(),
+        );
+        // A gateway that chooses the backend by the path could take a client to Restate's own, whatever the route's backend is.
+        let asks_guard = || self.document.routes.iter().any(|(_, route)| route.collision != Collision::Off);
+        let is_restate = self.document.backends.iter().any(BackendDocument::is_restate);
+        let own = (is_restate || asks_guard()).then(|| restate::PATHS.to_owned());
+        backend.reserved_paths = own.into_iter().chain(declared.reserved_paths.iter().cloned()).collect();
+        backend.keep_headers.clone_from(&declared.keep_headers);
+        declared.name.unwrap_or("1").clone_into(&mut backend.mark);
+        if let Some(cluster) = declared.cluster.clone() {
+            let authority = declared.authority.clone().unwrap_or_else(|| cluster.clone());
+            backend.guard = declared.guard.as_ref().map(|guard| {
+                let path = Target::call_path(&guard.service, "claim");
+                Arc::new(GuardService { cluster: cluster.clone(), authority: authority.clone(), path })
+            });
+            backend.invocations = declared.is_restate().then(|| Arc::new(InvocationStore { cluster, authority }));
+        }
+        backend
+    }
+
+    /// Adds to `names` the first path segments that are closed to clients because they are services of a backend.
+    ///
+    /// The paths of the guard are closed, since a claim of a client would count as that of another caller. With
+    /// `rewrite_path` those of the targets' services are, too. Without it clients of Restate call the services by these
+    /// paths: those that a route declares stay open, and all others of a service that the document names are closed.
+    #[inline(never)]
+    pub(super) fn closed_services(&mut self, routes: &[(usize, Route)], names: &mut TextIndex, backends: &[Backend]) {
+        for (space, backend) in self.document.backends.iter().enumerate().map(|(index, own)| (SERVICES + index, own)) {
+            if !backend.is_known {
+                continue;
+            }
+            let (rewrites, is_restate) = (backend.rewrite_path, backend.is_restate());
+            if let Some(guard) = &backend.guard
+                && (rewrites || is_restate || self.routes_of(backend).any(|route| route.collision != Collision::Off))
+            {
+                names.get_or_insert(space, &guard.service, CLOSED);
+            }
+            if rewrites || is_restate {
+                let number = if rewrites { CLOSED } else { CLOSED_UNDECLARED };
+                let targets = self.routes_of(backend).filter_map(|route| route.target?.split('/').next());
+                let retained = self.document.retentions.iter().filter(|_| is_restate && !rewrites);
+                let retained = retained.map(|retention| &*retention.service);
+                targets.chain(retained).for_each(|service| _ = names.get_or_insert(space, service, number));
+            }
+            if is_restate {
+                names.get_or_insert(space, restate::OPENAPI, CLOSED_UNDECLARED);
+                // Another policy before the same Restate may have a guard.
+                names.get_or_insert(space, GUARD, CLOSED_UNDECLARED);
+            }
+        }
+        // The first segments of most routes are the same.
+        let mut free = None;
+        for (index, route) in routes {
+            let (space, declared) = (SERVICES + route.backend, self.document.backends.get(route.backend));
+            let first = route.template.first_literal().map(|first| (space, first));
+            let first = first.filter(|first| free != Some(*first));
+            if let Some((_, text)) = first
+                && names.get(space, text) != Some(CLOSED)
+            {
+                free = first;
+            } else if let Some((_, first)) = first {
+                let message = format!(
+                    "`/{first}` is the path of a service of the backend, and therefore closed to clients; choose another \
+                     first segment"
+                );
+                self.issues.add(format!("/routes/{index}/path"), message);
+            }
+            // A backend that is not Restate may ignore letter case, and gets this path as it is.
+            if !declared.is_restate()
+                && route.target.is_none()
+                && let Some(first) = route.template.first_literal()
+                && let Some(service) = names.alike(space, first)
+            {
+                let message = format!(
+                    "`/{first}` is the path of the service `{service}` for a backend that ignores letter case, and \
+                     therefore closed to clients; choose another first segment"
+                );
+                self.issues.add(format!("/routes/{index}/path"), message);
+            }
+            let reserved = backends.get(route.backend).map(|backend| backend.reserved_paths.as_slice());
+            let is_reserved = |target: &Target| {
+                let mut reserved = reserved.unwrap_or_default().iter();
+                reserved.any(|path| path.strip_prefix('/') == Some(target.service.as_str()))
+            };
+            if route.target.as_deref().is_some_and(is_reserved) {
+                let message = format!(
+                    "the path of this service is closed by {}: remove it there, or choose another target",
+                    declared.pointer("reserved_paths")
+                );
+                self.issues.add(format!("/routes/{index}/target"), message);
+            }
+        }
+    }
+
+    /// The request headers that are removed before a backend.
+    #[inline(never)]
+    pub(super) fn strip(
+        &mut self,
+        backend: &BackendDocument,
+        identities: &[IdentityRules],
+        callers: Option<&CallerHeaders>,
+        providers: &BTreeMap<String, Provider>,
+    ) -> NameSet {
+        let mut strip = NameSet::default();
+        let signatures = self.document.callers.iter().map(|caller| &caller.signature);
+        let signatures: Vec<String> = signatures.flat_map(Provider::signature_headers).collect();
+        // Restate never gets the signatures of webhooks. The API of another backend may verify other requests itself.
+        let of_webhooks: Vec<String> = providers.values().flat_map(Provider::signature_headers).collect();
+        let identity: Vec<&str> = identities
+            .iter()
+            .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
+            .chain(callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]))
+            .collect();
+        let always = METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(identity.iter().copied());
+        let of_restate = restate::CREDENTIALS.into_iter().chain(of_webhooks.iter().map(String::as_str));
+        let of_restate = of_restate.filter(|_| backend.is_restate());
+        let names = signatures.iter().map(String::as_str).chain(of_restate).chain(always.clone());
+        names.for_each(|name| strip.insert(name));
+        if backend.name == self.document.backends.default.name {
+            let known = METHOD_OVERRIDES.into_iter().chain(restate::CREDENTIALS).chain(identity.iter().copied());
+            let signatures = signatures.iter().chain(&of_webhooks).map(String::as_str);
+            self.check_prefix(signatures.chain(known));
+        }
+        let prefix = self.document.parameter_prefix.as_deref();
+        prefix.into_iter().for_each(|prefix| strip.insert(&format!("{prefix}*")));
+        for (index, name) in backend.keep_headers.iter().enumerate() {
+            let name_of_parameter = prefix.is_some_and(|prefix| canonical(name).starts_with(prefix));
+            if canonical(name) == IDEMPOTENCY_KEY
+                || name_of_parameter
+                || always.clone().any(|removed| removed == canonical(name))
+            {
+                let message = format!("the backend never gets `{name}` as a client sent it: remove it from this list");
+                self.issues.add(format!("{}/{index}", backend.pointer("keep_headers")), message);
+            }
+            strip.exempt(name);
+        }
+        strip
+    }
+
+    /// Reports a backend that is asked for the ids of invocations, and has no cluster for it.
+    #[inline(never)]
+    pub(super) fn check_clusters(&mut self, routes: &[(usize, Route)]) {
+        for (index, backend) in self.document.backends.iter().enumerate().filter(|(_, own)| own.cluster.is_none()) {
+            let own = || routes.iter().filter(|(_, route)| route.backend == index);
+            if let Some((index, _)) = own().find(|(_, route)| route.in_flight.is_some()) {
+                let at = backend.pointer("cluster");
+                let message = format!("`conflict` asks Restate before each request: name its cluster in {at}");
+                self.issues.add(format!("/routes/{index}/in_flight"), message);
+            } else if let Some((_, first)) = own().find(|(_, route)| route.recovery.is_some()) {
+                let message = format!(
+                    "results can be recovered ({}), and the filter first asks Restate for an invocation's id: name the gateway's \
+                     cluster of Restate, e.g. `\"cluster\": \"restate\"`, or write `\"recovery\": false` on the routes",
+                    first.endpoint
+                );
+                self.issues.add(backend.pointer(""), message);
+            }
+        }
+    }
+}
