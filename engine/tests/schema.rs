@@ -307,7 +307,6 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/backend", "/backend", "`backends` has no"),
     ("/backends", "/backend", "`backends` has no"),
     ("/backends", "/backend", "the name of a backend needs `backends`"),
-    ("/backend", "/backend", "expected the name of a backend"),
     ("/backends", "/routes/*/backend", "`backends` has no"),
     ("/routes/*/backend", "/routes/*/backend", "`backends` has no"),
     ("/callers/*/key_extra_chars", "/callers/*/key_prefix", "a prefix may hold only characters of keys"),
