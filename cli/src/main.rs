@@ -1,5 +1,6 @@
 //! `edge-idempotency`: the filter's engine on the command line.
 
+mod backends;
 mod catalogue;
 mod commands;
 mod diagnostics;

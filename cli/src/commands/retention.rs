@@ -3,7 +3,7 @@
 use super::question::confirmed;
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::input::{print, read_policy_document};
-use crate::restate_admin::claims_outlast::guard_name;
+use crate::restate_admin::claims_outlast::{guard_name, guard_of};
 use crate::restate_admin::connection::{Admin, ConnectionArguments};
 use crate::restate_admin::plan::Plan;
 use crate::terminal_text;
@@ -106,17 +106,17 @@ fn plan(common: &Common) -> Result<Option<(Admin, Plan)>, String> {
     let Some((_, document)) = read_policy_document(&common.policy, common.json)? else { return Ok(None) };
     let guard = guard_name(&document);
     let services = document.pointer("/retention/services").and_then(Value::as_object);
-    if document.pointer("/backend/guard").is_some() && services.is_some_and(|services| services.contains_key(guard)) {
+    if guard_of(&document).is_some() && services.is_some_and(|services| services.contains_key(&guard)) {
         return Err(format!(
             "/retention/services/{guard}: this is the guard's service. Remove it from retention.services: \
-             backend.guard.retention says how long it keeps claims"
+             `guard.retention` of the backend says how long it keeps claims"
         ));
     }
     let admin = Admin::connect(&common.connection)?;
     let plan = Plan::new(&document, &admin.services()?);
     if plan.rows.is_empty() {
         return Err(format!(
-            "{} declares no retention: there is neither `retention.services` nor `backend.guard.retention` in it",
+            "{} declares no retention: there is neither `retention.services` nor the backend's `guard.retention` in it",
             common.policy.display()
         ));
     }

@@ -26,7 +26,7 @@ impl KeptFor {
 pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     for (index, route) in document.routes.iter().enumerate() {
         let Some((service, ..)) = route.target_parts() else { continue };
-        let Some(kept) = kept(document, service) else { continue };
+        let Some(kept) = kept(document, route, service) else { continue };
         deliveries(document, index, route, service, &kept, findings);
         claims(document, index, route, service, &kept, findings);
         ages(document, index, route, service, &kept, findings);
@@ -34,12 +34,12 @@ pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) 
 }
 
 /// `None` for a backend of which nothing is known.
-fn kept(document: &DocumentView, service: &str) -> Option<KeptFor> {
+fn kept(document: &DocumentView, route: &RouteView, service: &str) -> Option<KeptFor> {
     let retention = &document.retention;
     let declared = retention.services.get(service).and_then(|service| retention.classes.get(&service.class));
     match declared.and_then(|class| seconds(class)) {
         Some(seconds) => Some(KeptFor { seconds, declared: true }),
-        None => document.is_restate().then_some(KeptFor { seconds: DEFAULT_S, declared: false }),
+        None => document.is_restate(Some(route)).then_some(KeptFor { seconds: DEFAULT_S, declared: false }),
     }
 }
 
@@ -104,7 +104,8 @@ fn claims(
     findings: &mut Vec<PolicyFinding>,
 ) {
     let collides = route.collision.as_deref().is_some_and(|mode| mode != "off");
-    let Some(guard) = document.backend.guard.as_ref().filter(|_| collides) else { return };
+    let Some(backend) = document.backend_of(Some(route)).filter(|_| collides) else { return };
+    let Some(guard) = &backend.value.guard else { return };
     let declared = guard.retention.as_deref().and_then(seconds);
     let needed = kept.seconds.saturating_add(CLEANUP_S);
     // Where both are declared the engine refuses what is too short.
@@ -120,7 +121,11 @@ fn claims(
              gets the first one's result, and nobody notices",
             kept.text()
         ),
-        format!("write `\"retention\": \"{}\"` or more into /backend/guard, and set it in the backend", duration(needed)),
+        format!(
+            "write `\"retention\": \"{}\"` or more into {}/guard, and set it in the backend",
+            duration(needed),
+            backend.pointer
+        ),
     ));
 }
 

@@ -1,7 +1,8 @@
 //! Lints of one route, or of two of them.
 
 use super::PolicyFinding;
-use super::view::{DocumentView, RouteView};
+use super::view::{BackendView, DocumentView, RouteView};
+use crate::backends::BackendAt;
 use std::collections::BTreeMap;
 
 /// Last words of an endpoint or a path that undo something.
@@ -78,7 +79,7 @@ fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
         ),
         "declare every path that writes, and write `\"unmatched\": \"REJECT\"`",
     ));
-    if document.is_restate() {
+    if document.is_restate(None) {
         findings.push(PolicyFinding::new(
             "unmatched-service",
             "/unmatched",
@@ -163,19 +164,24 @@ fn last_word(name: &str) -> String {
 
 /// `rewrite_path` where nothing, or not this route, is rewritten.
 fn rewrites(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
-    if !document.backend.rewrite_path {
-        return;
+    for backend in document.backends.iter().filter(|backend| backend.value.rewrite_path) {
+        rewrites_for(document, &backend, findings);
     }
-    if document.routes.iter().all(|route| route.target.is_none()) {
+}
+
+fn rewrites_for(document: &DocumentView, backend: &BackendAt<'_, BackendView>, findings: &mut Vec<PolicyFinding>) {
+    let is_own = |route: &RouteView| document.backend_of(Some(route)).is_some_and(|own| own.name == backend.name);
+    let routes = || document.routes.iter().enumerate().filter(|(_, route)| is_own(route));
+    if routes().all(|(_, route)| route.target.is_none()) {
         findings.push(PolicyFinding::new(
             "rewrite-without-target",
-            "/backend/rewrite_path",
+            format!("{}/rewrite_path", backend.pointer),
             "no route has a `target`, so no path is rewritten: every request goes on with the client's path",
             "give the routes targets, `\"target\": \"Service/handler\"`, or remove `rewrite_path`",
         ));
         return;
     }
-    for (index, route) in document.routes.iter().enumerate() {
+    for (index, route) in routes() {
         if route.target.is_none() && route.has_keys() {
             findings.push(PolicyFinding::new(
                 "rewrite-without-target",
@@ -194,7 +200,7 @@ fn target(document: &DocumentView, index: usize, route: &RouteView, findings: &m
     let Some((service, key, handler)) = route.target_parts() else { return };
     let at = format!("/routes/{index}/target");
     let Some(key) = key else { return };
-    if document.is_restate() && handler == "run" && route.has_keys() {
+    if document.is_restate(Some(route)) && handler == "run" && route.has_keys() {
         findings.push(PolicyFinding::new(
             "workflow-run-key",
             at.clone(),

@@ -1,6 +1,7 @@
 //! The members of a policy document that lints read. The document has been accepted by the engine, so what is not here, or
 //! has a default there, is left out.
 
+use crate::backends::{BackendAt, Backends};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ pub(super) struct DocumentView {
     pub(super) unmatched: Option<String>,
     #[serde(default)]
     pub(super) mode: Option<String>,
-    pub(super) backend: BackendView,
+    #[serde(flatten)]
+    pub(super) backends: Backends<BackendView>,
     pub(super) routes: Vec<RouteView>,
     #[serde(default)]
     pub(super) webhooks: WebhooksView,
@@ -24,7 +26,7 @@ pub(super) struct DocumentView {
     pub(super) key: Option<KeyView>,
 }
 
-/// `backend`.
+/// A backend.
 #[derive(Debug, Deserialize)]
 pub(super) struct BackendView {
     pub(super) kind: String,
@@ -36,14 +38,14 @@ pub(super) struct BackendView {
     pub(super) operations: Option<OperationsView>,
 }
 
-/// `backend.guard`.
+/// `guard` of a backend.
 #[derive(Debug, Deserialize)]
 pub(super) struct GuardView {
     #[serde(default)]
     pub(super) retention: Option<String>,
 }
 
-/// `backend.operations`: one secret or several.
+/// `operations` of a backend: one secret or several.
 #[derive(Debug, Deserialize)]
 pub(super) struct OperationsView {
     #[serde(default)]
@@ -58,6 +60,8 @@ pub(super) struct RouteView {
     pub(super) endpoint: String,
     pub(super) path: String,
     pub(super) policy: String,
+    #[serde(default)]
+    pub(super) backend: Option<String>,
     #[serde(default)]
     pub(super) mode: Option<String>,
     #[serde(default)]
@@ -144,9 +148,14 @@ pub(super) struct ServiceView {
 }
 
 impl DocumentView {
-    /// Whether the backend is Restate.
-    pub(super) fn is_restate(&self) -> bool {
-        self.backend.kind == "restate"
+    /// The backend of a route, or of requests that no route declares.
+    pub(super) fn backend_of(&self, route: Option<&RouteView>) -> Option<BackendAt<'_, BackendView>> {
+        self.backends.of(route.and_then(|route| route.backend.as_deref()))
+    }
+
+    /// Whether this backend is Restate.
+    pub(super) fn is_restate(&self, route: Option<&RouteView>) -> bool {
+        self.backend_of(route).is_some_and(|backend| backend.value.kind == "restate")
     }
 }
 

@@ -63,10 +63,11 @@ pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut
             inline(&format!("/webhooks/{store}/{member}"), secret, findings);
         }
     }
-    if let Some(operations) = &document.backend.operations {
-        secrets("/backend/operations/secrets", &operations.secrets, findings);
+    for backend in document.backends.iter() {
+        let Some(operations) = &backend.value.operations else { continue };
+        secrets(&format!("{}/operations/secrets", backend.pointer), &operations.secrets, findings);
         if let Some(secret) = &operations.secret {
-            inline("/backend/operations/secret", secret, findings);
+            inline(&format!("{}/operations/secret", backend.pointer), secret, findings);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! A configuration of Envoy that fits a policy: the whole bootstrap, the filter alone, or the filter's file for discovery.
 
 use super::module::ModuleFile;
-use super::needs::{GatewayNeeds, LookupNeeds};
+use super::needs::{BackendNeeds, GatewayNeeds, LookupNeeds};
 use super::template::fill;
 use super::tokens::{KeySet, TokenProvider, rules};
 use super::upstream::{BackendClusters, NamedUpstream};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 const BOOTSTRAP: &str = include_str!("templates/envoy.yaml");
@@ -18,6 +19,8 @@ const ECDS: &str = include_str!("templates/ecds.yaml");
 const BLOCK: &str = include_str!("templates/block.yaml");
 const STATS_TAGS: &str = include_str!("../../../observability/envoy-stats-tags.yaml");
 
+/// The header that the filter sets on requests that it marks.
+const MARK: &str = "x-edge-idempotency";
 /// How many connections clients may use of a backend, and how many requests may wait for one, as in demo/envoy.yaml (docs/operations.md,
 /// "Clusters and their limits").
 const CONNECTIONS: u32 = 4096;
@@ -52,7 +55,8 @@ impl EnvoyPlan {
     /// # Errors
     /// Upstreams are missing or too many; the sentence says what to write.
     pub(crate) fn bootstrap(&self, needs: &GatewayNeeds) -> Result<String, String> {
-        let backend = needs.backend(&self.upstreams)?;
+        let backends = needs.clusters_of(&self.upstreams)?;
+        let default = backends.first().map(|backend| backend.requests.as_str()).unwrap_or_default();
         let mut values = self.values(needs)?;
         let listed = self.providers.iter().map(|provider| {
             let (file, url) = match &provider.keys {
@@ -83,7 +87,8 @@ impl EnvoyPlan {
         extend(
             &mut values,
             json!({
-                "generic": needs.generic,
+                "generic": needs.has_generic(),
+                "backends": needs.described(),
                 "stats_config": Self::stats_config(),
                 "listen": {"host": self.listen.0, "port": self.listen.1},
                 "admin": {"host": self.admin.0, "port": self.admin.1},
@@ -97,11 +102,12 @@ impl EnvoyPlan {
                 "rules": rules(needs, &self.providers),
                 "webhooks": webhooks.collect::<Vec<_>>(),
                 "filter": filter.trim_end(),
-                "route": self.route(&backend.requests)?,
-                "waits": self.waits(&backend)?,
+                "route": self.route(default)?,
+                "waits": self.waits(needs, &backends)?,
+                "marked": self.marked(needs, &backends)?,
                 "closed": needs.closed,
                 "reserved": needs.reserved,
-                "clusters": self.clusters(needs, &backend)?.into_iter().map(|(_, text)| text).collect::<Vec<_>>(),
+                "clusters": self.clusters(needs, &backends)?.into_iter().map(|(_, text)| text).collect::<Vec<_>>(),
             }),
         );
         fill(BOOTSTRAP, &values)
@@ -117,7 +123,14 @@ impl EnvoyPlan {
             return fill(ECDS, &values);
         }
         let filter = fill(FILTER, &values)?;
-        extend(&mut values, json!({"filter": filter.trim_end(), "clusters": needs.clusters()}));
+        extend(
+            &mut values,
+            json!({
+                "filter": filter.trim_end(),
+                "clusters": needs.clusters(),
+                "backends": needs.backends.iter().filter(|own| own.marked).filter_map(|own| own.name.as_ref()).collect::<Vec<_>>(),
+            }),
+        );
         fill(BLOCK, &values)
     }
 
@@ -160,15 +173,31 @@ impl EnvoyPlan {
         Ok(route.trim_end().to_owned())
     }
 
-    /// What the route of requests that wait for results matches besides the mark, and what it does; null without such requests.
+    /// The routes of requests that the filter marks: for each backend the name, what the route matches, and what it does.
     ///
     /// # Errors
     /// None that a policy can bring about.
-    pub(crate) fn waits(&self, backend: &BackendClusters) -> Result<Value, String> {
-        let Some(cluster) = &backend.waits else { return Ok(Value::Null) };
-        let marked = json!([{"name": "x-edge-idempotency", "present_match": true}]);
-        let rule = json!({"prefix": "/restate/attach/", "headers": marked});
-        Ok(json!({"match": rule, "route": self.route(cluster)?}))
+    pub(crate) fn marked(&self, needs: &GatewayNeeds, clusters: &[BackendClusters]) -> Result<Value, String> {
+        let own = needs.backends.iter().zip(clusters).filter(|(backend, _)| backend.marked);
+        own.map(|(backend, clusters)| self.marked_route("backend", "/", backend, &clusters.requests)).collect()
+    }
+
+    /// The same for requests that wait for results.
+    ///
+    /// # Errors
+    /// None that a policy can bring about.
+    pub(crate) fn waits(&self, needs: &GatewayNeeds, clusters: &[BackendClusters]) -> Result<Value, String> {
+        let waiting =
+            needs.backends.iter().zip(clusters).filter_map(|(backend, own)| Some((backend, own.waits.as_ref()?)));
+        waiting.map(|(backend, cluster)| self.marked_route("waits", "/restate/attach/", backend, cluster)).collect()
+    }
+
+    fn marked_route(&self, what: &str, prefix: &str, backend: &BackendNeeds, cluster: &str) -> Result<Value, String> {
+        let (name, asked) = match &backend.name {
+            Some(name) => (format!("{what}-{name}"), json!({"name": MARK, "string_match": {"exact": name}})),
+            None => (what.to_owned(), json!({"name": MARK, "present_match": true})),
+        };
+        Ok(json!({"name": name, "match": {"prefix": prefix, "headers": [asked]}, "route": self.route(cluster)?}))
     }
 
     /// The tags that the filter's metrics need.
@@ -183,34 +212,37 @@ impl EnvoyPlan {
     pub(crate) fn clusters(
         &self,
         needs: &GatewayNeeds,
-        backend: &BackendClusters,
+        backends: &[BackendClusters],
     ) -> Result<Vec<(String, String)>, String> {
         let keys = self.providers.iter().filter_map(|provider| match &provider.keys {
             KeySet::Url(_, cluster) => Some(cluster),
             KeySet::File(_) => None,
         });
         let all = self.upstreams.iter().flat_map(|upstream| {
-            let others = [Some(&backend.requests), backend.waits.as_ref()].into_iter().flatten();
-            let others = others.filter(|name| upstream.name == backend.given && **name != upstream.name);
+            let own = backends.iter().filter(|backend| backend.given == upstream.name);
+            let others: BTreeSet<&String> = own
+                .flat_map(|backend| [Some(&backend.requests), backend.waits.as_ref()].into_iter().flatten())
+                .collect();
+            let others = others.into_iter().filter(|name| **name != upstream.name);
             let others = others.map(|name| NamedUpstream { name: name.clone(), ..upstream.clone() });
             others.chain([upstream.clone()]).collect::<Vec<_>>()
         });
         let text = |upstream: NamedUpstream| {
-            let values = json!({"cluster": self.cluster(&upstream, &needs.lookups, backend), "ca_file": self.ca_file});
+            let values = json!({"cluster": self.cluster(&upstream, &needs.lookups, backends), "ca_file": self.ca_file});
             fill(CLUSTER, &values).map(|text| (upstream.name, text.trim_end().to_owned()))
         };
         all.chain(keys.cloned()).map(text).collect()
     }
 
-    fn cluster(&self, upstream: &NamedUpstream, lookups: &[LookupNeeds], backend: &BackendClusters) -> Value {
-        let is_waits = backend.waits.as_ref() == Some(&upstream.name);
-        let is_requests = backend.requests == upstream.name;
-        let is_called = lookups.iter().any(|lookup| lookup.cluster == upstream.name)
-            || backend.given == upstream.name && !is_requests;
-        let purpose = match (is_waits, is_requests, backend.given == upstream.name) {
+    fn cluster(&self, upstream: &NamedUpstream, lookups: &[LookupNeeds], backends: &[BackendClusters]) -> Value {
+        let is_waits = backends.iter().any(|backend| backend.waits.as_ref() == Some(&upstream.name));
+        let is_requests = backends.iter().any(|backend| backend.requests == upstream.name);
+        let is_given = backends.iter().any(|backend| backend.given == upstream.name);
+        let is_called = lookups.iter().any(|lookup| lookup.cluster == upstream.name) || is_given && !is_requests;
+        let purpose = match (is_waits, is_requests, is_given) {
             (true, ..) => Some("requests that wait for results"),
             (_, true, _) => Some("requests of clients"),
-            (_, _, true) => Some("the filter's own calls (the policy's backend.cluster)"),
+            (_, _, true) => Some("the filter's own calls (`cluster` of the policy's backend)"),
             _ => None,
         };
         let lookup = lookups.iter().find(|lookup| lookup.cluster == upstream.name);

@@ -42,25 +42,26 @@ impl KrakendPlan {
     /// KrakenD cannot serve the policy, or an option is missing; the sentence says what to write.
     pub(crate) fn configuration(&self, needs: &GatewayNeeds) -> Result<String, String> {
         self.check(needs)?;
-        let main = needs.main(&self.upstreams)?;
+        let upstreams = needs.upstreams(&self.upstreams)?;
+        let upstream = |backend: usize| upstreams.get(backend).map(String::as_str).unwrap_or_default();
         let mut endpoints = Vec::new();
         for route in &needs.routes {
-            let validator = self.validator(route)?;
+            let (main, validator) = (upstream(route.backend), self.validator(route)?);
             // KrakenD answers HEAD and OPTIONS by itself.
             for method in route.methods.iter().filter(|method| !["HEAD", "OPTIONS"].contains(&method.as_str())) {
-                endpoints.push(self.endpoint(method, &route.path, &route.endpoint, &main, validator.as_ref()));
+                endpoints.push(self.endpoint(method, &route.path, &route.endpoint, main, validator.as_ref()));
             }
             if route.recovery {
                 let base = format!("{}/by-idempotency-key/{{key}}", route.path.trim_end_matches('/'));
                 for path in [base.clone(), format!("{base}/output")] {
-                    endpoints.push(self.endpoint("GET", &path, &route.endpoint, &main, validator.as_ref()));
+                    endpoints.push(self.endpoint("GET", &path, &route.endpoint, main, validator.as_ref()));
                 }
             }
         }
-        if let Some(path) = &needs.operations {
+        if let Some((path, backend)) = &needs.operations {
             let validator = self.claims_validator(OPERATIONS, self.document.pointer("/identity"))?;
             for path in [path.clone(), format!("{path}/output")] {
-                endpoints.push(self.endpoint("GET", &path, OPERATIONS, &main, validator.as_ref()));
+                endpoints.push(self.endpoint("GET", &path, OPERATIONS, upstream(*backend), validator.as_ref()));
             }
         }
         let upstreams: Map<String, Value> =

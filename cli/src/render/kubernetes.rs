@@ -125,9 +125,9 @@ impl ResourcePlan {
 
     /// What the forms that patch Envoy's configuration have in common.
     fn patches(&self, needs: &GatewayNeeds, more: Value) -> Result<Value, String> {
-        let backend = needs.backend(&self.envoy.upstreams)?;
+        let backends = needs.clusters_of(&self.envoy.upstreams)?;
         let mut values = self.envoy.values(needs)?;
-        let clusters = self.envoy.clusters(needs, &backend)?.into_iter();
+        let clusters = self.envoy.clusters(needs, &backends)?.into_iter();
         let clusters: Vec<Value> = match more.get("labels").is_some() {
             true => clusters.map(|(_, text)| json!(text)).collect(),
             false => clusters.map(|(name, text)| json!({"name": name, "text": text})).collect(),
@@ -138,8 +138,8 @@ impl ResourcePlan {
                 "namespace": self.namespace,
                 "clusters": clusters,
             "removed": needs.removable_headers(),
-                "route": self.envoy.route(&backend.requests)?,
-                "waits": self.envoy.waits(&backend)?,
+                "marked": self.envoy.marked(needs, &backends)?,
+                "waits": self.envoy.waits(needs, &backends)?,
                 "stats_config": EnvoyPlan::stats_config(),
             }),
         );

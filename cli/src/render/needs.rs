@@ -1,6 +1,8 @@
 //! What a policy asks of the gateway in front of it, read from the document.
 
 use super::pattern::PathPattern;
+use crate::backends::Backends;
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -25,22 +27,42 @@ pub(crate) struct RouteNeeds {
     /// Callers that sign may use it
     pub(crate) signed: bool,
     pub(crate) target: bool,
+    /// The index of its backend
+    pub(crate) backend: usize,
+    /// The filter marks its requests: it writes their path, or their backend is not the default
+    pub(crate) marked: bool,
     /// Results can be asked for
     pub(crate) recovery: bool,
 }
 
+/// A backend, as far as a gateway is concerned.
+#[derive(Clone, Debug)]
+pub(crate) struct BackendNeeds {
+    /// Its name, if the document has several; it is the value of the mark
+    pub(crate) name: Option<String>,
+    /// `generic` or `restate`
+    pub(crate) generic: bool,
+    rewrite: bool,
+    /// The cluster of the filter's own calls
+    pub(crate) cluster: Option<String>,
+    /// Some requests for it are marked
+    pub(crate) marked: bool,
+    /// Requests wait for its results
+    pub(crate) waits: bool,
+}
+
 /// What a route takes from its document.
-struct RouteDefaults {
-    generic: bool,
+struct RouteDefaults<'d> {
+    backends: &'d [BackendNeeds],
     mode: Option<String>,
 }
 
 /// What a policy asks of the gateway.
 #[derive(Clone, Debug)]
 pub(crate) struct GatewayNeeds {
-    /// `generic` or `restate`
-    pub(crate) generic: bool,
-    /// Every request that may pass gets another path
+    /// The backends, the default first
+    pub(crate) backends: Vec<BackendNeeds>,
+    /// Every request that may pass is marked
     pub(crate) closed: bool,
     pub(crate) gateway_routes: bool,
     pub(crate) routes: Vec<RouteNeeds>,
@@ -53,8 +75,6 @@ pub(crate) struct GatewayNeeds {
     pub(crate) cleans_errors: bool,
     /// Variables that hold secrets, in the document's order
     pub(crate) variables: Vec<String>,
-    /// `backend.cluster`
-    pub(crate) backend_cluster: Option<String>,
     /// Clusters that lookups use, the name of a credential that the gateway adds, and the header for it
     pub(crate) lookups: Vec<LookupNeeds>,
     /// Members of the metadata of jwt_authn that sources read
@@ -67,8 +87,8 @@ pub(crate) struct GatewayNeeds {
     pub(crate) other_metadata: BTreeSet<String>,
     /// Paths that no client may call
     pub(crate) reserved: Vec<String>,
-    /// `backend.operations.path`
-    pub(crate) operations: Option<String>,
+    /// The path of operations, and the index of their backend
+    pub(crate) operations: Option<(String, usize)>,
     /// A route takes escaped slashes
     pub(crate) encoded_slash: bool,
 }
@@ -84,14 +104,31 @@ pub(crate) struct LookupNeeds {
 impl GatewayNeeds {
     /// Reads a document that is a policy.
     pub(crate) fn of(document: &Value) -> Self {
-        let backend = document.get("backend");
         let flag =
             |at: Option<&Value>, name| at.and_then(|at| at.get(name)).and_then(Value::as_bool).unwrap_or_default();
-        let generic = text_at(document, "/backend/kind").is_some_and(|kind| kind == "generic");
-        let rewrite = flag(backend, "rewrite_path");
+        let declared = Backends::<Value>::deserialize(document);
+        let declared: Vec<_> = declared.iter().flat_map(Backends::iter).collect();
+        let mut backends: Vec<BackendNeeds> = declared
+            .iter()
+            .map(|backend| BackendNeeds {
+                name: backend.name.map(str::to_owned),
+                generic: text_at(backend.value, "/kind").is_some_and(|kind| kind == "generic"),
+                rewrite: flag(Some(backend.value), "rewrite_path"),
+                cluster: text_at(backend.value, "/cluster"),
+                marked: false,
+                waits: false,
+            })
+            .collect();
+        let operations = declared.iter().enumerate();
+        let operations =
+            operations.filter_map(|(index, own)| Some((text_at(own.value, "/operations/path")?, index))).next();
+        let first = declared.first().map(|backend| backend.value);
+        let restate = declared.iter().zip(&backends).filter(|(_, needs)| !needs.generic).map(|(own, _)| own.value);
+        let guard = restate.clone().find_map(|backend| backend.get("guard"));
+        let has_restate = restate.count() > 0;
         let signed: BTreeSet<String> =
             members(document, "/callers").flat_map(|caller| strings(caller.get("routes"))).collect();
-        let defaults = RouteDefaults { generic, mode: text_at(document, "/mode") };
+        let defaults = RouteDefaults { backends: &backends, mode: text_at(document, "/mode") };
         let listed = document.get("routes").and_then(Value::as_array);
         let routes: Vec<RouteNeeds> =
             listed.into_iter().flatten().map(|route| RouteNeeds::of(route, &signed, &defaults)).collect();
@@ -107,12 +144,11 @@ impl GatewayNeeds {
             .then(|| document.pointer("/answers/max_body_bytes").and_then(Value::as_u64).unwrap_or(MAX_BODY_BYTES));
         let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).chain(answers).max().unwrap_or(MAX_BODY_BYTES);
         let unmatched = text_at(document, "/unmatched").unwrap_or_else(|| "REJECT".to_owned());
-        let guard = backend.filter(|_| !generic).and_then(|backend| backend.get("guard"));
         let guard = guard.map(|guard| text_at(guard, "/service").unwrap_or_else(|| "IdempotencyGuard".to_owned()));
-        let reserved = (!generic).then(|| "/restate".to_owned()).into_iter();
+        let reserved = has_restate.then(|| "/restate".to_owned()).into_iter();
         let reserved: Vec<String> = reserved
             .chain(guard.map(|service| format!("/{service}")))
-            .chain(strings(backend.and_then(|backend| backend.get("reserved_paths"))))
+            .chain(strings(first.and_then(|backend| backend.get("reserved_paths"))))
             .collect();
         let waits = listed
             .into_iter()
@@ -128,25 +164,32 @@ impl GatewayNeeds {
             .filter_map(|at| at.pointer("/identity/sources")?.as_array())
             .flatten()
             .collect();
+        let wait_ms = document.pointer("/recovery/wait_ms").and_then(Value::as_u64).unwrap_or(WAIT_MS);
+        for (index, backend) in backends.iter_mut().enumerate() {
+            let own = || routes.iter().filter(|route| route.backend == index);
+            let has_operations = operations.as_ref().is_some_and(|(_, backend)| *backend == index);
+            // A request for a stored result is marked, too.
+            backend.marked = own().any(|route| route.marked || route.target);
+            backend.waits = wait_ms > 0 && (has_operations || own().any(|route| route.recovery));
+        }
         let mut needs = Self {
-            generic,
-            closed: rewrite && unmatched == "REJECT" && routes.iter().all(|route| route.target),
+            closed: unmatched == "REJECT" && !routes.is_empty() && routes.iter().all(|route| route.marked),
+            backends,
             gateway_routes: flag(Some(document), "gateway_routes"),
             routes,
             buffer: longest + MARGIN,
-            wait_ms: document.pointer("/recovery/wait_ms").and_then(Value::as_u64).unwrap_or(WAIT_MS),
+            wait_ms,
             waits,
-            cleans_errors: of_document.unwrap_or(!generic)
+            cleans_errors: of_document.unwrap_or(has_restate)
                 || listed.into_iter().flatten().any(|route| flag(Some(route), "clean_errors")),
             variables,
-            backend_cluster: text_at(document, "/backend/cluster"),
             lookups: lookups(document),
             tokens: Vec::new(),
             owners: Vec::new(),
             signed_headers: signed_headers(document),
             other_metadata: BTreeSet::new(),
             reserved,
-            operations: text_at(document, "/backend/operations/path"),
+            operations,
             encoded_slash: listed.into_iter().flatten().any(|route| flag(Some(route), "encoded_slash")),
         };
         sources.into_iter().for_each(|source| needs.take_source(source));
@@ -192,9 +235,23 @@ impl GatewayNeeds {
         all.filter(|name| !self.signed_headers.contains(&name.to_ascii_lowercase())).cloned().collect()
     }
 
-    /// Whether the filter sends requests to paths of the backend.
+    /// Whether the filter marks requests.
     pub(crate) fn marks(&self) -> bool {
-        self.routes.iter().any(|route| route.target)
+        self.backends.iter().any(|backend| backend.marked)
+    }
+
+    /// Whether a backend is an API that deduplicates by itself.
+    pub(crate) fn has_generic(&self) -> bool {
+        self.backends.iter().any(|backend| backend.generic)
+    }
+
+    /// The backends in words.
+    pub(crate) fn described(&self) -> &'static str {
+        match (self.has_generic(), self.backends.iter().all(|backend| backend.generic)) {
+            (true, true) => "an API of your own",
+            (true, false) => "Restate and an API of your own",
+            (false, _) => "Restate",
+        }
     }
 
     /// What the gateway does with paths that contain escaped slashes.
@@ -204,18 +261,18 @@ impl GatewayNeeds {
 
     /// Whether requests wait for results.
     pub(crate) fn waits_for_results(&self) -> bool {
-        self.wait_ms > 0 && (self.operations.is_some() || self.routes.iter().any(|route| route.recovery))
+        self.backends.iter().any(|backend| backend.waits)
     }
 
     /// The clusters that the policy names.
     pub(crate) fn clusters(&self) -> BTreeSet<&str> {
         let lookups = self.lookups.iter().map(|lookup| lookup.cluster.as_str());
-        self.backend_cluster.as_deref().into_iter().chain(lookups).collect()
+        self.backends.iter().filter_map(|backend| backend.cluster.as_deref()).chain(lookups).collect()
     }
 }
 
 impl RouteNeeds {
-    fn of(route: &Value, signed: &BTreeSet<String>, defaults: &RouteDefaults) -> Self {
+    fn of(route: &Value, signed: &BTreeSet<String>, defaults: &RouteDefaults<'_>) -> Self {
         let endpoint = text_at(route, "/endpoint").unwrap_or_default();
         let path = text_at(route, "/path").unwrap_or_default();
         let methods = match route.get("methods") {
@@ -227,7 +284,15 @@ impl RouteNeeds {
         let webhook = route.get("webhook").is_some();
         let asked = route.get("recovery").and_then(Value::as_bool).unwrap_or(true);
         let mode = text_at(route, "/mode").or_else(|| defaults.mode.clone());
-        let recovery = asked && keyed && target && !webhook && !defaults.generic && mode.as_deref() != Some("shadow");
+        let name = text_at(route, "/backend");
+        let backend = defaults.backends.iter().position(|own| name.is_some() && own.name == name).unwrap_or_default();
+        let own = defaults.backends.get(backend);
+        let recovery = asked
+            && keyed
+            && target
+            && !webhook
+            && own.is_some_and(|own| !own.generic)
+            && mode.as_deref() != Some("shadow");
         Self {
             pattern: PathPattern::new(&path),
             signed: signed.contains(&endpoint),
@@ -237,6 +302,8 @@ impl RouteNeeds {
             methods,
             webhook,
             target,
+            marked: backend != 0 || target && own.is_some_and(|own| own.rewrite),
+            backend,
             recovery,
         }
     }

@@ -1,6 +1,6 @@
 //! `NAME=URL`: a cluster of the gateway.
 
-use super::needs::GatewayNeeds;
+use super::needs::{BackendNeeds, GatewayNeeds};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -88,54 +88,74 @@ pub(crate) struct BackendClusters {
 }
 
 impl GatewayNeeds {
-    /// The backend's clusters: one for the filter's own calls, one for requests of clients and one for those that wait for results, so
-    /// that none of them can use up the connections of another.
+    /// The clusters of each backend: one for the filter's own calls, one for requests of clients and one for those that wait for
+    /// results, so that none of them can use up the connections of another.
     ///
     /// # Errors
-    /// As [`GatewayNeeds::main`], or an upstream has one of these names; the sentence says what to write.
-    pub(crate) fn backend(&self, upstreams: &[NamedUpstream]) -> Result<BackendClusters, String> {
-        let given = self.main(upstreams)?;
-        let requests = if self.backend_cluster.is_some() { format!("{given}-requests") } else { given.clone() };
-        let waits = self.waits_for_results().then(|| format!("{given}-waits"));
-        let made = [Some(&requests).filter(|name| **name != given), waits.as_ref()];
-        if let Some(taken) =
-            made.into_iter().flatten().find(|name| upstreams.iter().any(|upstream| upstream.name == **name))
-        {
-            return Err(format!(
-                "--upstream {taken}: this is the name of a cluster that is made beside `{given}`; choose another"
-            ));
+    /// As [`GatewayNeeds::upstreams`], or an upstream has one of these names; the sentence says what to write.
+    pub(crate) fn clusters_of(&self, upstreams: &[NamedUpstream]) -> Result<Vec<BackendClusters>, String> {
+        let given = self.upstreams(upstreams)?;
+        let mut clusters: Vec<BackendClusters> = Vec::new();
+        for (backend, given) in self.backends.iter().zip(given) {
+            let requests = if backend.cluster.is_some() { format!("{given}-requests") } else { given.clone() };
+            let waits = backend.waits.then(|| format!("{given}-waits"));
+            let made = [Some(&requests).filter(|name| **name != given), waits.as_ref()];
+            if let Some(taken) =
+                made.into_iter().flatten().find(|name| upstreams.iter().any(|upstream| upstream.name == **name))
+            {
+                return Err(format!(
+                    "--upstream {taken}: this is the name of a cluster that is made beside `{given}`; choose another"
+                ));
+            }
+            clusters.push(BackendClusters { given, requests, waits });
         }
-        Ok(BackendClusters { given, requests, waits })
+        Ok(clusters)
     }
 
-    /// The upstream of the backend, of those that are given.
+    /// The upstream of each backend, of those that are given: the one that `cluster` names, else the one with the backend's name, else
+    /// the only one that nothing else needs.
     ///
     /// # Errors
-    /// One that the policy names is missing, or it is not clear where requests go; the sentence says what to write.
-    pub(crate) fn main(&self, upstreams: &[NamedUpstream]) -> Result<String, String> {
+    /// One is missing, or it is not clear where requests go; the sentence says what to write.
+    pub(crate) fn upstreams(&self, upstreams: &[NamedUpstream]) -> Result<Vec<String>, String> {
         let given: BTreeSet<&str> = upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
         if given.len() != upstreams.len() {
             return Err("two --upstream have the same name".to_owned());
         }
-        let named = self.clusters();
+        let of_backends =
+            self.backends.iter().filter_map(|backend| backend.cluster.as_deref().or(backend.name.as_deref()));
+        let named: BTreeSet<&str> = self.clusters().into_iter().chain(of_backends).collect();
         let missing: Vec<String> =
             named.difference(&given).map(|name| format!("--upstream {name}=http://HOST:PORT")).collect();
         if !missing.is_empty() {
-            return Err(format!("the policy names clusters that the gateway has to have: add {}", missing.join(" ")));
+            return Err(format!(
+                "the policy names clusters and backends that the gateway has to have: add {}",
+                missing.join(" ")
+            ));
         }
         let mut others = given.difference(&named);
         let (other, another) = (others.next(), others.next());
-        match (&self.backend_cluster, other, another) {
-            (Some(name), Some(other), _) => Err(format!(
-                "--upstream {other}: requests go to `{name}`, the policy's backend.cluster, so nothing would use it"
-            )),
-            (Some(name), None, _) => Ok(name.clone()),
-            (None, Some(main), None) => Ok((*main).to_owned()),
-            (None, None, _) => Err("say where requests go: add --upstream backend=http://HOST:PORT".to_owned()),
-            (None, Some(one), Some(two)) => Err(format!(
-                "--upstream {one} and {two}: requests go to one of them only, and the policy names neither; remove one"
-            )),
+        let has_unnamed = self.backends.iter().any(|backend| backend.cluster.is_none() && backend.name.is_none());
+        match (has_unnamed, other, another) {
+            (false, Some(other), _) => {
+                return Err(format!(
+                    "--upstream {other}: the policy says where requests go ({}), so nothing would use it",
+                    named.iter().copied().collect::<Vec<_>>().join(", ")
+                ));
+            }
+            (true, None, _) => return Err("say where requests go: add --upstream backend=http://HOST:PORT".to_owned()),
+            (true, Some(one), Some(two)) => {
+                return Err(format!(
+                    "--upstream {one} and {two}: requests go to one of them only, and the policy names neither; remove one"
+                ));
+            }
+            (false, None, _) | (true, Some(_), None) => {}
         }
+        let upstream = |backend: &BackendNeeds| {
+            let own = backend.cluster.as_deref().or(backend.name.as_deref()).or(other.copied());
+            own.unwrap_or_default().to_owned()
+        };
+        Ok(self.backends.iter().map(upstream).collect())
     }
 }
 

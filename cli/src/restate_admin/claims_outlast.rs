@@ -3,6 +3,8 @@
 
 use super::durations::{exact, seconds_of};
 use super::services::Service;
+use crate::backends::Backends;
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -16,9 +18,16 @@ pub(super) struct ClaimsOutlast {
     guarded: BTreeSet<String>,
 }
 
+/// The guard of a document, and its JSON pointer. A document has one guard, whatever its backends are.
+pub(crate) fn guard_of(document: &Value) -> Option<(Value, String)> {
+    let backends = Backends::<Value>::deserialize(document).ok()?;
+    backends.iter().find_map(|backend| Some((backend.value.get("guard")?.clone(), backend.pointer + "/guard")))
+}
+
 /// The name of the guard's service.
-pub(crate) fn guard_name(document: &Value) -> &str {
-    document.pointer("/backend/guard/service").and_then(Value::as_str).unwrap_or("IdempotencyGuard")
+pub(crate) fn guard_name(document: &Value) -> String {
+    let named = guard_of(document).and_then(|(guard, _)| Some(guard.get("service")?.as_str()?.to_owned()));
+    named.unwrap_or_else(|| "IdempotencyGuard".to_owned())
 }
 
 impl ClaimsOutlast {
@@ -28,7 +37,7 @@ impl ClaimsOutlast {
         let compares =
             |route: &&Value| route.get("collision").and_then(Value::as_str).is_some_and(|collision| collision != "off");
         let services = routes.filter(compares).filter_map(|route| route.get("target")?.as_str()?.split('/').next());
-        Self { guard: guard_name(document).to_owned(), guarded: services.map(str::to_owned).collect() }
+        Self { guard: guard_name(document), guarded: services.map(str::to_owned).collect() }
     }
 
     /// Why a service must not get this retention, given what the services have now; `None` if it may.
@@ -58,7 +67,7 @@ impl ClaimsOutlast {
         };
         Some(format!(
             "not changed: the guard {} {has}, and after this change it would have to keep those of {service} for {}. Its \
-             retention is backend.guard.retention in the policy",
+             retention is `guard.retention` of the backend in the policy",
             self.guard,
             exact(needed)
         ))

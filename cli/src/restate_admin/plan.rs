@@ -1,6 +1,6 @@
 //! A plan: what the policy's `retention` declares (docs/contract.md section 4) beside what Restate has.
 
-use super::claims_outlast::{ClaimsOutlast, guard_name};
+use super::claims_outlast::{ClaimsOutlast, guard_name, guard_of};
 use super::connection::Admin;
 use super::durations::{exact, seconds_of};
 use super::services::Service;
@@ -112,11 +112,13 @@ pub(crate) fn declared(document: &Value) -> Vec<Declared> {
             declared.push(declare(Wish::OnMaxAttempts(what.to_owned())));
         }
     }
-    if let Some(seconds) = document.pointer("/backend/guard/retention").and_then(|text| duration(Some(text))) {
+    if let Some((guard, pointer)) = guard_of(document)
+        && let Some(seconds) = duration(guard.get("retention"))
+    {
         declared.push(Declared {
-            service: guard_name(document).to_owned(),
+            service: guard_name(document),
             wish: Wish::Retention(seconds),
-            pointer: "/backend/guard/retention".to_owned(),
+            pointer: pointer + "/retention",
             class: None,
         });
     }

@@ -2,9 +2,9 @@
 
 use super::decision::{Decision, EnforcedDecision};
 use super::{BackendAnswer, Case, Exchange, KeyPresence, Outcome, Stage, State};
+use crate::backend::Backend;
 use crate::headers::Headers;
 use crate::identity::{Identity, IdentitySource};
-use crate::backend::Backend;
 use crate::policy::answer::Unmapped;
 use crate::policy::operations::Operations;
 use crate::policy::routes::RouteId;

@@ -117,7 +117,9 @@ impl Exchange {
             path.has_encoded_slash() && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F")))
         };
         match declared {
-            RouteLookup::Route(route, _) if policy.is_closed_declared(route, path.as_str()) => Err(Problem::not_found()),
+            RouteLookup::Route(route, _) if policy.is_closed_declared(route, path.as_str()) => {
+                Err(Problem::not_found())
+            }
             RouteLookup::Route(route, values) => {
                 self.note(|| TraceEvent::Route(route.id));
                 self.route_id = Some(route.id);

@@ -1,8 +1,8 @@
 //! What decisions need of a request's headers, and which of its header lines the filter edits.
 
 use super::telemetry_fields::{ATTEMPT, attempt};
-use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
 use crate::backend::Backend;
+use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
 use crate::policy::{Policy, Route};
 use crate::provider::Provider;
 use crate::uuid::Uuid;

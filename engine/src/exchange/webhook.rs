@@ -239,7 +239,12 @@ impl Exchange {
             identifier => IdentifierHeaders::Of(identifier.as_ref().ok().and_then(Option::as_ref)),
         };
         let mut edited = EditedLines::of_kept(headers);
-        edited.strip_unverified(policy.backend_of(Some(route)), provider, &|name| provider.kept_header(name, &verified, read), headers);
+        edited.strip_unverified(
+            policy.backend_of(Some(route)),
+            provider,
+            &|name| provider.kept_header(name, &verified, read),
+            headers,
+        );
         let identity = Identity {
             tenant: bound.binding.tenant.clone(),
             project: matched.wider_scope().unwrap_or_else(|| bound.binding.project.clone()),

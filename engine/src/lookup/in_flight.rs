@@ -21,7 +21,11 @@ impl InFlightQuestion {
     /// target has no object key for them.
     pub(crate) fn new(
         store: &Arc<InvocationStore>,
-        target: &Target, values: &[Vec<u8>], caller: &Identity, key: &str) -> Option<Self> {
+        target: &Target,
+        values: &[Vec<u8>],
+        caller: &Identity,
+        key: &str,
+    ) -> Option<Self> {
         InvocationQuestion::new(store, &target.handler_address(values, caller)?, key).map(Self)
     }
 }

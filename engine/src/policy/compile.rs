@@ -12,9 +12,7 @@ mod readings;
 mod recovery;
 mod webhooks;
 
-use super::document::{
-    Document, Mode, PolicyKind, RouteDocument, Scope, Unmatched,
-};
+use super::document::{Document, Mode, PolicyKind, RouteDocument, Scope, Unmatched};
 use super::recovery::SEGMENT;
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
@@ -356,8 +354,7 @@ impl Compiler<'_> {
     #[inline(never)]
     fn open_path(&mut self, pointer: impl Fn() -> String, path: &str, reserved_paths: &[String]) {
         if let Some(prefix) = reserved_paths.iter().find(|prefix| is_below(path, prefix)) {
-            let message =
-                format!("`{prefix}` is closed to clients (`reserved_paths`, or the backend's own paths)");
+            let message = format!("`{prefix}` is closed to clients (`reserved_paths`, or the backend's own paths)");
             self.issues.add(pointer(), message);
         }
     }

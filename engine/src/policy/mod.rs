@@ -36,9 +36,7 @@ use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::Issue;
 use crate::provider::Provider;
 use crate::waits::WaitLimits;
-use document::{
-    Binding, CallerHeaders, IdentityRules, OpenBao, RecoverySettings, SignedCaller, Unkey,
-};
+use document::{Binding, CallerHeaders, IdentityRules, OpenBao, RecoverySettings, SignedCaller, Unkey};
 use operations::Operations;
 use routes::RouteTable;
 use std::collections::BTreeMap;

@@ -48,7 +48,7 @@ impl Session {
         }
         Ok(Some(Self {
             selection,
-            named_guard: policy.map(|(_, document)| guard_name(document).to_owned()),
+            named_guard: policy.map(|(_, document)| guard_name(document)),
             key_in_logs: policy.map(|(policy, _)| policy.key_in_logs()).unwrap_or_default(),
             admin: Admin::connect(&common.connection)?,
         }))

@@ -1,5 +1,6 @@
 //! What a policy needs of a gateway.
 
+use crate::backends::Backends;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ pub(super) struct GatewayNeeds {
     /// Names of variables, with a place in the document that names them
     pub(super) variables: BTreeMap<String, String>,
     /// Names of clusters, with the place in the document that names them
-    pub(super) clusters: BTreeMap<String, &'static str>,
+    pub(super) clusters: BTreeMap<String, String>,
     /// The first route with `hosts`
     pub(super) hosts: Option<String>,
     /// The hosts of all routes
@@ -34,14 +35,15 @@ pub(super) struct GatewayNeeds {
     pub(super) metadata: BTreeSet<(String, String)>,
     /// The headers that identity sources read
     pub(super) headers: Vec<OwnedHeaders>,
-    /// Paths that the filter writes: one for each target, with `x` for what stands in braces
-    pub(super) samples: Vec<String>,
+    /// Paths of marked requests, with `x` for what stands in braces: those that the filter writes, one for each target, and those of
+    /// routes whose backend is not the default; and the name of the backend, if it has one, which is the mark's value
+    pub(super) samples: Vec<(String, Option<String>)>,
     /// Paths of requests whose bodies the filter waits for, with `x` for what stands in braces
     pub(super) waiting: Vec<String>,
     /// The first route whose answer's `Location` is made out of the answer's body, and the buffer for such an answer
     pub(super) answer: Option<(String, u64)>,
-    /// The cluster of the filter's own calls to the backend, if the policy names it
-    pub(super) backend: Option<String>,
+    /// The clusters of the filter's own calls to backends, with their places in the document
+    pub(super) calls: BTreeMap<String, String>,
     /// The first route that takes escaped slashes
     pub(super) encoded_slash: Option<String>,
     /// A path of the backend at which requests wait for results, if any do
@@ -61,7 +63,8 @@ pub(super) struct OwnedHeaders {
 
 #[derive(Deserialize)]
 struct PolicyOfGateway {
-    backend: BackendOfGateway,
+    #[serde(flatten)]
+    backends: Backends<BackendOfGateway>,
     routes: Vec<RouteOfGateway>,
     #[serde(default)]
     unmatched: Option<String>,
@@ -101,6 +104,8 @@ struct RouteOfGateway {
     endpoint: String,
     path: String,
     policy: String,
+    #[serde(default)]
+    backend: Option<String>,
     #[serde(default)]
     hosts: Vec<String>,
     #[serde(default)]
@@ -194,35 +199,51 @@ impl GatewayNeeds {
             if let Some(name) =
                 document.webhooks.get(store).and_then(|store| store.get("cluster")).and_then(Value::as_str)
             {
-                clusters.insert(name.to_owned(), place);
+                clusters.insert(name.to_owned(), place.to_owned());
             }
         }
-        clusters.extend(document.backend.cluster.clone().map(|name| (name, "/backend")));
-        let is_restate = document.backend.kind == "restate";
-        let targets = document.routes.iter().filter_map(|route| route.target.as_ref());
-        let rewritten = targets.filter(|_| document.backend.rewrite_path).map(|target| {
-            let service = target.split('/').next().unwrap_or_default();
-            if is_restate { "/restate/".to_owned() } else { format!("/{service}/") }
+        let calls =
+            document.backends.iter().filter_map(|backend| Some((backend.value.cluster.clone()?, backend.pointer)));
+        let calls: BTreeMap<String, String> = calls.collect();
+        clusters.extend(calls.clone());
+        let backend_of = |route: &RouteOfGateway| document.backends.of(route.backend.as_deref());
+        let is_restate =
+            |route: &RouteOfGateway| backend_of(route).is_some_and(|backend| backend.value.kind == "restate");
+        // The target that the filter writes into the path.
+        let written = |route: &RouteOfGateway| {
+            let target =
+                sample(route.target.as_ref().filter(|_| backend_of(route).is_some_and(|own| own.value.rewrite_path))?);
+            Some(match (is_restate(route), route.one_way) {
+                (true, false) => format!("/restate/call/{target}"),
+                (true, true) => format!("/restate/send/{target}"),
+                (false, _) => format!("/{target}"),
+            })
+        };
+        let rewritten = document.routes.iter().filter_map(|route| {
+            let path = written(route)?;
+            let first = path.split('/').nth(1).unwrap_or_default();
+            Some(format!("/{first}/"))
+        });
+        let default = document.backends.of(None);
+        let is_default = |route: &RouteOfGateway| {
+            backend_of(route).map(|backend| backend.name) == default.as_ref().map(|backend| backend.name)
+        };
+        let samples = document.routes.iter().filter_map(|route| {
+            let own = || Some(sample(&route.path)).filter(|_| !is_default(route));
+            let name = backend_of(route).and_then(|backend| backend.name).map(str::to_owned);
+            Some((written(route).or_else(own)?, name))
         });
         let recovers = |route: &RouteOfGateway| {
-            is_restate
+            is_restate(route)
                 && route.target.is_some()
                 && ["REQUIRED_A", "ACCEPTED"].contains(&route.policy.as_str())
                 && route.webhook.is_none()
                 && route.recovery != Some(false)
         };
-        let waits_at = (document.backend.operations.is_some() || document.routes.iter().any(recovers))
-            .then_some("/restate/attach/x");
+        let has_operations = document.backends.iter().any(|backend| backend.value.operations.is_some());
+        let waits_at = (has_operations || document.routes.iter().any(recovers)).then_some("/restate/attach/x");
         let own = document.routes.iter().filter_map(|route| route.identity.as_ref());
         let sources: Vec<_> = document.identity.iter().chain(own).flat_map(|identity| &identity.sources).collect();
-        let written = document.routes.iter().filter(|_| document.backend.rewrite_path).filter_map(|route| {
-            let target = sample(route.target.as_ref()?);
-            Some(match (is_restate, route.one_way) {
-                (true, false) => format!("/restate/call/{target}"),
-                (true, true) => format!("/restate/send/{target}"),
-                (false, _) => format!("/{target}"),
-            })
-        });
         let shaped = |route: &&RouteOfGateway| {
             route.answer.location.as_ref().is_some_and(|location| location.contains("{body:"))
         };
@@ -231,7 +252,7 @@ impl GatewayNeeds {
             _ => None,
         };
         let cleans = |route: &RouteOfGateway| route.clean_errors == Some(true);
-        let keeps_headers = is_restate
+        let keeps_headers = document.backends.iter().any(|backend| backend.value.kind == "restate")
             || document.answers.clean_errors == Some(true)
             || document.routes.iter().any(|route| waits(&route) || shaped(&route) || cleans(route));
         Some(Self {
@@ -245,13 +266,13 @@ impl GatewayNeeds {
             wait_ms: document.routes.iter().any(recovers).then(|| document.recovery.wait_ms.unwrap_or(WAIT_MS)),
             metadata: sources.iter().copied().filter_map(pair).collect(),
             headers: sources.iter().filter_map(|source| source.headers()).collect(),
-            samples: written.collect(),
+            samples: samples.collect(),
             waiting: document.routes.iter().filter(waits).map(|route| sample(&route.path)).collect(),
             answer: document.routes.iter().find(shaped).map(|route| {
                 let longest = document.answers.max_body_bytes.unwrap_or(MAX_BODY);
                 (route.endpoint.clone(), longest.saturating_add(ROOM))
             }),
-            backend: document.backend.cluster.clone(),
+            calls,
             encoded_slash: document.routes.iter().find(|route| route.encoded_slash).map(|route| route.endpoint.clone()),
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
             keeps_headers,

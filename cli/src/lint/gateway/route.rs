@@ -5,18 +5,28 @@ use super::member_span;
 use crate::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 
-/// The value of the mark.
-const MARK_VALUE: &str = "1";
+/// The value of the mark where a document has one backend.
+pub(super) const ONLY_MARK: &str = "1";
 
 /// Whether a route takes only requests that the filter has marked.
 pub(super) fn asks_for_mark(route: &SpannedNode) -> bool {
-    route.get("match").is_some_and(|rule| {
-        asks_for(rule.get("headers"), MARK)
-            || rule.get("headers").map(SpannedNode::items).unwrap_or_default().iter().any(|rule| {
-                let value = rule.text_at(&["string_match", "exact"]).or_else(|| rule.text_at(&["exact_match"]));
-                is_named(rule, MARK) && !rule.is_true(&["invert_match"]) && value == Some(MARK_VALUE)
-            })
-    })
+    takes_any_mark(route) || mark_value(route).is_some()
+}
+
+/// Whether a route takes only requests that the filter has marked, and those with this value.
+pub(super) fn takes_mark(route: &SpannedNode, value: &str) -> bool {
+    takes_any_mark(route) || mark_value(route) == Some(value)
+}
+
+fn takes_any_mark(route: &SpannedNode) -> bool {
+    route.get("match").is_some_and(|rule| asks_for(rule.get("headers"), MARK))
+}
+
+/// The value of the mark that a route asks for.
+fn mark_value(route: &SpannedNode) -> Option<&str> {
+    let rules = route.get("match")?.get("headers")?.items();
+    let own = rules.iter().find(|rule| is_named(rule, MARK) && !rule.is_true(&["invert_match"]))?;
+    own.text_at(&["string_match", "exact"]).or_else(|| own.text_at(&["exact_match"]))
 }
 
 fn is_named(rule: &SpannedNode, header: &str) -> bool {

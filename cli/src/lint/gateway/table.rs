@@ -6,7 +6,7 @@ use super::find::FilterChain;
 use super::manager::{MARK, millis, wait};
 use super::needs::GatewayNeeds;
 use super::paths::PathMatch;
-use super::route::{asks_for_mark, leads_to};
+use super::route::{ONLY_MARK, asks_for_mark, leads_to, takes_mark};
 use super::{GatewayFindings, again, member_span};
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::collections::BTreeSet;
@@ -71,10 +71,10 @@ pub(super) fn check(
     let has_marked = all().any(|route| asks_for_mark(route) && route.get("route").is_some());
     if let Some(needs) = needs
         && is_seen
-        && !needs.rewritten.is_empty()
+        && !needs.samples.is_empty()
         && !has_marked
     {
-        let message = format!("the policy rewrites paths, and no route asks for `{MARK}`");
+        let message = format!("the filter marks requests for their backend, and no route asks for `{MARK}`");
         findings.add("envoy-no-marked-route", config.name_span.clone(), message);
     }
 }
@@ -106,7 +106,10 @@ fn unmarked(
             continue;
         }
         let name = route.text_at(&["name"]).map(|name| format!(" `{name}`")).unwrap_or_default();
-        let takes = |rewritten: &&String| !closed.contains(rewritten) && path.takes_one(rewritten, &needs.samples);
+        let takes = |rewritten: &&String| {
+            !closed.contains(rewritten)
+                && path.takes_one(rewritten, needs.samples.iter().map(|(path, _)| path.as_str()))
+        };
         let becomes = |rewritten: &&String| path.becomes_one(action, rewritten);
         if let Some(rewritten) = needs.rewritten.iter().find(takes) {
             let message = format!(
@@ -137,16 +140,18 @@ fn marked(
     if !actions().any(leads) {
         return;
     }
-    let takes = |sample: &&String| {
+    let takes = |(sample, mark): &&(String, Option<String>)| {
+        let value = mark.as_deref().unwrap_or(ONLY_MARK);
         routes
             .iter()
-            .filter(|route| asks_for_mark(route) && route.get("route").is_some())
+            .filter(|route| takes_mark(route, value) && route.get("route").is_some())
             .any(|route| route.get("match").is_some_and(|rule| PathMatch::of(rule).takes(sample) != Some(false)))
     };
-    if let Some(sample) = needs.samples.iter().find(|sample| !takes(sample)) {
+    if let Some((sample, mark)) = needs.samples.iter().find(|sample| !takes(sample)) {
         let name = host.text_at(&["name"]).unwrap_or_default();
+        let asked = mark.as_ref().map_or_else(|| MARK.to_owned(), |mark| format!("{MARK}: {mark}"));
         let message = format!(
-            "the filter writes paths such as `{sample}`, and no route of `{name}` that asks for `{MARK}` takes them"
+            "the filter marks requests to paths such as `{sample}`, and no route of `{name}` that asks for `{asked}` takes them"
         );
         let place = host.member("routes").map_or(host.span.clone(), |routes| routes.name_span.clone());
         findings.add("envoy-no-marked-route", place, message);
@@ -155,10 +160,10 @@ fn marked(
 
 /// A route of clients to the cluster of the filter's own calls.
 fn shared_with_calls(action: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
-    let Some(own) = &needs.backend else { return };
-    if let Some((place, name)) = leads_to(action).into_iter().find(|(_, name)| name == own) {
+    let called = leads_to(action).into_iter().find_map(|(place, name)| Some((place, name, needs.calls.get(name)?)));
+    if let Some((place, name, pointer)) = called {
         let message =
-            format!("requests of clients go to `{name}`, the cluster of the filter's own calls (/backend/cluster)");
+            format!("requests of clients go to `{name}`, the cluster of the filter's own calls ({pointer}/cluster)");
         findings.add("envoy-shared-cluster", place, message);
     }
 }
@@ -175,7 +180,7 @@ fn shared_with_waits(routes: &[SpannedNode], needs: &GatewayNeeds, findings: &mu
     let others: BTreeSet<&str> =
         actions().filter(|(other, _)| *other != index).flat_map(|(_, to)| to).map(|(_, name)| name).collect();
     // The only route of a virtual host takes other requests of the filter, too.
-    let takes_others = needs.samples.iter().any(|sample| {
+    let takes_others = needs.samples.iter().any(|(sample, _)| {
         routes
             .get(index)
             .and_then(|route| route.get("match"))

@@ -20,7 +20,7 @@ pub(super) fn check(
     for (_, manager) in &found.filtered {
         upgrades(manager, findings);
     }
-    let mut protected: BTreeSet<&str> = needs.iter().filter_map(|needs| needs.backend.as_deref()).collect();
+    let mut protected: BTreeSet<&str> = needs.iter().flat_map(|needs| needs.calls.keys()).map(String::as_str).collect();
     for (_, manager) in &found.filtered {
         let routes = manager.get("route_config").map(actions).unwrap_or_default();
         let marked: Vec<_> = routes.iter().filter(|(route, _)| asks_for_mark(route)).collect();

@@ -59,6 +59,17 @@ impl<'d> Compiler<'d> {
             };
             self.issues.add(format!("/routes/{index}/backend"), message);
         }
+        let mut guards =
+            backends.iter().filter_map(|backend| Some((backend, backend.guard.as_ref()?, &backend.cluster)));
+        if let Some((first, guard, cluster)) = guards.next() {
+            for (other, ..) in guards.filter(|(_, other, other_cluster)| *other != guard || *other_cluster != cluster) {
+                let message = format!(
+                    "a document has one guard: write the same `guard` and `cluster` as in {}, or remove it",
+                    first.pointer("")
+                );
+                self.issues.add(other.pointer("guard"), message);
+            }
+        }
         for backend in &backends.others {
             if self.routes_of(backend).next().is_none() {
                 self.warnings.add(backend.pointer(""), "no route names this backend, so no request reaches it");

@@ -3,9 +3,9 @@
 use super::recovery::has_results;
 use super::{Compiler, RouteDocument};
 use crate::backend::Backend;
+use crate::policy::Target;
 use crate::policy::collision::CollisionRules;
 use crate::policy::document::{Collision, Mode};
-use crate::policy::Target;
 use std::sync::Arc;
 
 /// How much longer the guard has to keep a fingerprint than the backend keeps the result, in seconds: Restate removes what

@@ -23,7 +23,10 @@ impl Compiler<'_> {
         let declared = backend.operations.as_ref()?;
         let own = backend.pointer("operations");
         if let Some((_, other)) = having.next() {
-            self.issues.add(other.pointer("operations"), format!("a document has operations of one backend: {own} has them, too"));
+            self.issues.add(
+                other.pointer("operations"),
+                format!("a document has operations of one backend: {own} has them, too"),
+            );
         }
         let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id.from == restate::INVOCATION);
         for (fulfilled, message) in [
@@ -67,7 +70,10 @@ impl Compiler<'_> {
             self.issues.add(format!("/routes/{index}/path"), message);
         }
         let mut wider_scopes = Vec::new();
-        for (_, route) in routes.iter().filter(|(_, route)| route.backend == index && route.target.is_some() && route.scope != Scope::Project) {
+        for (_, route) in routes
+            .iter()
+            .filter(|(_, route)| route.backend == index && route.target.is_some() && route.scope != Scope::Project)
+        {
             if !wider_scopes.contains(&route.scope) {
                 wider_scopes.push(route.scope);
             }

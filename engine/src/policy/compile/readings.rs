@@ -64,7 +64,8 @@ impl Compiler<'_> {
                 continue;
             }
             let below = Spans { other_spans: false, goes_on: true, is_exact: false };
-            let reserved = backends.get(route.backend).map(|backend| backend.reserved_paths.as_slice()).unwrap_or_default();
+            let reserved =
+                backends.get(route.backend).map(|backend| backend.reserved_paths.as_slice()).unwrap_or_default();
             let reserved = reserved.iter().find(|closed| {
                 let closed: Vec<TemplateSegment<'_>> = path::segments(closed).map(TemplateSegment::Literal).collect();
                 below.found(&own, &closed)
