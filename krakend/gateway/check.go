@@ -23,7 +23,9 @@ type plan struct {
 	environment map[string]string
 	bindings    map[string]*binding
 	upstreams   map[string]*upstream
-	mistakes    Mistakes
+	// backends are the names of the policy's backends by the names of the upstreams that are bound for them
+	backends map[string]string
+	mistakes Mistakes
 	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
 	compared Mistakes
 	notes    Mistakes
@@ -52,7 +54,7 @@ func read(file string, o LoadOptions) (*plan, error) {
 		o.LookupEnv = os.LookupEnv
 	}
 	document.override(o.LookupEnv)
-	p := &plan{document: document, bindings: map[string]*binding{}, upstreams: map[string]*upstream{}}
+	p := &plan{document: document, bindings: map[string]*binding{}, upstreams: map[string]*upstream{}, backends: map[string]string{}}
 	own, ok := document.ExtraConfig[Namespace]
 	if !ok {
 		p.mistakes.add("/extra_config", "", "the service has no %q: add it, with module, policy_file and upstreams", Namespace)

@@ -260,17 +260,17 @@ func isInvalidHost(host string) bool {
 func (c *endpointCheck) way(endpoint string) (served, bool) {
 	at := "/backend/0" + pointer("extra_config", Namespace, "endpoint")
 	if endpoint == Operations {
-		operations := c.plan.policy.Backend.Operations
-		if operations == nil {
-			c.add(at, "the policy has no backend.operations: remove the endpoint")
+		operations, _ := c.plan.policy.operations()
+		if operations == "" {
+			c.add(at, "no backend of the policy has `operations`: remove the endpoint")
 			return served{}, false
 		}
-		for _, path := range []string{operations.Path, operations.Path + "/" + outputSegment} {
+		for _, path := range []string{operations, operations + "/" + outputSegment} {
 			if c.method == "GET" && sameTemplate(path, c.route.Endpoint) {
 				return served{endpoint, "GET", path}, true
 			}
 		}
-		c.add("", "%s serves GET %s and GET %s/%s: correct the method or the path", Operations, operations.Path, operations.Path, outputSegment)
+		c.add("", "%s serves GET %s and GET %s/%s: correct the method or the path", Operations, operations, operations, outputSegment)
 		return served{}, false
 	}
 	route := c.plan.route(endpoint)
@@ -351,10 +351,10 @@ func (p *plan) missingEndpoints(ways map[served]bool) {
 			}
 		}
 	}
-	if operations := p.policy.Backend.Operations; operations != nil {
-		for _, path := range []string{operations.Path, operations.Path + "/" + outputSegment} {
+	if operations, _ := p.policy.operations(); operations != "" {
+		for _, path := range []string{operations, operations + "/" + outputSegment} {
 			if !ways[served{Operations, "GET", path}] {
-				p.compared.add("/endpoints", "", "there is no endpoint GET %s bound to %q, to which answers send clients: add it, or remove backend.operations from the policy", path, Operations)
+				p.compared.add("/endpoints", "", "there is no endpoint GET %s bound to %q, to which answers send clients: add it, or remove `operations` from the policy", path, Operations)
 			}
 		}
 	}

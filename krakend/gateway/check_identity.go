@@ -144,6 +144,9 @@ func (c *endpointCheck) bind(bound *boundBackend, way served) {
 	if route != nil {
 		made.hosts = route.Hosts
 	}
+	if target != nil {
+		c.backend(at, bound.Upstream, route)
+	}
 	c.timeout(way)
 	first, ok := p.bindings[bound.Endpoint]
 	if !ok {
@@ -156,6 +159,21 @@ func (c *endpointCheck) bind(bound *boundBackend, way served) {
 	if !first.identity.equal(made.identity) {
 		c.add("/extra_config/auth~1validator", "an endpoint before is bound to %s with another validator: take the same auth_header_name, cookie_key and propagate_claims", bound.Endpoint)
 	}
+}
+
+// backend refuses an upstream that endpoints of two backends are bound to: one of the two would get requests, and keys, of the
+// other.
+func (c *endpointCheck) backend(at, upstream string, route *routeView) {
+	p := c.plan
+	name := p.policy.backendName(route)
+	if route == nil {
+		_, name = p.policy.operations()
+	}
+	if first, ok := p.backends[upstream]; ok && first != name {
+		c.add(at, "an endpoint before binds the upstream %q for the policy's backend %q, and this endpoint's backend is %q: take an upstream of its own", upstream, first, name)
+		return
+	}
+	p.backends[upstream] = name
 }
 
 // identity checks the validator against the claims that the route reads. Nil: no validator stands before the endpoint.

@@ -78,7 +78,7 @@ func changes() map[string]change {
 		"unknown endpoint":         {at("endpoints", 0, "backend", 0, "extra_config"), bind("refund.create"), "/endpoints/0/backend/0/extra_config/edge-idempotency/endpoint", `those of "refunds.create"`},
 		"wrong path":               {at("endpoints", 3), testEndpoint("POST", "/api/carts/checkout", "carts.checkout"), "/endpoints/3", "has POST /api/carts/{cart_id}/checkout"},
 		"wrong method":             {at("endpoints", 4), testEndpoint("POST", "/api/files", "files.list"), "/endpoints/4", "has GET /api/files"},
-		"no operations":            {at("endpoints", 4), testEndpoint("GET", "/api/operations/{id}", "_operations"), "/endpoints/4/backend/0/extra_config/edge-idempotency/endpoint", "no backend.operations"},
+		"no operations":            {at("endpoints", 4), testEndpoint("GET", "/api/operations/{id}", "_operations"), "/endpoints/4/backend/0/extra_config/edge-idempotency/endpoint", "no backend of the policy has `operations`"},
 		"recovery is missing":      {at("endpoints", 1), testEndpoint("GET", "/api/files/x", ""), "/endpoints", "has no endpoint GET /api/refunds/by-idempotency-key/{key}"},
 		"operations are missing":   {policyAt("backend", "operations"), object{"path": "/api/operations/{operation_id}", "secret": object{"env": "S"}}, "/endpoints", "no endpoint GET /api/operations/{operation_id}/output"},
 		"unknown upstream":         {at("endpoints", 4, "backend", 0, "extra_config", "plugin/http-client", own, "upstream"), "x", "/endpoints/4/backend/0/extra_config", `no upstream "x"`},
@@ -341,5 +341,28 @@ func TestACustomBuildHasToKnowTheNames(t *testing.T) {
 			strings.Contains(err.Error(), "/extra_config/router: this build") != (known == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestEachBackendHasAnUpstreamOfItsOwn: what the filter decides for one backend must not arrive at the other.
+func TestEachBackendHasAnUpstreamOfItsOwn(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	restate := clone(t, testConfig(t, ""))["extra_config"].(object)[own].(object)["policy"].(object)["backend"]
+	set(config, object{"restate": restate, "api": object{"kind": "generic"}}, policyAt("backends")...)
+	set(config, "restate", policyAt("backend")...)
+	if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true}); err != nil {
+		t.Fatal(err)
+	}
+	set(config, "api", policyAt("routes", 2, "backend")...)
+	endpoints := config["endpoints"].(list)
+	at := len(endpoints) - 1
+	_, err := Check(writeConfig(t, config), LoadOptions{Plugin: true})
+	if err == nil || !strings.Contains(err.Error(), `binds the upstream "backend" for the policy's backend "restate", and this endpoint's backend is "api"`) {
+		t.Errorf("one upstream for both: %v", err)
+	}
+	set(config, object{"url": "http://api:1"}, "extra_config", own, "upstreams", "api")
+	set(config, "api", "endpoints", at, "backend", 0, "extra_config", "plugin/http-client", own, "upstream")
+	if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true}); err != nil {
+		t.Errorf("one for each: %v", err)
 	}
 }

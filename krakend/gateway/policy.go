@@ -9,19 +9,14 @@ import (
 // policyView is the part of a policy document that the checks compare with krakend.json. The module reads the document by
 // itself and refuses what is wrong in it.
 type policyView struct {
-	DocsURL       string        `json:"docs_url"`
-	GatewayRoutes bool          `json:"gateway_routes"`
-	Mode          string        `json:"mode"`
-	Identity      *identityView `json:"identity"`
-	Backend       struct {
-		Kind       string `json:"kind"`
-		Cluster    string `json:"cluster"`
-		Operations *struct {
-			Path string `json:"path"`
-		} `json:"operations"`
-	} `json:"backend"`
-	Routes   []routeView `json:"routes"`
-	Webhooks struct {
+	DocsURL       string                 `json:"docs_url"`
+	GatewayRoutes bool                   `json:"gateway_routes"`
+	Mode          string                 `json:"mode"`
+	Identity      *identityView          `json:"identity"`
+	Backend       defaultBackend         `json:"backend"`
+	Named         map[string]backendView `json:"backends"`
+	Routes        []routeView            `json:"routes"`
+	Webhooks      struct {
 		Unkey   *clusterView `json:"unkey"`
 		OpenBao *clusterView `json:"openbao"`
 	} `json:"webhooks"`
@@ -69,6 +64,7 @@ type routeView struct {
 	Hosts        []string        `json:"hosts"`
 	Path         string          `json:"path"`
 	Policy       string          `json:"policy"`
+	Backend      string          `json:"backend"`
 	Mode         string          `json:"mode"`
 	Target       string          `json:"target"`
 	Recovery     *bool           `json:"recovery"`
@@ -101,7 +97,7 @@ func (p *policyView) recovers(r *routeView) bool {
 	}
 	makesKeys := r.Policy == "REQUIRED_A" || r.Policy == "ACCEPTED"
 	return makesKeys && r.Target != "" && r.Webhook == nil && (r.Recovery == nil || *r.Recovery) &&
-		p.Backend.Kind == "restate" && mode != "shadow"
+		p.backendOf(r).Kind == "restate" && mode != "shadow"
 }
 
 // needsIdentity says whether requests on the route are refused that have no identity.
@@ -169,8 +165,10 @@ func memberPath(text json.RawMessage) []string {
 // clusters are the names of the upstreams that the module calls, each with its JSON pointer.
 func (p *policyView) clusters() map[string]string {
 	names := map[string]string{}
-	if p.Backend.Cluster != "" {
-		names[p.Backend.Cluster] = "policy#/backend/cluster"
+	for at, backend := range p.backends() {
+		if backend.Cluster != "" {
+			names[backend.Cluster] = "policy#" + at + "/cluster"
+		}
 	}
 	if p.Webhooks.Unkey != nil && p.Webhooks.Unkey.Cluster != "" {
 		names[p.Webhooks.Unkey.Cluster] = "policy#/webhooks/unkey/cluster"

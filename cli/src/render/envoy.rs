@@ -197,7 +197,9 @@ impl EnvoyPlan {
             Some(name) => (format!("{what}-{name}"), json!({"name": MARK, "string_match": {"exact": name}})),
             None => (what.to_owned(), json!({"name": MARK, "present_match": true})),
         };
-        Ok(json!({"name": name, "match": {"prefix": prefix, "headers": [asked]}, "route": self.route(cluster)?}))
+        Ok(
+            json!({"name": name, "named": backend.name.is_some(), "match": {"prefix": prefix, "headers": [asked]}, "route": self.route(cluster)?}),
+        )
     }
 
     /// The tags that the filter's metrics need.

@@ -259,11 +259,6 @@ impl GatewayNeeds {
         if self.encoded_slash { "KEEP_UNCHANGED" } else { "REJECT_REQUEST" }
     }
 
-    /// Whether requests wait for results.
-    pub(crate) fn waits_for_results(&self) -> bool {
-        self.backends.iter().any(|backend| backend.waits)
-    }
-
     /// The clusters that the policy names.
     pub(crate) fn clusters(&self) -> BTreeSet<&str> {
         let lookups = self.lookups.iter().map(|lookup| lookup.cluster.as_str());

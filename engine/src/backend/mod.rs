@@ -11,8 +11,6 @@ pub(crate) mod restate;
 pub(crate) use head::{ErrorSource, ResponseHead};
 
 use crate::headers::{NamePrefilter, NameSet, RESPONSE_NAMES};
-use crate::policy::collision::GuardService;
-use crate::policy::document::InvocationStore;
 use std::sync::Arc;
 
 /// The kind of backend.
@@ -33,6 +31,26 @@ impl BackendKind {
             (Self::Restate, true) => restate::SEND,
         }
     }
+}
+
+/// Where the ids of invocations are looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InvocationStore {
+    /// The gateway's cluster of Restate
+    pub(crate) cluster: String,
+    /// `Host`
+    pub(crate) authority: String,
+}
+
+/// Where the guard is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GuardService {
+    /// The gateway's cluster of the backend
+    pub(crate) cluster: String,
+    /// `Host`
+    pub(crate) authority: String,
+    /// The path of its handler `claim`
+    pub(crate) path: String,
 }
 
 /// The response header with the backend's operation id, and its public name; lower case.

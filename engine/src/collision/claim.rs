@@ -2,11 +2,11 @@
 //! fingerprint of the first claim under that key, because Restate answers every later call with the stored answer.
 
 use super::fingerprint::{BodyReader, ClaimedRequest, FingerprintHead, VERSION, prefixed};
+use crate::backend::GuardService;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::json::{Json, to_text};
 use crate::policy::HandlerAddress;
-use crate::policy::collision::GuardService;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};

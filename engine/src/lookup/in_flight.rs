@@ -3,13 +3,13 @@
 //! ingress. A handler's own error can have this status, too.
 
 use super::invocation::{self, InvocationQuestion};
+use crate::backend::InvocationStore;
 use crate::backend::restate;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::identity::Identity;
 use crate::json::Json;
 use crate::policy::Target;
-use crate::policy::document::InvocationStore;
 use std::sync::Arc;
 
 /// What Restate is asked.

@@ -4,12 +4,12 @@
 //!
 //! Request and reply were taken from Restate 1.7.12 (docs/decisions/0013-restates-newer-paths.md).
 
+use crate::backend::InvocationStore;
 use crate::backend::restate;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::json::{Json, to_text};
 use crate::policy::HandlerAddress;
-use crate::policy::document::InvocationStore;
 use crate::policy::operations::is_invocation_id;
 use serde::Serialize;
 use std::sync::Arc;

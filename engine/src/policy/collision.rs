@@ -1,6 +1,7 @@
-//! Collision detection of a route, and the guard service that it asks (docs/contract.md section 6).
+//! Collision detection of a route (docs/contract.md section 6).
 
 use super::Target;
+use crate::backend::GuardService;
 use std::sync::Arc;
 
 /// How a route detects that a key comes again with another request.
@@ -19,15 +20,4 @@ pub(crate) struct CollisionRules {
     pub(crate) needs_guard: bool,
     /// Whether bodies are compared as canonical JSON
     pub(crate) json: bool,
-}
-
-/// Where the guard is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GuardService {
-    /// The gateway's cluster of the backend
-    pub(crate) cluster: String,
-    /// `Host`
-    pub(crate) authority: String,
-    /// The path of its handler `claim`
-    pub(crate) path: String,
 }

@@ -16,7 +16,7 @@ mod webhooks;
 
 pub use answers::Answers;
 pub(in crate::policy) use backend::GUARD;
-pub(crate) use backend::{BackendDocument, BackendsDocument, InvocationStore};
+pub(crate) use backend::{BackendDocument, BackendsDocument};
 pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityRules};
 pub(crate) use recovery::RecoverySettings;

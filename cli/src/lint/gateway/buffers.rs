@@ -79,7 +79,7 @@ fn routes_buffer(chain: &FilterChain<'_>, needs: &GatewayNeeds, needed: u64) -> 
                 let routes = host.get("routes").map(SpannedNode::items).unwrap_or_default();
                 let taking = routes.iter().filter(|route| {
                     let takes = |rule| PathMatch::of(rule).takes(path) != Some(false);
-                    !asks_for_mark(route) && route.get("match").is_some_and(takes)
+                    !asks_for_mark(route, &needs.marks) && route.get("match").is_some_and(takes)
                 });
                 let is_enough = |route: &SpannedNode| {
                     route.get("route").is_some()

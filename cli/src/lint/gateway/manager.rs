@@ -182,7 +182,7 @@ pub(super) fn wait(millis: u64) -> String {
 fn mark(manager: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
     let routes = manager.get("route_config");
     let is_asked_for = routes.is_none_or(|routes| mentions(routes, MARK));
-    if !needs.rewritten.is_empty() && is_asked_for && !removes_early(manager, MARK) {
+    if !needs.samples.is_empty() && is_asked_for && !removes_early(manager, MARK) {
         let message = format!("nothing removes a client's own `{MARK}` before the first route is chosen");
         findings.add("envoy-client-mark", manager.span.clone(), message);
     }

@@ -1,5 +1,6 @@
 //! What a policy needs of a gateway.
 
+use super::route::ONLY_MARK;
 use crate::backends::Backends;
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,8 +37,10 @@ pub(super) struct GatewayNeeds {
     /// The headers that identity sources read
     pub(super) headers: Vec<OwnedHeaders>,
     /// Paths of marked requests, with `x` for what stands in braces: those that the filter writes, one for each target, and those of
-    /// routes whose backend is not the default; and the name of the backend, if it has one, which is the mark's value
-    pub(super) samples: Vec<(String, Option<String>)>,
+    /// routes whose backend is not the default; each with the value of its mark
+    pub(super) samples: Vec<(String, String)>,
+    /// The values of the mark
+    pub(super) marks: Vec<String>,
     /// Paths of requests whose bodies the filter waits for, with `x` for what stands in braces
     pub(super) waiting: Vec<String>,
     /// The first route whose answer's `Location` is made out of the answer's body, and the buffer for such an answer
@@ -230,8 +233,8 @@ impl GatewayNeeds {
         };
         let samples = document.routes.iter().filter_map(|route| {
             let own = || Some(sample(&route.path)).filter(|_| !is_default(route));
-            let name = backend_of(route).and_then(|backend| backend.name).map(str::to_owned);
-            Some((written(route).or_else(own)?, name))
+            let mark = backend_of(route).and_then(|backend| backend.name).unwrap_or(ONLY_MARK);
+            Some((written(route).or_else(own)?, mark.to_owned()))
         });
         let recovers = |route: &RouteOfGateway| {
             is_restate(route)
@@ -267,6 +270,7 @@ impl GatewayNeeds {
             metadata: sources.iter().copied().filter_map(pair).collect(),
             headers: sources.iter().filter_map(|source| source.headers()).collect(),
             samples: samples.collect(),
+            marks: document.backends.iter().map(|own| own.name.unwrap_or(ONLY_MARK).to_owned()).collect(),
             waiting: document.routes.iter().filter(waits).map(|route| sample(&route.path)).collect(),
             answer: document.routes.iter().find(shaped).map(|route| {
                 let longest = document.answers.max_body_bytes.unwrap_or(MAX_BODY);

@@ -8,18 +8,10 @@ use std::ops::Range;
 /// The value of the mark where a document has one backend.
 pub(super) const ONLY_MARK: &str = "1";
 
-/// Whether a route takes only requests that the filter has marked.
-pub(super) fn asks_for_mark(route: &SpannedNode) -> bool {
-    takes_any_mark(route) || mark_value(route).is_some()
-}
-
-/// Whether a route takes only requests that the filter has marked, and those with this value.
-pub(super) fn takes_mark(route: &SpannedNode, value: &str) -> bool {
-    takes_any_mark(route) || mark_value(route) == Some(value)
-}
-
-fn takes_any_mark(route: &SpannedNode) -> bool {
+/// Whether a route takes only requests that the filter has marked: with any mark, or with one of these values.
+pub(super) fn asks_for_mark(route: &SpannedNode, values: &[String]) -> bool {
     route.get("match").is_some_and(|rule| asks_for(rule.get("headers"), MARK))
+        || mark_value(route).is_some_and(|value| values.iter().any(|known| known == value))
 }
 
 /// The value of the mark that a route asks for.

@@ -6,7 +6,7 @@ use super::find::FilterChain;
 use super::manager::{MARK, millis, wait};
 use super::needs::GatewayNeeds;
 use super::paths::PathMatch;
-use super::route::{ONLY_MARK, asks_for_mark, leads_to, takes_mark};
+use super::route::{ONLY_MARK, asks_for_mark, leads_to};
 use super::{GatewayFindings, again, member_span};
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::collections::BTreeSet;
@@ -33,8 +33,9 @@ pub(super) fn check(
     again::key_removed(&config.value, findings);
     let hosts = config.value.get("virtual_hosts").map(SpannedNode::items).unwrap_or_default();
     let all = || hosts.iter().flat_map(|host| host.get("routes").map(SpannedNode::items).unwrap_or_default());
+    let marks = needs.map(|needs| needs.marks.as_slice()).unwrap_or_default();
     let marked_clusters: BTreeSet<&str> = all()
-        .filter(|route| asks_for_mark(route))
+        .filter(|route| asks_for_mark(route, marks))
         .filter_map(|route| route.get("route"))
         .flat_map(|action| leads_to(action).into_iter().map(|(_, name)| name))
         .collect();
@@ -54,7 +55,7 @@ pub(super) fn check(
             again::retries(&action.value, route.get("match"), findings);
             again::copies(&action.value, route.get("match"), findings);
             let Some(needs) = needs else { continue };
-            let is_marked = asks_for_mark(route);
+            let is_marked = asks_for_mark(route, marks);
             if is_marked {
                 rewritten_again(&action.value, findings);
             }
@@ -68,7 +69,7 @@ pub(super) fn check(
             shared_with_waits(routes, needs, findings);
         }
     }
-    let has_marked = all().any(|route| asks_for_mark(route) && route.get("route").is_some());
+    let has_marked = all().any(|route| asks_for_mark(route, marks) && route.get("route").is_some());
     if let Some(needs) = needs
         && is_seen
         && !needs.samples.is_empty()
@@ -102,7 +103,7 @@ fn unmarked(
         let is_elsewhere = !marked_clusters.is_empty()
             && !clusters.is_empty()
             && clusters.iter().all(|(_, name)| !marked_clusters.contains(name));
-        if is_elsewhere || asks_for_mark(route) {
+        if is_elsewhere || asks_for_mark(route, &needs.marks) {
             continue;
         }
         let name = route.text_at(&["name"]).map(|name| format!(" `{name}`")).unwrap_or_default();
@@ -140,16 +141,15 @@ fn marked(
     if !actions().any(leads) {
         return;
     }
-    let takes = |(sample, mark): &&(String, Option<String>)| {
-        let value = mark.as_deref().unwrap_or(ONLY_MARK);
+    let takes = |(sample, mark): &&(String, String)| {
         routes
             .iter()
-            .filter(|route| takes_mark(route, value) && route.get("route").is_some())
+            .filter(|route| asks_for_mark(route, std::slice::from_ref(mark)) && route.get("route").is_some())
             .any(|route| route.get("match").is_some_and(|rule| PathMatch::of(rule).takes(sample) != Some(false)))
     };
     if let Some((sample, mark)) = needs.samples.iter().find(|sample| !takes(sample)) {
         let name = host.text_at(&["name"]).unwrap_or_default();
-        let asked = mark.as_ref().map_or_else(|| MARK.to_owned(), |mark| format!("{MARK}: {mark}"));
+        let asked = if *mark == ONLY_MARK { MARK.to_owned() } else { format!("{MARK}: {mark}") };
         let message = format!(
             "the filter marks requests to paths such as `{sample}`, and no route of `{name}` that asks for `{asked}` takes them"
         );
@@ -172,7 +172,8 @@ fn shared_with_calls(action: &SpannedNode, needs: &GatewayNeeds, findings: &mut 
 fn shared_with_waits(routes: &[SpannedNode], needs: &GatewayNeeds, findings: &mut GatewayFindings) {
     let Some(path) = needs.waits else { return };
     let takes = |route: &SpannedNode| {
-        asks_for_mark(route) && route.get("match").is_some_and(|rule| PathMatch::of(rule).takes(path) != Some(false))
+        asks_for_mark(route, &needs.marks)
+            && route.get("match").is_some_and(|rule| PathMatch::of(rule).takes(path) != Some(false))
     };
     let Some(index) = routes.iter().position(takes) else { return };
     let actions =

@@ -20,10 +20,11 @@ pub(super) fn check(
     for (_, manager) in &found.filtered {
         upgrades(manager, findings);
     }
+    let marks: Vec<String> = needs.iter().flat_map(|needs| needs.marks.clone()).collect();
     let mut protected: BTreeSet<&str> = needs.iter().flat_map(|needs| needs.calls.keys()).map(String::as_str).collect();
     for (_, manager) in &found.filtered {
         let routes = manager.get("route_config").map(actions).unwrap_or_default();
-        let marked: Vec<_> = routes.iter().filter(|(route, _)| asks_for_mark(route)).collect();
+        let marked: Vec<_> = routes.iter().filter(|(route, _)| asks_for_mark(route, &marks)).collect();
         let all = routes.iter();
         let counted: Vec<_> = if marked.is_empty() { all.collect() } else { marked };
         protected.extend(counted.iter().flat_map(|(_, action)| leads_to(action)).map(|(_, name)| name));

@@ -2,11 +2,10 @@
 //! get, and what the filter asks them.
 
 use super::{Compiler, RouteDocument};
-use crate::backend::{Backend, restate};
+use crate::backend::{Backend, GuardService, InvocationStore, restate};
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
 use crate::json::cursor::suggestion;
-use crate::policy::collision::GuardService;
-use crate::policy::document::{BackendDocument, CallerHeaders, Collision, GUARD, IdentityRules, InvocationStore};
+use crate::policy::document::{BackendDocument, CallerHeaders, Collision, GUARD, IdentityRules};
 use crate::policy::text_index::TextIndex;
 use crate::policy::{CLOSED, CLOSED_UNDECLARED, REWRITE_MARK, Route, SERVICES, Target};
 use crate::provider::Provider;

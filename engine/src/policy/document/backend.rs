@@ -9,15 +9,6 @@ use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, child, suggestion};
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
 
-/// Where the ids of invocations are looked up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InvocationStore {
-    /// The gateway's cluster of Restate
-    pub cluster: String,
-    /// `Host`
-    pub authority: String,
-}
-
 /// The guard service of collision detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Guard {
