@@ -1,13 +1,13 @@
 //! The connection manager and the listener.
 
 use super::find::FilterChain;
+use super::mark::MARK;
 use super::needs::GatewayNeeds;
 use super::{GatewayFindings, member_span};
 use crate::diagnostics::tree::{NodeContent, SpannedNode};
 use crate::lint::view::duration;
 
 /// The mark that the filter sets (docs/contract.md section 2).
-pub(super) const MARK: &str = edge_idempotency_engine::policy::REWRITE_MARK;
 
 /// The member that says what the gateway does with escaped slashes.
 const ESCAPED_SLASHES: &str = "path_with_escaped_slashes_action";

@@ -24,6 +24,7 @@ mod endpoints;
 mod find;
 mod hosts;
 mod manager;
+mod mark;
 mod needs;
 mod paths;
 mod plugin;

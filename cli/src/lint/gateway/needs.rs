@@ -1,6 +1,6 @@
 //! What a policy needs of a gateway.
 
-use super::route::ONLY_MARK;
+use super::mark::ONLY_MARK;
 use crate::backends::Backends;
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,12 +1,9 @@
 //! What one route says: which headers it asks for, and which clusters it leads to.
 
-use super::manager::MARK;
+use super::mark::MARK;
 use super::member_span;
 use crate::diagnostics::tree::SpannedNode;
 use std::ops::Range;
-
-/// The value of the mark where a document has one backend.
-pub(super) const ONLY_MARK: &str = "1";
 
 /// Whether a route takes only requests that the filter has marked: with any mark, or with one of these values.
 pub(super) fn asks_for_mark(route: &SpannedNode, values: &[String]) -> bool {

@@ -3,10 +3,11 @@
 use super::callers::per_filter;
 use super::endpoints::with_the_same;
 use super::find::FilterChain;
-use super::manager::{MARK, millis, wait};
+use super::manager::{millis, wait};
+use super::mark::{MARK, ONLY_MARK};
 use super::needs::GatewayNeeds;
 use super::paths::PathMatch;
-use super::route::{ONLY_MARK, asks_for_mark, leads_to};
+use super::route::{asks_for_mark, leads_to};
 use super::{GatewayFindings, again, member_span};
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::collections::BTreeSet;
