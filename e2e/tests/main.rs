@@ -18,6 +18,7 @@ mod fairness;
 mod guard;
 mod hostile;
 mod hosts;
+mod idempotent_apis;
 mod krakend;
 mod lookups;
 mod metrics;
@@ -42,7 +43,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 34] = [
+const MODULES: [Module; 35] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -61,6 +62,7 @@ const MODULES: [Module; 34] = [
     ("fairness", fairness::groups),
     ("guard", guard::groups),
     ("hosts", hosts::groups),
+    ("idempotent_apis", idempotent_apis::groups),
     ("metrics", metrics::groups),
     ("native_paths", native_paths::groups),
     ("own_api", own_api::groups),
