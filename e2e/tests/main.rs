@@ -31,6 +31,7 @@ mod rbac;
 mod recovery;
 mod reload;
 mod render;
+mod rendered;
 mod request_ids;
 mod restate;
 mod sdks;
@@ -42,7 +43,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 34] = [
+const MODULES: [Module; 35] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -69,6 +70,7 @@ const MODULES: [Module; 34] = [
     ("rbac", rbac::groups),
     ("reload", reload::groups),
     ("render", render::groups),
+    ("rendered", rendered::groups),
     ("request_ids", request_ids::groups),
     ("restate", restate::groups),
     ("sdks", sdks::groups),
