@@ -32,6 +32,7 @@ mod rbac;
 mod recovery;
 mod reload;
 mod render;
+mod rendered;
 mod request_ids;
 mod restate;
 mod sdks;
@@ -71,6 +72,7 @@ const MODULES: [Module; 35] = [
     ("rbac", rbac::groups),
     ("reload", reload::groups),
     ("render", render::groups),
+    ("rendered", rendered::groups),
     ("request_ids", request_ids::groups),
     ("restate", restate::groups),
     ("sdks", sdks::groups),

@@ -10,7 +10,8 @@ const MAX_BODY_BYTES: u64 = 1 << 20;
 const WAIT_MS: u64 = 30_000;
 /// How much larger than a body the gateway's buffer is (section 5).
 const MARGIN: u64 = 64 << 10;
-const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";
+/// The filter that verifies tokens.
+pub(crate) const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";
 
 /// A route, as far as a gateway is concerned.
 #[derive(Clone, Debug)]
