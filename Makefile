@@ -18,6 +18,7 @@ EDGE_PROMETHEUS ?= .tools/bin/prometheus
 EDGE_PROMTOOL ?= .tools/bin/promtool
 EDGE_SDKS ?= .tools/sdks
 EDGE_PATH_READERS ?= .tools/path-readers
+EDGE_GUARDS ?= .tools/guards
 EDGE_KRAKEND ?= target/krakend
 override EDGE_WASM := $(abspath $(EDGE_WASM))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
@@ -27,8 +28,9 @@ override EDGE_PROMETHEUS := $(abspath $(EDGE_PROMETHEUS))
 override EDGE_PROMTOOL := $(abspath $(EDGE_PROMTOOL))
 override EDGE_SDKS := $(abspath $(EDGE_SDKS))
 override EDGE_PATH_READERS := $(abspath $(EDGE_PATH_READERS))
+override EDGE_GUARDS := $(abspath $(EDGE_GUARDS))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
-export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_KRAKEND
+export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_KRAKEND
 
 # CLI_PROFILE=dev builds faster, and reads large files slowly.
 CLI_PROFILE ?= native
@@ -45,7 +47,8 @@ DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filt
 TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PROMETHEUS) $(EDGE_PROMTOOL)),prometheus) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_SDKS)),sdks) \
-	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PATH_READERS)),path-readers)
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PATH_READERS)),path-readers) \
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_GUARDS)),guards)
 
 .PHONY: help
 help: ## list the targets
@@ -82,7 +85,7 @@ cli: ## build the companion command: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus, Stripe's SDKs and five backends into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe and Restate, and five backends into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy

@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|guards|plotting|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -278,22 +278,23 @@ sdks() {
     [ "$(readlink "$TOOLS/sdks" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/sdks"
 }
 
-# The five backends of the end-to-end test `path_readers`: FastAPI, Express, Spring Boot, Go's ServeMux and nginx. Each is a
-# directory of .tools/path-readers. scripts/path-readers/ has the versions and checksums, but for nginx, which is Debian's. One
-# that cannot be had is left out with a line that begins with SKIPPED; the test then runs without it.
-path_readers() {
-    local lock=$ROOT/scripts/path-readers servers=$ROOT/e2e/tests/path_readers/servers name reader left_out=()
-    name=path-readers-$(cat "$lock"/* "$servers"/* | sha256 /dev/stdin | cut -c 1-12)
+# collection NAME SOURCES FETCHED PART ...: installs programs for end-to-end tests. Each part is a directory of .tools/NAME, which the
+# function NAME_PART fills from the versions and checksums in scripts/NAME and from SOURCES. A part that cannot be had is left out with a
+# line that begins with SKIPPED; the tests then run without it. FETCHED says what is fetched.
+collection() {
+    local folder=$1 sources=$2 fetched=$3 lock=$ROOT/scripts/$1 name part left_out=()
+    shift 3
+    name=$folder-$(cat "$lock"/* "$sources"/* | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
-        say "tools: fetching the backends of the test \`path_readers\` from PyPI, npm, Maven Central and Debian (about 45 MB)"
+        say "tools: fetching $fetched"
         scratch
         mkdir "$WORK/tool"
-        for reader in fastapi express spring servemux nginx; do
-            mkdir "$WORK/tool/$reader"
-            if ! (cd "$WORK/tool/$reader" && "reader_$reader") >"$TOOLS/path-reader-$reader.log" 2>&1 </dev/null; then
-                rm -rf "${WORK:?}/tool/$reader"
-                left_out+=("$reader")
-                say "SKIPPED: the backend $reader of the test \`path_readers\` is not installed (log: .tools/path-reader-$reader.log)"
+        for part in "$@"; do
+            mkdir "$WORK/tool/$part"
+            if ! (cd "$WORK/tool/$part" && "${folder//-/_}_$part") >"$TOOLS/$folder-$part.log" 2>&1 </dev/null; then
+                rm -rf "${WORK:?}/tool/$part"
+                left_out+=("$part")
+                say "SKIPPED: $part, which end-to-end tests run, is not installed (log: .tools/$folder-$part.log)"
             fi
         done
         # What is left out is tried again the next time.
@@ -301,43 +302,93 @@ path_readers() {
         rm -rf "${TOOLS:?}/$name"
         mv "$WORK/tool" "$TOOLS/$name"
         rm -rf "$WORK"
-        say "tools: the backends of \`path_readers\` are at .tools/path-readers"
+        say "tools: they are at .tools/$folder"
     fi
-    [ "$(readlink "$TOOLS/path-readers" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/path-readers"
+    [ "$(readlink "$TOOLS/$folder" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/$folder"
 }
 
-# Each of these installs a backend into the present directory.
-reader_fastapi() {
+# The five backends of the end-to-end tests `path_readers` and `native_errors`: FastAPI, Express, Spring Boot, Go's ServeMux and nginx.
+# `idempotent_apis` runs with the packages of the first two. nginx is Debian's, and has no pinned version.
+path_readers() {
+    collection path-readers "$ROOT/e2e/tests/path_readers/servers" \
+        "FastAPI, Express, Spring Boot and nginx from PyPI, npm, Maven Central and Debian (about 55 MB), and building Go's ServeMux" \
+        fastapi express spring servemux nginx
+}
+
+# The programs of examples/guard with Restate's SDKs, which the end-to-end test `guards` runs.
+guards() {
+    collection guards "$ROOT/examples/guard" \
+        "Restate's SDKs for TypeScript (with Node.js 22), Python, Go and Java from npm, PyPI, Go's proxy and Maven Central (about 75 MB)" \
+        typescript python go java
+}
+
+# fetch_python FOR: installs what $lock/requirements.txt lists into the directory `packages`.
+fetch_python() {
     local python
-    python=$(python_with_pip FastAPI) || return 1
+    python=$(python_with_pip "$1") || return 1
     PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --no-input --disable-pip-version-check --no-deps \
-        --only-binary=:all: --require-hashes -r "$lock/requirements.txt" --target packages || return 1
-    PYTHONPATH=packages "$python" -c 'import fastapi, uvicorn'
+        --only-binary=:all: --require-hashes -r "$lock/requirements.txt" --target packages
 }
 
-reader_express() {
+# Installs what $lock/package-lock.json lists.
+fetch_node() {
     has node && has npm && at_least "$(node --version | tr -d v)" 18 || { say "node 18 or newer, and npm, are needed"; return 1; }
     cp "$lock/package.json" "$lock/package-lock.json" . || return 1
-    npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier && node -e 'require("express")'
+    npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier
 }
 
-reader_spring() {
+# fetch_java SUMS: fetches what $lock/pom.xml needs into the directory `jars`, and compares it with a file of checksums.
+fetch_java() {
     has mvn && has javac || { say "a JDK (17 or newer) and Maven are needed"; return 1; }
     mvn --quiet --batch-mode --file "$lock/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
         "-DoutputDirectory=$PWD/jars" || return 1
-    (cd jars && sha256sum --quiet --check "$lock/spring.sha256") && javac -cp 'jars/*' -d classes "$servers/Spring.java"
+    (cd jars && sha256sum --quiet --check "$1")
 }
 
-reader_servemux() {
+# Each of these installs a part into the present directory.
+path_readers_fastapi() {
+    fetch_python FastAPI && PYTHONPATH=packages python3 -c 'import fastapi, uvicorn'
+}
+
+path_readers_express() {
+    fetch_node && node -e 'require("express"); require("ajv"); require("libsql")'
+}
+
+path_readers_spring() {
+    fetch_java "$lock/spring.sha256" && javac -cp 'jars/*' -d classes "$sources/Spring.java"
+}
+
+path_readers_servemux() {
     local go
     go=$(find_go 1.22 "$lock") || { say "Go 1.22 or newer is needed"; return 1; }
-    GOTOOLCHAIN=local GOWORK=off GOFLAGS= CGO_ENABLED=0 "$go" build -trimpath -o servemux "$servers/servemux.go"
+    GOTOOLCHAIN=local GOWORK=off GOFLAGS= CGO_ENABLED=0 "$go" build -trimpath -o servemux "$sources/servemux.go"
 }
 
-reader_nginx() {
+path_readers_nginx() {
     has apt-get && has dpkg-deb || { say "nginx is fetched as a Debian package, and this machine has no apt"; return 1; }
     deb_download nginx || return 1
     dpkg-deb --fsys-tarfile "$(echo "$WORK"/deb/nginx_*.deb)" | tar -x --strip-components=3 ./usr/sbin/nginx && ./nginx -v
+}
+
+# The newest Node.js of this machine may be too old for the SDK, so one is fetched with it.
+guards_typescript() {
+    fetch_node && ln -s node_modules/node-linux-*/bin/node node && cp "$sources/guard.ts" guard.mts &&
+        ./node -e 'require("@restatedev/restate-sdk")'
+}
+
+guards_python() {
+    fetch_python "Restate's SDK" && PYTHONPATH=packages python3 -c 'import hypercorn, restate'
+}
+
+guards_go() {
+    local go
+    go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
+    cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
+    GOTOOLCHAIN=local GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 "$go" build -trimpath -o guard .
+}
+
+guards_java() {
+    fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/IdempotencyGuard.java"
 }
 
 # A Python with matplotlib, which scripts/dashboard-picture.py draws with. scripts/plotting.txt has the versions and checksums.
@@ -356,7 +407,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|guards|plotting|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
@@ -366,6 +417,7 @@ for tool in "$@"; do
         prometheus) prometheus ;;
         sdks) sdks ;;
         path-readers) path_readers ;;
+        guards) guards ;;
         plotting) plotting ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;

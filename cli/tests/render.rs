@@ -1,5 +1,5 @@
 //! `render` and `init` from outside, but for what needs a gateway (`e2e/tests/render.rs`, `krakend/gateway/examples_test.go`).
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use crate::repository;
 use std::fs;
@@ -242,6 +242,92 @@ fn only_webhooks_and_signed_callers_need_no_token() {
     assert!(admin.contains("/hooks/admin/[^/%]+") && admin.contains("provider_name"), "{admin}");
     assert!(hooks.contains("/hooks/[a-z0-9_]+/[A-Za-z0-9_-]+") && !hooks.contains("requires"), "{hooks}");
     assert!(rest.contains("prefix: \"/\"") && rest.contains("provider_name"), "{rest}");
+}
+
+/// What stands around the filter of an API, for the policy of `policies/examples/own-api.json` with these routes.
+fn own_api(routes: serde_json::Value, unmatched: &str, options: &[&str]) -> Output {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.json");
+    let text = fs::read_to_string(repository().join("policies/examples/own-api.json")).unwrap();
+    let mut policy: serde_json::Value = serde_json::from_str(&text).unwrap();
+    policy["routes"] = routes;
+    policy["unmatched"] = unmatched.into();
+    fs::write(&file, policy.to_string()).unwrap();
+    let own = ["render", "envoy", "--policy", file.to_str().unwrap(), "--upstream=api=http://a", "--jwt-issuer=i"];
+    run(&[&own[..], &["--jwt-keys=Cargo.toml"], options].concat())
+}
+
+/// A path that the filter would refuse, or that needs its caller, cannot be public.
+#[test]
+fn a_public_path_is_one_that_the_filter_lets_through() {
+    let routes = serde_json::json!([
+        {"endpoint": "create", "path": "/orders", "policy": "REQUIRED_A"},
+        {"endpoint": "list", "path": "/orders", "methods": ["GET"], "policy": "PROHIBITED"},
+        {"endpoint": "item", "path": "/orders/{id}", "methods": ["PUT"], "policy": "ACCEPTED"},
+    ]);
+    for (path, unmatched, told) in [
+        ("GET /orders", "REJECT", None),
+        ("/elsewhere", "PROHIBITED", None),
+        ("/orders", "REJECT", Some("create takes keys")),
+        ("/orders/", "PROHIBITED", Some("item takes keys")),
+        ("GET /orders/", "PROHIBITED", None),
+        ("/elsewhere", "REJECT", Some("\"path\": \"/elsewhere\"")),
+        ("/assets/", "REJECT", Some("\"path\": \"/assets/{name}\"")),
+    ] {
+        let output = own_api(routes.clone(), unmatched, &["--public-path", path]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        match told {
+            None => assert!(output.status.success(), "{path}: {errors}"),
+            Some(told) => assert!(output.status.code() == Some(2) && errors.contains(told), "{path}: {errors}"),
+        }
+    }
+}
+
+/// The gateway answers at `/healthz` unless somebody else does.
+#[test]
+fn the_path_for_load_balancers_is_nobody_elses() {
+    let routes =
+        |path: &str| serde_json::json!([{"endpoint": "a", "path": path, "methods": ["GET"], "policy": "PROHIBITED"}]);
+    let path = |path: &str, options: &[&str]| {
+        let output = own_api(routes(path), "PROHIBITED", options);
+        let made = String::from_utf8(output.stdout).unwrap();
+        let line = made.lines().find_map(|line| line.trim().strip_prefix("- {name: \":path\", string_match: {exact: "));
+        (output.status.code(), line.map(|rest| rest.trim_end_matches("}}").to_owned()))
+    };
+    assert_eq!(path("/a", &[]), (Some(0), Some("\"/healthz\"".to_owned())));
+    assert_eq!(path("/a", &["--health-path=/up"]), (Some(0), Some("\"/up\"".to_owned())));
+    assert_eq!(path("/healthz", &[]), (Some(0), None));
+    assert_eq!(path("/a", &["--public-path=/healthz"]), (Some(0), None));
+    for taken in [&["--health-path=/a"][..], &["--health-path=/up", "--public-path=/up"], &["--health-path=/up/"]] {
+        assert_eq!(path("/a", taken), (Some(2), None), "{taken:?}");
+    }
+}
+
+#[test]
+fn a_service_that_nobody_reads_is_refused() {
+    let envoy = ["render", "envoy", "--policy=policies/examples/own-api.json", "--upstream=api=http://a"];
+    let told = refused(&[&envoy[..], &["--jwt-issuer=i", "--jwt-keys=k", "--ext-authz=grpc://authz"]].concat());
+    assert!(told.contains("headers_owned_by"), "{told}");
+    let keys = ["render", "envoy", "--policy=policies/examples/api-keys.json", "--upstream=ext-authz=http://a"];
+    let told = refused(&[&keys[..], &["--ext-authz=grpc://authz"]].concat());
+    assert!(told.contains("--upstream ext-authz"), "{told}");
+    let without = run(&["render", "envoy", "--policy=policies/examples/api-keys.json", "--upstream=api=http://a"]);
+    let notes = String::from_utf8(without.stderr).unwrap();
+    assert!(notes.contains("give --ext-authz, or add envoy.filters.http.ext_authz"), "{notes}");
+}
+
+/// What the gateway around the filter has to have.
+#[test]
+fn the_filter_alone_says_what_it_needs() {
+    let made = |policy: &str| printed(&["render", "envoy", "--filter-only", "--policy", policy]);
+    let own = made("policies/examples/own-api.json");
+    for part in ["{payload_in_metadata: \"jwt\"}", "forward: true", "http.cors as the first", "wasm.edge_idempotency"] {
+        assert!(own.contains(part), "{part}: {own}");
+    }
+    let demo = made("demo/policy.json");
+    assert!(!demo.contains("forward: true") && demo.contains("{payload_in_metadata: \"jwt\"}"), "{demo}");
+    let keys = made("policies/examples/api-keys.json");
+    assert!(keys.contains("ext_authz, which sets x-auth-tenant") && !keys.contains("payload_in_metadata"), "{keys}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod fairness;
 mod guard;
 mod hostile;
 mod hosts;
+mod idempotent_apis;
 mod krakend;
 mod lookups;
 mod metrics;
@@ -31,6 +32,7 @@ mod rbac;
 mod recovery;
 mod reload;
 mod render;
+mod rendered;
 mod request_ids;
 mod restate;
 mod sdks;
@@ -42,7 +44,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 34] = [
+const MODULES: [Module; 35] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -61,6 +63,7 @@ const MODULES: [Module; 34] = [
     ("fairness", fairness::groups),
     ("guard", guard::groups),
     ("hosts", hosts::groups),
+    ("idempotent_apis", idempotent_apis::groups),
     ("metrics", metrics::groups),
     ("native_paths", native_paths::groups),
     ("own_api", own_api::groups),
@@ -69,6 +72,7 @@ const MODULES: [Module; 34] = [
     ("rbac", rbac::groups),
     ("reload", reload::groups),
     ("render", render::groups),
+    ("rendered", rendered::groups),
     ("request_ids", request_ids::groups),
     ("restate", restate::groups),
     ("sdks", sdks::groups),

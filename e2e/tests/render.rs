@@ -27,6 +27,14 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     tests.push(Test::new("TLS upstreams and fetched keys validate", move |setup: &RenderSetup| {
         setup.validates(&demo, &TLS)
     }));
+    let keys = repository().join("policies/examples/api-keys.json");
+    for service in ["grpcs://authz.example.com:9191", "https://127.0.0.1:9191/check"] {
+        let keys = keys.clone();
+        tests.push(Test::new(format!("validates::--ext-authz {service}"), move |setup: &RenderSetup| {
+            let browsers = ["--cors-origin", "https://app.example.com", "--health-path", "/ready"];
+            setup.validates(&keys, &[&["--ext-authz", service][..], &browsers].concat())
+        }));
+    }
     Ok(vec![sharing(RenderSetup::start, tests)])
 }
 

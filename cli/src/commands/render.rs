@@ -5,9 +5,12 @@ mod resources;
 
 use super::{BAD_INPUT, FORWARD};
 use crate::input::{print, read};
+use crate::render::browsers;
 use crate::render::envoy::EnvoyPlan;
+use crate::render::ext_authz::{AuthorizationService, EXT_AUTHZ};
 use crate::render::module::ModuleFile;
 use crate::render::needs::GatewayNeeds;
+use crate::render::public_paths::{PublicPath, health_path};
 use crate::render::tokens::{TokenOptions, TokenProvider};
 use crate::render::upstream::NamedUpstream;
 use clap::{Args, Subcommand};
@@ -35,7 +38,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Destination {
-    Envoy(EnvoyArguments),
+    Envoy(Box<EnvoyArguments>),
     Krakend(krakend::KrakendArguments),
     Istio(resources::IstioArguments),
     EnvoyGateway(resources::EnvoyGatewayArguments),
@@ -72,6 +75,20 @@ struct EnvoyArguments {
     upstreams: Vec<NamedUpstream>,
     #[command(flatten)]
     tokens: TokenArguments,
+    /// A service that says who is calling, for identity sources with headers of envoy.filters.http.ext_authz. The scheme is grpc or
+    /// grpcs for Envoy's own interface, http or https for a service that gets the request's head.
+    #[arg(long, value_name = "URL", value_parser = AuthorizationService::parse)]
+    ext_authz: Option<AuthorizationService>,
+    /// A path of which nobody asks a token or another credential; with a slash at its end also everything below it. Can be repeated.
+    #[arg(long = "public-path", value_name = "[METHOD ]PATH", value_parser = PublicPath::parse)]
+    public: Vec<PublicPath>,
+    /// An origin whose scripts may call the API from a browser, such as https://app.example.com. Can be repeated.
+    #[arg(long = "cors-origin", value_name = "ORIGIN", value_parser = browsers::origin)]
+    origins: Vec<String>,
+    /// Where the gateway itself tells load balancers that it works [default: /healthz, unless the policy or --public-path has this
+    /// path].
+    #[arg(long = "health-path", value_name = "PATH", value_parser = PublicPath::parse)]
+    health: Option<PublicPath>,
     /// Where clients connect.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:10000", value_parser = host_and_port)]
     listen: (String, u16),
@@ -170,6 +187,15 @@ impl PolicyOption {
 }
 
 impl ModuleOptions {
+    /// As [`ModuleOptions::find`], for a gateway that has files in `directory` if nothing else is given.
+    fn find_in(&self, directory: &str) -> Result<ModuleFile, String> {
+        let directory = self.module_dir.clone().unwrap_or_else(|| PathBuf::from(directory));
+        match &self.module {
+            Some(file) => ModuleFile::read(file, Some(&directory)),
+            None => Ok(ModuleFile::elsewhere(Some(&directory))),
+        }
+    }
+
     fn find(&self) -> Result<ModuleFile, String> {
         let directory = self.module_dir.as_deref();
         match &self.module {
@@ -190,7 +216,8 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
 }
 
 fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
-    let Some(ReadPolicy { text, needs, source, .. }) = args.policy.read()? else { return Ok(BAD_INPUT) };
+    let Some(ReadPolicy { text, needs, source, document }) = args.policy.read()? else { return Ok(BAD_INPUT) };
+    args.public.iter().try_for_each(|path| path.check(&document, &needs))?;
     let providers = if args.filter_only { Vec::new() } else { TokenProvider::all(&needs, &args.tokens.options())? };
     let plan = EnvoyPlan {
         source,
@@ -198,6 +225,10 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
         module: args.module.find()?,
         upstreams: args.upstreams.clone(),
         providers,
+        ext_authz: args.ext_authz.clone(),
+        public: args.public.clone(),
+        health: health_path(args.health.as_ref(), &needs, &args.public)?,
+        cors: browsers::cors(&document, &needs, &args.origins),
         listen: args.listen.clone(),
         admin: args.admin.clone(),
         access_log: args.access_log.clone(),
@@ -212,8 +243,12 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
         return Ok(FORWARD);
     }
     print(plan.bootstrap(&needs)?.trim_end())?;
-    for (owner, _) in &needs.owners {
-        eprintln!("note: add {owner} where the configuration says CHECK: the policy takes identities from its headers");
+    let is_here = |owner: &str| plan.ext_authz.is_some() && owner == EXT_AUTHZ;
+    for (owner, _) in needs.owners.iter().filter(|(owner, _)| !is_here(owner)) {
+        let option = if owner == EXT_AUTHZ { "give --ext-authz, or " } else { "" };
+        eprintln!(
+            "note: {option}add {owner} where the configuration says CHECK: the policy takes identities from its headers"
+        );
     }
     for file in plan.providers.iter().filter_map(TokenProvider::key_file).filter(|file| !Path::new(file).exists()) {
         eprintln!(
@@ -227,7 +262,7 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
             args.admin.0
         );
     }
-    for owner in &needs.other_metadata {
+    for owner in needs.other_metadata.iter().filter(|owner| !is_here(owner)) {
         eprintln!(
             "note: add {owner} where the configuration says CHECK: the policy takes identities from its metadata"
         );

@@ -130,7 +130,40 @@ pub(super) static LINTS: &[Lint] = &[
         severity: Warning,
         summary: "No filter gives what an identity source reads.",
         why: "Every request that needs an identity gets 401.",
-        instead: "Put the filter before this one; for `jwt_authn` write `rules`, and `payload_in_metadata` with the name that the policy reads.",
+        instead: "Put the filter before this one; for `jwt_authn` write `rules`.",
+    },
+    Lint {
+        name: "envoy-token-claims",
+        severity: Error,
+        summary: "No provider of tokens leaves claims under the name that an identity source reads.",
+        why: "`jwt_authn` verifies the token and leaves its claims elsewhere, or nowhere. Every request that needs an identity gets 401 \
+              `identity_missing`, whatever token it has.",
+        instead: "Write `payload_in_metadata` with the name that the source reads, which is the second one of its `metadata`.",
+    },
+    Lint {
+        name: "envoy-unread-claims",
+        severity: Warning,
+        summary: "A provider of tokens leaves claims under a name that no identity source reads.",
+        why: "A caller with such a token passes authentication, and gets 401 `identity_missing` where an identity is needed.",
+        instead: "Write the name that a source reads as `payload_in_metadata`, or add a source to the policy. If these callers use no route with keys, \
+                  allow this lint.",
+    },
+    Lint {
+        name: "envoy-token-removed",
+        severity: Note,
+        summary: "`jwt_authn` removes the token, and the backend is an API of its own.",
+        why: "Without `forward: true` the API gets no `Authorization`. An API that reads the token itself answers 401 to every request.",
+        instead: "Write `forward: true` on the provider. If the API reads no token, nothing is wrong.",
+    },
+    Lint {
+        name: "envoy-second-filter",
+        severity: Error,
+        summary: "Two filters of this project stand in one chain.",
+        why: "The second one gets the key that the first one has written, and takes it for a client's. It refuses this key (400 \
+              `idempotency_key_invalid`) or removes it. It also removes the mark `x-edge-idempotency`, so that a rewritten request finds \
+              no route.",
+        instead: "Leave one filter, and put the routes of both into one policy. If they have different backends, name these in `backends`, and \
+                  in the `backend` of each route.",
     },
     Lint {
         name: "envoy-identity-headers",

@@ -1,7 +1,9 @@
 //! A configuration of Envoy that fits a policy: the whole bootstrap, the filter alone, or the filter's file for discovery.
 
+use super::ext_authz::{AuthorizationService, EXT_AUTHZ};
 use super::module::ModuleFile;
 use super::needs::{BackendNeeds, GatewayNeeds, LookupNeeds};
+use super::public_paths::PublicPath;
 use super::template::fill;
 use super::tokens::{KeySet, TokenProvider, rules};
 use super::upstream::{BackendClusters, NamedUpstream};
@@ -36,6 +38,13 @@ pub(crate) struct EnvoyPlan {
     pub(crate) module: ModuleFile,
     pub(crate) upstreams: Vec<NamedUpstream>,
     pub(crate) providers: Vec<TokenProvider>,
+    pub(crate) ext_authz: Option<AuthorizationService>,
+    /// Paths of which no credential is asked
+    pub(crate) public: Vec<PublicPath>,
+    /// Where the gateway says that it works
+    pub(crate) health: Option<String>,
+    /// What scripts in browsers may do; null if nothing
+    pub(crate) cors: Value,
     pub(crate) listen: (String, u16),
     pub(crate) admin: (String, u16),
     /// Standard output, if there is none
@@ -68,10 +77,13 @@ impl EnvoyPlan {
                 "url": url.map(|(url, _)| url), "cluster": url.map(|(_, cluster)| cluster),
             })
         });
+        let ext_authz = self.ext_authz.as_ref().map(|service| service.values(needs, &self.upstreams)).transpose()?;
+        let public = self.public.iter().map(|path| json!({"name": path.text(), "match": path.matches()}));
         let owners = needs.owners.iter().map(|(name, headers)| {
             let (kept, removed): (Vec<_>, Vec<_>) =
                 headers.iter().partition(|name| needs.signed_headers.contains(&name.to_ascii_lowercase()));
-            json!({"name": name, "headers": headers, "removed": removed, "kept": kept})
+            let present = ext_authz.is_some() && name == EXT_AUTHZ;
+            json!({"name": name, "headers": headers, "removed": removed, "kept": kept, "present": present})
         });
         let mut routes: Vec<_> = needs.routes.iter().filter(|route| route.webhook).collect();
         routes.sort_by_key(|route| std::cmp::Reverse((!route.hosts.is_empty(), route.pattern.rank())));
@@ -93,13 +105,18 @@ impl EnvoyPlan {
                 "listen": {"host": self.listen.0, "port": self.listen.1},
                 "admin": {"host": self.admin.0, "port": self.admin.1},
                 "owners": owners.collect::<Vec<_>>(),
-                "other_metadata": needs.other_metadata,
+                "other_metadata": needs.other_metadata.iter().filter(|name| ext_authz.is_none() || *name != EXT_AUTHZ).collect::<Vec<_>>(),
+                "signed": needs.routes.iter().filter(|route| route.signed).map(|route| &route.path).collect::<Vec<_>>(),
+                "ext_authz": ext_authz,
+                "public": public.collect::<Vec<_>>(),
+                "health": self.health,
+                "cors": self.cors,
                 "timeout_s": self.timeout_s,
                 "wait_ms": needs.wait_ms,
                 "access_log": self.access_log,
                 "providers": listed.collect::<Vec<_>>(),
                 "preflight": preflight,
-                "rules": rules(needs, &self.providers),
+                "rules": rules(needs, &self.providers, &self.public),
                 "webhooks": webhooks.collect::<Vec<_>>(),
                 "filter": filter.trim_end(),
                 "route": self.route(default)?,
@@ -123,14 +140,13 @@ impl EnvoyPlan {
             return fill(ECDS, &values);
         }
         let filter = fill(FILTER, &values)?;
-        extend(
-            &mut values,
-            json!({
-                "filter": filter.trim_end(),
-                "clusters": needs.clusters(),
-                "backends": needs.backends.iter().filter(|own| own.marked).filter_map(|own| own.name.as_ref()).collect::<Vec<_>>(),
-            }),
-        );
+        let owners = needs.owners.iter().map(|(name, headers)| json!({"name": name, "headers": headers}));
+        let around = json!({
+            "filter": filter.trim_end(), "clusters": needs.clusters(), "generic": needs.has_generic(), "tokens": needs.tokens,
+            "backends": needs.backends.iter().filter(|own| own.marked).filter_map(|own| own.name.as_ref()).collect::<Vec<_>>(),
+            "owners": owners.collect::<Vec<_>>(), "other_metadata": needs.other_metadata,
+        });
+        extend(&mut values, around);
         fill(BLOCK, &values)
     }
 
@@ -233,14 +249,17 @@ impl EnvoyPlan {
             let values = json!({"cluster": self.cluster(&upstream, &needs.lookups, backends), "ca_file": self.ca_file});
             fill(CLUSTER, &values).map(|text| (upstream.name, text.trim_end().to_owned()))
         };
-        all.chain(keys.cloned()).map(text).collect()
+        let service = self.ext_authz.iter().map(|service| service.upstream.clone());
+        all.chain(keys.cloned()).chain(service).map(text).collect()
     }
 
     fn cluster(&self, upstream: &NamedUpstream, lookups: &[LookupNeeds], backends: &[BackendClusters]) -> Value {
         let is_waits = backends.iter().any(|backend| backend.waits.as_ref() == Some(&upstream.name));
         let is_requests = backends.iter().any(|backend| backend.requests == upstream.name);
         let is_given = backends.iter().any(|backend| backend.given == upstream.name);
-        let is_called = lookups.iter().any(|lookup| lookup.cluster == upstream.name) || is_given && !is_requests;
+        let is_called = lookups.iter().any(|lookup| lookup.cluster == upstream.name)
+            || self.ext_authz.as_ref().is_some_and(|service| service.upstream.name == upstream.name)
+            || is_given && !is_requests;
         let purpose = match (is_waits, is_requests, is_given) {
             (true, ..) => Some("requests that wait for results"),
             (_, true, _) => Some("requests of clients"),
@@ -254,6 +273,7 @@ impl EnvoyPlan {
         json!({
             "name": upstream.name, "address": upstream.is_address(), "host": upstream.host, "port": upstream.port,
             "tls": upstream.tls, "connect_s": if is_called { 1 } else { 5 }, "credential": credential, "purpose": purpose,
+            "grpc": self.ext_authz.as_ref().is_some_and(|service| service.grpc && service.upstream.name == upstream.name),
             "connections": (is_waits || is_requests).then_some(CONNECTIONS), "retries": is_waits.then_some(RETRIES),
         })
     }

@@ -3,7 +3,7 @@
 
 use super::envoy::EnvoyPlan;
 use super::json_text::compact_json;
-use super::needs::GatewayNeeds;
+use super::needs::{GatewayNeeds, JWT_FILTER};
 use super::template::fill;
 use serde_json::{Value, json};
 
@@ -12,6 +12,9 @@ const ISTIO_PLUGIN: &str = include_str!("templates/istio-plugin.yaml");
 const ISTIO_FILTER: &str = include_str!("templates/istio-filter.yaml");
 const GATEWAY_EXTENSION: &str = include_str!("templates/gateway-extension.yaml");
 const GATEWAY_PATCH: &str = include_str!("templates/gateway-patch.yaml");
+
+/// The metadata in which Istio leaves the claims of a token.
+const ISTIOS_CLAIMS: &str = "payload";
 
 /// A resource of Istio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -49,6 +52,8 @@ pub(crate) struct ResourcePlan {
     pub(crate) routes: String,
     /// Where the proxies get the module
     pub(crate) module_url: Option<String>,
+    /// Whether the sources of the policy read the claims elsewhere than in the given document
+    pub(crate) renamed_claims: bool,
 }
 
 impl ResourcePlan {
@@ -57,6 +62,33 @@ impl ResourcePlan {
     /// # Errors
     /// The form cannot carry the policy, or an option is missing; the sentence says what to write.
     pub(crate) fn istio(&self, needs: &GatewayNeeds, form: IstioForm) -> Result<String, String> {
+        self.with_istios_claims(needs)?.istio_resource(needs, form)
+    }
+
+    /// The plan with a policy whose sources read the claims where Istio leaves them.
+    fn with_istios_claims(&self, needs: &GatewayNeeds) -> Result<Self, String> {
+        let mut plan = self.clone();
+        match needs.tokens.as_slice() {
+            [] => {}
+            [name] if name == ISTIOS_CLAIMS => {}
+            [_] => {
+                read_claims(&mut plan.document, ISTIOS_CLAIMS);
+                plan.envoy.policy = compact_json(&plan.document);
+                plan.renamed_claims = true;
+            }
+            several => {
+                return Err(format!(
+                    "the policy tells tokens apart by the metadata {}, and a RequestAuthentication of Istio leaves the claims of every \
+                     token under `{ISTIOS_CLAIMS}`: a caller with one token could call where the policy wants another. Write a policy whose \
+                     sources read one token",
+                    several.join(", ")
+                ));
+            }
+        }
+        Ok(plan)
+    }
+
+    fn istio_resource(&self, needs: &GatewayNeeds, form: IstioForm) -> Result<String, String> {
         let labels: serde_json::Map<String, Value> =
             self.labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         if form == IstioForm::EnvoyFilter {
@@ -68,15 +100,14 @@ impl ResourcePlan {
         };
         can_do_without_bodies(needs, kind, "envoy-filter")?;
         let url = self.module_url("file:///etc/istio/extensions/edge_idempotency.wasm, oci://… or https://…")?;
-        let sha256 = if url.starts_with("oci:") { None } else { self.envoy.module.sha256.clone() };
         let plugin = json!({
-            "url": url, "sha256": sha256, "variables": needs.variables, "policy": compact_json(&self.document),
+            "url": url, "sha256": self.checksum(Some(url))?, "variables": needs.variables, "policy": compact_json(&self.document),
         });
         let mut values = self.envoy.values(needs)?;
         extend(
             &mut values,
             json!({
-                "kind": kind, "form": name, "namespace": self.namespace, "labels": labels,
+                "renamed_claims": self.renamed_claims, "tokens": needs.tokens, "generic": needs.has_generic(), "kind": kind, "form": name, "namespace": self.namespace, "labels": labels,
                 "wasm_member": form == IstioForm::TrafficExtension, "plugin": fill(ISTIO_PLUGIN, &plugin)?.trim_end(),
             }),
         );
@@ -115,7 +146,7 @@ impl ResourcePlan {
         extend(
             &mut values,
             json!({
-                "namespace": self.namespace, "url": url, "image": url.strip_prefix("oci://"), "sha256": self.envoy.module.sha256,
+                "namespace": self.namespace, "url": url, "image": url.strip_prefix("oci://"), "sha256": self.checksum(Some(url))?, "tokens": needs.tokens,
                 "policy": compact_json(&self.document),
             }),
         );
@@ -123,8 +154,27 @@ impl ResourcePlan {
         fill(GATEWAY_EXTENSION, &all)
     }
 
+    /// The checksum of what proxies load: of the image where `url` names one, else of the module.
+    fn checksum(&self, url: Option<&str>) -> Result<String, String> {
+        let image = url.filter(|url| url.starts_with("oci:"));
+        let Some(image) = image else {
+            return self.envoy.module.sha256.clone().ok_or_else(|| {
+                "say which module it is: add --module dist/edge_idempotency.wasm, so that the resource has its SHA-256".to_owned()
+            });
+        };
+        let digest = image.rsplit_once("@sha256:").map(|(_, digest)| digest);
+        let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        digest.filter(|digest| digest.len() == 64 && digest.bytes().all(hex)).map(str::to_owned).ok_or_else(|| {
+            format!(
+                "--module-url {image}: the image of a tag can be replaced; write its digest, oci://REGISTRY/IMAGE@sha256:DIGEST (64 \
+                 digits)"
+            )
+        })
+    }
+
     /// What the forms that patch Envoy's configuration have in common.
     fn patches(&self, needs: &GatewayNeeds, more: Value) -> Result<Value, String> {
+        self.checksum(None)?;
         let backends = needs.clusters_of(&self.envoy.upstreams)?;
         let mut values = self.envoy.values(needs)?;
         let clusters = self.envoy.clusters(needs, &backends)?.into_iter();
@@ -136,8 +186,11 @@ impl ResourcePlan {
             &mut values,
             json!({
                 "namespace": self.namespace,
+                "tokens": needs.tokens,
+                "generic": needs.has_generic(),
+                "renamed_claims": self.renamed_claims,
                 "clusters": clusters,
-            "removed": needs.removable_headers(),
+                "removed": needs.removable_headers(),
                 "marked": self.envoy.marked(needs, &backends)?,
                 "waits": self.envoy.waits(needs, &backends)?,
                 "stats_config": EnvoyPlan::stats_config(),
@@ -167,6 +220,23 @@ fn early_mutation(headers: &[String]) -> Value {
             "mutations": mutations,
         },
     }])
+}
+
+/// Lets the sources that read tokens read the member `name` of jwt_authn's metadata.
+fn read_claims(document: &mut Value, name: &str) {
+    match document {
+        Value::Object(members) => {
+            if let Some(Value::Array(metadata)) = members.get_mut("metadata")
+                && metadata.first().is_some_and(|filter| filter == JWT_FILTER)
+                && let Some(key) = metadata.get_mut(1)
+            {
+                *key = json!(name);
+            }
+            members.values_mut().for_each(|value| read_claims(value, name));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|value| read_claims(value, name)),
+        _ => {}
+    }
 }
 
 /// Without `allow_on_headers_stop_iteration` a body that the filter waits for never comes (docs/contract.md, section 6).

@@ -7,19 +7,25 @@
 //! | `upstream` | `NAME=URL` |
 //! | `module` | the module's file and its checksum |
 //! | `tokens` | who verifies which tokens, and where none is asked for |
+//! | `ext_authz` | a service that says who is calling |
+//! | `public_paths` | paths that need no credential, and that of the gateway's own health |
+//! | `browsers` | CORS |
 //! | `kubernetes` | Istio and Envoy Gateway |
 //! | `json_text` | JSON for people |
 //! | `template` | fills a template |
 //! | `envoy` | Envoy |
 //! | `krakend` | KrakenD |
 
+pub(crate) mod browsers;
 pub(crate) mod envoy;
+pub(crate) mod ext_authz;
 pub(crate) mod json_text;
 pub(crate) mod krakend;
 pub(crate) mod kubernetes;
 pub(crate) mod module;
 pub(crate) mod needs;
 pub(crate) mod pattern;
+pub(crate) mod public_paths;
 pub(crate) mod template;
 pub(crate) mod tokens;
 pub(crate) mod upstream;

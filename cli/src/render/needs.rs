@@ -12,7 +12,8 @@ const MAX_BODY_BYTES: u64 = 1 << 20;
 const WAIT_MS: u64 = 30_000;
 /// How much larger than a body the gateway's buffer is (section 5).
 const MARGIN: u64 = 64 << 10;
-const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";
+/// The filter that verifies tokens.
+pub(crate) const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";
 
 /// A route, as far as a gateway is concerned.
 #[derive(Clone, Debug)]
@@ -257,6 +258,11 @@ impl GatewayNeeds {
     /// What the gateway does with paths that contain escaped slashes.
     pub(crate) fn escaped_slashes(&self) -> &'static str {
         if self.encoded_slash { "KEEP_UNCHANGED" } else { "REJECT_REQUEST" }
+    }
+
+    /// Whether requests wait for results.
+    pub(crate) fn waits_for_results(&self) -> bool {
+        self.backends.iter().any(|backend| backend.waits)
     }
 
     /// The clusters that the policy names.

@@ -1,6 +1,7 @@
 //! Who verifies the tokens that a policy reads, and which requests need none.
 
 use super::needs::{GatewayNeeds, RouteNeeds};
+use super::public_paths::PublicPath;
 use super::upstream::NamedUpstream;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -99,9 +100,9 @@ enum Asks {
     Token,
 }
 
-/// The rules of jwt_authn in their order: the first that fits counts. Everything asks for a token, except webhooks and the routes
-/// of signed callers. A route that the filter asks before one of these, and that fits some of the same paths, stands before it.
-pub(crate) fn rules(needs: &GatewayNeeds, providers: &[TokenProvider]) -> Vec<Value> {
+/// The rules of jwt_authn in their order: the first that fits counts. Everything asks for a token, except public paths, webhooks and the
+/// routes of signed callers. A route that the filter asks before one of these, and that fits some of the same paths, stands before it.
+pub(crate) fn rules(needs: &GatewayNeeds, providers: &[TokenProvider], public: &[PublicPath]) -> Vec<Value> {
     let exempt: Vec<&RouteNeeds> = needs.routes.iter().filter(|route| route.webhook || route.signed).collect();
     let crosses =
         |route: &RouteNeeds, other: &RouteNeeds| !std::ptr::eq(route, other) && route.pattern.overlaps(&other.pattern);
@@ -113,7 +114,7 @@ pub(crate) fn rules(needs: &GatewayNeeds, providers: &[TokenProvider]) -> Vec<Va
     routes.sort_by_key(|route| Reverse((!route.hosts.is_empty(), route.pattern.rank())));
     // Where other callers' keys come by other ways, a request without a token can be one of theirs.
     let usual = if needs.owners.is_empty() && needs.other_metadata.is_empty() { Asks::Token } else { Asks::Optional };
-    let mut rules = Vec::new();
+    let mut rules: Vec<Value> = public.iter().map(|path| json!({"match": path.matches()})).collect();
     for route in routes {
         let asks = match (route.webhook, route.signed) {
             (true, _) => Asks::Nothing,

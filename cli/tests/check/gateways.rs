@@ -133,7 +133,18 @@ const MISTAKES: &[(&str, &str, &str)] = &[
          type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor\n              processing_mode: {request_body_mode: FULL_DUPLEX_STREAMED}\n          - name: envoy.filters.http.ext_proc\n            typed_config:\n              \"@type\": \
          type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor\n              processing_mode: {request_body_mode: FULL_DUPLEX_STREAMED}\n          - name: edge-idempotency\n",
     ),
-    ("envoy-identity-source", "payload_in_metadata: jwt", "payload_in_metadata: payload"),
+    (
+        "envoy-identity-source",
+        "          - name: envoy.filters.http.jwt_authn\n",
+        "          - name: envoy.filters.http.jwt_authn\n            disabled: true\n",
+    ),
+    ("envoy-token-claims", "payload_in_metadata: jwt", "payload_in_metadata: payload"),
+    ("envoy-token-claims", "                  payload_in_metadata: jwt\n", ""),
+    (
+        "envoy-unread-claims",
+        "              providers:\n",
+        "              providers:\n                other: {issuer: o, payload_in_metadata: operator, local_jwks: {inline_string: '{}'}}\n",
+    ),
     (
         "envoy-disabled",
         "          - name: edge-idempotency\n",
@@ -281,12 +292,45 @@ fn virtual_hosts_fit_the_hosts_of_the_policy() {
     insta::assert_snapshot!("envoy-unserved-host", found(one, r#"["www.example.com"]"#, "REJECT").1);
 }
 
+/// The second filter of a chain is the only thing that is wrong with it, also where ECDS reads it from a file.
+#[test]
+fn two_filters_in_a_chain_are_named_as_such() {
+    let demo = demo();
+    let start = demo.find("          - name: edge-idempotency\n").unwrap();
+    let end = demo.find("          - name: envoy.filters.http.router\n").unwrap();
+    let second = demo[start..end].replacen("name: edge-idempotency", "name: second", 1);
+    let gateway = ConfiguredGateway::new(&[&demo[..end], &second, &demo[end..]].concat());
+    let report = gateway.report();
+    assert_eq!(names(&report), ["envoy-second-filter"], "{report}");
+    assert_eq!(report["findings"][0]["message"].as_str().unwrap().split('`').nth(1), Some("second"), "{report}");
+    insta::assert_snapshot!("envoy-second-filter", gateway.text());
+}
+
+/// An API of one's own may need the token; Restate does not.
+#[test]
+fn a_token_that_an_api_does_not_get_is_noted() {
+    let example = include_str!("../../../examples/own-api/envoy.yaml");
+    let forward = "                  forward: true\n";
+    assert_eq!(example.matches(forward).count(), 1);
+    for without in ["", "                  forward: false\n"] {
+        let gateway = ConfiguredGateway::new(&example.replacen(forward, without, 1));
+        let report = gateway.report();
+        let found = report["findings"].as_array().unwrap().iter();
+        let found: Vec<_> = found.filter(|finding| finding["lint"] == "envoy-token-removed").collect();
+        assert!(found.len() == 1 && found[0]["severity"] == "note", "{report}");
+        if without.is_empty() {
+            insta::assert_snapshot!("envoy-token-removed", gateway.text());
+        }
+    }
+}
+
 #[test]
 fn every_lint_of_a_gateway_has_a_mistake() {
     let planted: BTreeSet<&str> = MISTAKES
         .iter()
         .map(|(lint, ..)| *lint)
         .chain(["envoy-host-spelling", "envoy-open-host", "envoy-unserved-host"])
+        .chain(["envoy-second-filter", "envoy-token-removed"])
         .collect();
     for name in all_lints().iter().filter(|name| name.starts_with("envoy-")) {
         assert!(planted.contains(name.as_str()), "{name}");

@@ -8,6 +8,7 @@ use crate::render::kubernetes::{EnvoyGatewayForm, IstioForm, ResourcePlan};
 use crate::render::needs::GatewayNeeds;
 use crate::render::upstream::NamedUpstream;
 use clap::Args;
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// A resource of Istio with the filter, for the proxies of a gateway.
@@ -56,12 +57,12 @@ pub(super) struct EnvoyGatewayArguments {
     /// The Gateway's name.
     #[arg(long, value_name = "NAME", default_value = "eg")]
     gateway: String,
-    /// Envoy Gateway's name for the listener, as its configuration dump shows it.
-    #[arg(long, value_name = "NAME", default_value = "tcp-80")]
-    listener: String,
-    /// Envoy Gateway's name for the listener's routes.
-    #[arg(long, value_name = "NAME", default_value = "http-80")]
-    routes: String,
+    /// Envoy Gateway's name for the listener, as its configuration dump shows it [default: tcp-80].
+    #[arg(long, value_name = "NAME")]
+    listener: Option<String>,
+    /// Envoy Gateway's name for the listener's routes [default: http-80].
+    #[arg(long, value_name = "NAME")]
+    routes: Option<String>,
     #[command(flatten)]
     resource: ResourceArguments,
 }
@@ -84,28 +85,49 @@ struct ResourceArguments {
     /// How long the backend may take for an answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
-    /// How often Envoy sends a request with a key again if the connection fails or is reset.
-    #[arg(long, value_name = "NUMBER", default_value_t = 2)]
-    retries: u32,
+    /// How often Envoy sends a request with a key again if the connection fails or is reset [default: 2].
+    #[arg(long, value_name = "NUMBER")]
+    retries: Option<u32>,
 }
 
 impl ResourceArguments {
-    /// The plan, and what the policy needs; `None` if the document is no policy.
-    fn plan(&self) -> Result<Option<(ResourcePlan, GatewayNeeds)>, String> {
+    /// The plan, and what the policy needs; `None` if the document is no policy. `patches`: whether the resource patches Envoy's
+    /// configuration; else it names the module by a URL, and has neither clusters nor routes. `proxys_dir` is where proxies usually
+    /// have files.
+    ///
+    /// # Errors
+    /// A given option would change nothing in such a resource.
+    fn plan(&self, patches: bool, proxys_dir: &str) -> Result<Option<(ResourcePlan, GatewayNeeds)>, String> {
+        let idle = if patches {
+            [(self.module_url.is_some(), "--module-url"), (false, "")]
+        } else {
+            [(!self.upstreams.is_empty(), "--upstream"), (self.retries.is_some(), "--retries")]
+        };
+        let module_dir = (!patches && self.module.module_dir.is_some(), "--module-dir");
+        if let Some((_, name)) = idle.iter().chain([&module_dir]).find(|(is_idle, _)| *is_idle) {
+            let has = if patches { "names a file of the proxy (--module-dir)" } else { "has no place for it" };
+            return Err(format!(
+                "{name} would change nothing here: this kind of resource {has}; leave it out, or choose another --form"
+            ));
+        }
         let Some(ReadPolicy { text, document, needs, source }) = self.policy.read()? else { return Ok(None) };
         let envoy = EnvoyPlan {
             source,
             policy: text,
-            module: self.module.find()?,
+            module: self.module.find_in(proxys_dir)?,
             upstreams: self.upstreams.clone(),
             providers: Vec::new(),
+            ext_authz: None,
+            public: Vec::new(),
+            health: None,
+            cors: Value::Null,
             listen: (String::new(), 0),
             admin: (String::new(), 0),
             access_log: None,
             credentials: PathBuf::from("/etc/envoy"),
             ca_file: PathBuf::from("/etc/ssl/certs/ca-certificates.crt"),
             timeout_s: self.timeout,
-            retries: self.retries,
+            retries: self.retries.unwrap_or(2),
             ecds: None,
         };
         let plan = ResourcePlan {
@@ -117,6 +139,7 @@ impl ResourceArguments {
             listener: String::new(),
             routes: String::new(),
             module_url: self.module_url.clone(),
+            renamed_claims: false,
         };
         Ok(Some((plan, needs)))
     }
@@ -124,7 +147,8 @@ impl ResourceArguments {
 
 /// Runs `render istio`; its exit status.
 pub(super) fn istio(args: &IstioArguments) -> Result<u8, String> {
-    let Some((mut plan, needs)) = args.resource.plan()? else { return Ok(BAD_INPUT) };
+    let patches = args.form == IstioForm::EnvoyFilter;
+    let Some((mut plan, needs)) = args.resource.plan(patches, "/etc/istio/extensions")? else { return Ok(BAD_INPUT) };
     plan.labels.clone_from(&args.label);
     print(plan.istio(&needs, args.form)?.trim_end())?;
     Ok(FORWARD)
@@ -132,10 +156,18 @@ pub(super) fn istio(args: &IstioArguments) -> Result<u8, String> {
 
 /// Runs `render envoy-gateway`; its exit status.
 pub(super) fn envoy_gateway(args: &EnvoyGatewayArguments) -> Result<u8, String> {
-    let Some((mut plan, needs)) = args.resource.plan()? else { return Ok(BAD_INPUT) };
+    let patches = args.form == EnvoyGatewayForm::EnvoyPatchPolicy;
+    for (name, given) in [("--listener", &args.listener), ("--routes", &args.routes)] {
+        if !patches && given.is_some() {
+            return Err(format!(
+                "{name} would change nothing here: this kind of resource has no place for it; leave it out, or choose another --form"
+            ));
+        }
+    }
+    let Some((mut plan, needs)) = args.resource.plan(patches, "/etc/envoy")? else { return Ok(BAD_INPUT) };
     plan.gateway.clone_from(&args.gateway);
-    plan.listener.clone_from(&args.listener);
-    plan.routes.clone_from(&args.routes);
+    plan.listener = args.listener.clone().unwrap_or_else(|| "tcp-80".to_owned());
+    plan.routes = args.routes.clone().unwrap_or_else(|| "http-80".to_owned());
     print(plan.envoy_gateway(&needs, args.form)?.trim_end())?;
     Ok(FORWARD)
 }

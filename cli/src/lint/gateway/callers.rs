@@ -4,7 +4,10 @@ use super::GatewayFindings;
 use super::find::FilterChain;
 use super::manager::{AUTHENTICATION, removes_early};
 use super::needs::{GatewayNeeds, OwnedHeaders};
-use crate::diagnostics::tree::SpannedNode;
+use crate::diagnostics::tree::{SpannedMember, SpannedNode};
+
+/// The namespace of the metadata with claims.
+const JWT_AUTHN: &str = "envoy.filters.http.jwt_authn";
 
 pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
@@ -12,8 +15,9 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mu
     let before: Vec<&SpannedNode> = filters.iter().take(chain.index).collect();
     for (namespace, key) in &needs.metadata {
         let Some((message, _)) = AUTHENTICATION.iter().find(|(_, writes)| writes == namespace) else { continue };
-        metadata(chain, &before, (namespace, key, message), &own, findings);
+        metadata(chain, &before, needs, (namespace, key, message), &own, findings);
     }
+    tokens(&before, needs, findings);
     for headers in &needs.headers {
         owned(chain, &before, headers, &own, findings);
     }
@@ -23,6 +27,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mu
 fn metadata(
     chain: &FilterChain<'_>,
     before: &[&SpannedNode],
+    needs: &GatewayNeeds,
     (namespace, key, message): (&str, &str, &str),
     own: &std::ops::Range<usize>,
     findings: &mut GatewayFindings,
@@ -52,17 +57,67 @@ fn metadata(
         let place = filter.get("typed_config").map_or(filter.span.clone(), |typed| typed.span.clone());
         findings.add("envoy-identity-source", place, text);
     }
-    let named = |filter: &SpannedNode| {
-        let providers = filter.get("typed_config").and_then(|typed| typed.get("providers"));
-        let providers = providers.map(SpannedNode::members).unwrap_or_default();
-        providers.iter().any(|provider| provider.value.text_at(&["payload_in_metadata"]) == Some(key))
-    };
+    let providers = || enabled().flat_map(providers);
     if let Some(first) = enabled().next()
-        && !enabled().any(named)
+        && !providers().any(|provider| leaves(provider) == Some(key))
     {
-        let text = format!("no provider of tokens has `payload_in_metadata: {key}`, which an identity source reads");
+        // A provider whose claims nobody reads is the one that is meant.
+        let wrong = providers().filter_map(|provider| provider.value.member(PAYLOAD));
+        let wrong = wrong.filter(|member| member.value.text().is_some_and(|name| !is_read(needs, namespace, name)));
+        let text = match wrong.clone().next().and_then(|member| member.value.text()) {
+            Some(name) => {
+                format!(
+                    "this provider leaves the claims under `{name}`, and an identity source of the policy reads `{key}`"
+                )
+            }
+            None => format!("no provider of tokens has `{PAYLOAD}: {key}`, which an identity source reads"),
+        };
         let place = first.get("typed_config").map_or(first.span.clone(), |typed| typed.span.clone());
-        findings.add("envoy-identity-source", place, text);
+        findings.at_member("envoy-token-claims", wrong.clone().next(), &place, text);
+    }
+}
+
+/// The member of a provider that names the metadata for the claims.
+const PAYLOAD: &str = "payload_in_metadata";
+
+/// The providers of tokens of a jwt_authn.
+fn providers(filter: &SpannedNode) -> &[SpannedMember] {
+    let providers = filter.get("typed_config").and_then(|typed| typed.get("providers"));
+    providers.map(SpannedNode::members).unwrap_or_default()
+}
+
+/// The metadata in which a provider leaves claims.
+fn leaves(provider: &SpannedMember) -> Option<&str> {
+    provider.value.text_at(&[PAYLOAD])
+}
+
+fn is_read(needs: &GatewayNeeds, namespace: &str, name: &str) -> bool {
+    needs.metadata.iter().any(|(read, key)| read == namespace && key == name)
+}
+
+/// Providers whose claims nobody reads, and those that take the token from an API that may need it.
+fn tokens(before: &[&SpannedNode], needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+    let jwt = |filter: &&&SpannedNode| {
+        filter.get("typed_config").is_some_and(|typed| typed.is_type("JwtAuthentication"))
+            && !filter.is_true(&["disabled"])
+    };
+    let all: Vec<&SpannedMember> = before.iter().filter(jwt).flat_map(|filter| providers(filter)).collect();
+    let read: Vec<&String> =
+        needs.metadata.iter().filter(|(namespace, _)| namespace == JWT_AUTHN).map(|(_, key)| key).collect();
+    let all_are_there = read.iter().all(|key| all.iter().any(|provider| leaves(provider) == Some(key)));
+    for provider in all {
+        if !read.is_empty()
+            && all_are_there
+            && let Some(name) = leaves(provider).filter(|name| read.iter().all(|key| key != name))
+        {
+            let text =
+                format!("no identity source of the policy reads `{name}`, where this provider leaves the claims");
+            findings.at_member("envoy-unread-claims", provider.value.member(PAYLOAD), &provider.name_span, text);
+        }
+        if needs.is_generic && !provider.value.is_true(&["forward"]) {
+            let text = format!("the provider `{}` has no `forward: true`, so the API gets no token", provider.name);
+            findings.at_member("envoy-token-removed", provider.value.member("forward"), &provider.name_span, text);
+        }
     }
 }
 
@@ -81,7 +136,7 @@ fn has_rules(chain: &FilterChain<'_>, filter: &SpannedNode) -> bool {
 }
 
 /// The member for a filter in the `typed_per_filter_config` of a value.
-pub(super) fn per_filter<'t>(node: &'t SpannedNode, name: &str) -> Option<&'t crate::diagnostics::tree::SpannedMember> {
+pub(super) fn per_filter<'t>(node: &'t SpannedNode, name: &str) -> Option<&'t SpannedMember> {
     let members = node.get("typed_per_filter_config").map(SpannedNode::members).unwrap_or_default();
     members.iter().rev().find(|member| member.name == name)
 }

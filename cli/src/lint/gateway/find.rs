@@ -160,6 +160,13 @@ fn is_ours(filter: &SpannedNode, config: &SpannedNode) -> bool {
         || has(document, "\"routes\"") && has(document, "\"backend\"")
 }
 
+/// Whether an entry of `http_filters` is a filter of this project, with its configuration in this file or by ECDS.
+pub(super) fn is_own(filter: &SpannedNode) -> bool {
+    let by_name = filter.get("config_discovery").is_some()
+        && filter.text_at(&["name"]).is_some_and(|name| name.contains("idempotency"));
+    by_name || plugin_config(filter, None).is_some()
+}
+
 /// The first plugin of this project anywhere in a tree; with `name` the one of this resource.
 pub(super) fn plugin_config<'t>(node: &'t SpannedNode, name: Option<&str>) -> Option<&'t SpannedNode> {
     if let Some(config) = node.get("typed_config").and_then(wasm_config) {

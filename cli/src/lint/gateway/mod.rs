@@ -116,6 +116,7 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
     for (span, message) in std::mem::take(&mut found.missing) {
         findings.add("envoy-no-filter", span, message);
     }
+    seconds(&found, &mut findings);
     for plugin in &mut found.plugins {
         let policy = match plugin.discovered.take() {
             None => one(&mut source, plugin, plugin.config, variable, &mut findings.0),
@@ -143,6 +144,29 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
     let mut files = vec![CheckedFile { source, findings: findings.0, summary }];
     files.extend(others);
     files
+}
+
+/// Filters of this project behind another one in the same chain.
+fn seconds(found: &find::FoundFilters<'_>, findings: &mut GatewayFindings) {
+    let mut first: Vec<(&SpannedNode, usize)> = Vec::new();
+    for plugin in &found.plugins {
+        let Some(chain) = &plugin.chain else { continue };
+        match first.iter().find(|(manager, _)| std::ptr::eq(*manager, chain.manager)) {
+            None => first.push((chain.manager, chain.index)),
+            Some((manager, index)) => {
+                let filters = manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
+                let name = |index: usize| {
+                    filters.get(index).and_then(|filter| filter.text_at(&["name"])).unwrap_or("edge-idempotency")
+                };
+                let message = format!(
+                    "`{}` stands behind `{}`, and both are filters of this project",
+                    name(chain.index),
+                    name(*index)
+                );
+                findings.add("envoy-second-filter", plugin.span.clone(), message);
+            }
+        }
+    }
 }
 
 /// The bytes of secrets in a configuration of Envoy: texts in the file, and values of variables.

@@ -51,6 +51,8 @@ pub(super) struct GatewayNeeds {
     pub(super) encoded_slash: Option<String>,
     /// A path of the backend at which requests wait for results, if any do
     pub(super) waits: Option<&'static str>,
+    /// Whether the backend is an API of its own
+    pub(super) is_generic: bool,
     /// Whether the filter keeps headers back until a body is there
     pub(super) keeps_headers: bool,
 }
@@ -279,6 +281,7 @@ impl GatewayNeeds {
             calls,
             encoded_slash: document.routes.iter().find(|route| route.encoded_slash).map(|route| route.endpoint.clone()),
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
+            is_generic: document.backends.iter().any(|backend| backend.value.kind == "generic"),
             keeps_headers,
         })
     }

@@ -1,4 +1,5 @@
-"""FastAPI on uvicorn, with the routes of a file: each answers with its name and the parameters that it read.
+"""FastAPI on uvicorn, with the routes of a file: each answers with its name and the parameters that it read. `/users` answers
+errors, for the test `native_errors`: those of its own validation, and a problem document (RFC 9457).
 
 usage: fastapi_app.py ROUTES PORT
 """
@@ -8,6 +9,7 @@ import sys
 from urllib.parse import unquote
 
 import fastapi
+import pydantic
 import uvicorn
 
 
@@ -18,7 +20,32 @@ def handler(name):
     return answer
 
 
+class User(pydantic.BaseModel):
+    name: str
+    age: int
+
+
 app = fastapi.FastAPI(openapi_url=None)
+
+
+@app.post("/users")
+def create_user(user: User):
+    return user
+
+
+@app.get("/users/{number}")
+def find_user(number: str):
+    problem = {
+        "type": "https://api.example.com/problems/no-such-user",
+        "title": "There is no such user",
+        "status": 404,
+        "detail": f"GET /users/{number}: no such user",
+        "instance": f"/users/{number}",
+        "errors": [{"path": "/var/users", "href": "/users", "url": "file:///etc/users"}],
+    }
+    return fastapi.responses.JSONResponse(problem, 404, media_type="application/problem+json")
+
+
 with open(sys.argv[1], encoding="utf-8") as file:
     for route in json.load(file):
         # FastAPI compares with the decoded path.

@@ -1,4 +1,5 @@
-// Command servemux is Go's http.ServeMux with the routes of a file: each answers with its name and the parameters that it read.
+// Command servemux is Go's http.ServeMux with the routes of a file: each answers with its name and the parameters that it read. `/users`
+// answers an error, for the test `native_errors`.
 //
 // usage: servemux ROUTES PORT
 package main
@@ -38,5 +39,8 @@ func main() {
 			_ = json.NewEncoder(response).Encode(map[string]any{"route": route.Name, "values": values})
 		})
 	}
+	http.HandleFunc("GET /users/{id}", func(response http.ResponseWriter, request *http.Request) {
+		http.Error(response, "GET "+request.URL.Path+": no such user (/srv/users.go:42)", http.StatusNotFound)
+	})
 	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Args[2], nil))
 }

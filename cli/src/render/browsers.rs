@@ -1,0 +1,81 @@
+//! Envoy's CORS filter for scripts in browsers (`--cors-origin`; docs/clients.md, "From a browser").
+
+use super::needs::GatewayNeeds;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Headers of answers that a client reads (docs/contract.md, section 6), besides that of the operation's id.
+const EXPOSED: [&str; 6] = [
+    "idempotency-status",
+    "idempotent-replayed",
+    "idempotency-expires",
+    "idempotency-retry",
+    "retry-after",
+    "location",
+];
+/// What a client needs to send a request with a key and a token.
+const ALLOWED: [&str; 3] = ["authorization", "content-type", "idempotency-key"];
+
+/// Reads an origin: a scheme, a host and perhaps a port, as browsers write it.
+///
+/// # Errors
+/// It is something else; the sentence says what to write.
+pub(crate) fn origin(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
+    match host {
+        Some(host) if !host.is_empty() && host.bytes().all(plain) => Ok(text.to_owned()),
+        _ => Err("write the origin as browsers do, such as https://app.example.com or http://localhost:3000: no path, and small \
+                  letters"
+            .to_owned()),
+    }
+}
+
+/// The rules for a virtual host; null without origins.
+pub(crate) fn cors(document: &Value, needs: &GatewayNeeds, origins: &[String]) -> Value {
+    if origins.is_empty() {
+        return Value::Null;
+    }
+    let rejects = document.get("unmatched").and_then(Value::as_str).is_none_or(|unmatched| unmatched == "REJECT");
+    let mut methods: BTreeSet<&str> = needs
+        .routes
+        .iter()
+        .filter(|route| !route.webhook)
+        .flat_map(|route| &route.methods)
+        .map(String::as_str)
+        .collect();
+    if needs.waits_for_results() {
+        methods.insert("GET");
+    }
+    if !rejects {
+        methods.extend(["GET", "POST", "PUT", "PATCH", "DELETE"]);
+    }
+    methods.retain(|method| *method != "OPTIONS");
+    let retry = document.pointer("/answers/retry_headers").and_then(Value::as_array).into_iter().flatten();
+    let operation = document.pointer("/backend/operation_id/to").and_then(Value::as_str).unwrap_or("x-operation-id");
+    let exposed: Vec<&str> = EXPOSED.into_iter().chain([operation]).chain(retry.filter_map(Value::as_str)).collect();
+    let origins: Vec<Value> = origins.iter().map(|origin| json!({"exact": origin})).collect();
+    json!({
+        "origins": origins,
+        "methods": methods.into_iter().collect::<Vec<_>>().join(", "),
+        "allowed": ALLOWED.join(", "),
+        "exposed": exposed.join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_as_browsers_write_it() {
+        for text in ["https://app.example.com", "http://localhost:3000", "http://[::1]:3000"] {
+            assert_eq!(origin(text).unwrap(), text);
+        }
+        for text in
+            ["", "*", "null", "app.example.com", "https://", "https://app.example.com/", "https://App.example.com"]
+        {
+            assert!(origin(text).is_err(), "{text}");
+        }
+    }
+}

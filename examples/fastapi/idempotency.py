@@ -1,0 +1,147 @@
+"""Runs each `Idempotency-Key` once, and gives a retry the stored answer: a middleware for FastAPI, Starlette and other ASGI applications.
+
+    app.add_middleware(Idempotency, store=Store("results.db", lease=60, retention=86_400))
+
+Add it before (that is, inside) middlewares that refuse callers, compress or add CORS headers: what they do is not to be stored. The
+answers are in a table of SQLite, which several processes of one machine can share. For PostgreSQL three things differ: `NOW`, the type of
+`body` (`bytea`), and the driver's connections and placeholders (psycopg: a pool and `%s`).
+"""
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+import uuid
+from contextlib import closing
+
+# The database's clock decides about leases, so that the clocks of several machines need not agree.
+NOW = "(julianday('now') - 2440587.5) * 86400"  # PostgreSQL: extract(epoch from clock_timestamp())
+
+TABLE = """
+CREATE TABLE IF NOT EXISTS idempotency_results (
+    operation  varchar(1024) NOT NULL,     -- method and path
+    key        varchar(640) NOT NULL,      -- with the caller's namespace, whole (MySQL: COLLATE utf8mb4_bin)
+    owner      char(32) NOT NULL,          -- the attempt that claimed the key last
+    expires_at double precision NOT NULL,  -- the end of the attempt's lease, and with an answer the end of its retention
+    status     integer,                    -- NULL while there is no answer
+    headers    text,
+    body       blob,                       -- PostgreSQL: bytea
+    PRIMARY KEY (operation, key)
+)"""
+
+# Inserts the claim, or takes over one whose lease has ended, or an answer whose retention has ended. One statement, so that of
+# several attempts at once one gets the key: it changes one row, and the others change none.
+CLAIM = f"""
+INSERT INTO idempotency_results (operation, key, owner, expires_at) VALUES (?, ?, ?, {NOW} + ?)
+ON CONFLICT (operation, key) DO UPDATE
+SET owner = excluded.owner, expires_at = excluded.expires_at, status = NULL, headers = NULL, body = NULL
+WHERE idempotency_results.expires_at <= {NOW}"""
+FIND = "SELECT status, headers, body FROM idempotency_results WHERE operation = ? AND key = ? AND status IS NOT NULL"
+# Only the owner stores its answer: an attempt that was slower than its lease has lost the key to a later one.
+KEEP = f"""
+UPDATE idempotency_results SET status = ?, headers = ?, body = ?, expires_at = {NOW} + ?
+WHERE operation = ? AND key = ? AND owner = ?"""
+FREE = "DELETE FROM idempotency_results WHERE operation = ? AND key = ? AND owner = ? AND status IS NULL"
+DELETE_EXPIRED = f"DELETE FROM idempotency_results WHERE expires_at <= {NOW}"
+
+# An answer with one of these statuses is not stored. After 408, 425, 429 and 5xx a caller sends the same key again and expects that the
+# work is tried again; nobody knows how far it came, so the handler's own steps have to be safe to repeat (`operation_key`).
+NOT_FINAL = {408, 425, 429}
+# Headers of one answer or one connection. A stored `set-cookie` would be a credential in the table, and an old one in a replay.
+NOT_STORED = {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"set-cookie", b"trailer", b"transfer-encoding"}
+
+
+class Store:
+    """The table. `lease` and `retention` are seconds; the lease is longer than the longest request runs."""
+
+    def __init__(self, path, lease, retention):
+        self.path, self.lease, self.retention = path, lease, retention
+        self._run("PRAGMA journal_mode = WAL")
+        self._run(TABLE)
+
+    def _run(self, statement, *values):
+        with closing(sqlite3.connect(self.path, timeout=10, isolation_level=None)) as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchone() if statement == FIND else cursor.rowcount
+
+    def claim(self, operation, key, owner):
+        return self._run(CLAIM, operation, key, owner, self.lease) == 1
+
+    def find(self, operation, key):
+        return self._run(FIND, operation, key)
+
+    def keep(self, operation, key, owner, status, headers, body):
+        return self._run(KEEP, status, headers, body, self.retention, operation, key, owner) == 1
+
+    def free(self, operation, key, owner):
+        self._run(FREE, operation, key, owner)
+
+    def delete_expired(self):
+        """Run it every hour or so. Correctness does not depend on it."""
+        return self._run(DELETE_EXPIRED)
+
+
+class Idempotency:
+    def __init__(self, app, store):
+        self.app, self.store = app, store
+
+    async def __call__(self, scope, receive, send):
+        key = dict(scope.get("headers", ())).get(b"idempotency-key", b"").decode("latin-1")
+        # A request without a key runs every time; whether a key is needed is the gateway's policy.
+        if scope["type"] != "http" or not key:
+            return await self.app(scope, receive, send)
+        operation = f"{scope['method']} {scope['path']}"
+        if len(key) > 640 or len(operation) > 1024:
+            return await refuse(send, 400, "The key or the path is too long")
+        owner = uuid.uuid4().hex
+        if not await asyncio.to_thread(self.store.claim, operation, key, owner):
+            stored = await asyncio.to_thread(self.store.find, operation, key)
+            if stored is None:
+                return await refuse(send, 409, "A request with this key is being processed")
+            status, headers, body = stored
+            headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in json.loads(headers)]
+            return await answer(send, status, [*headers, (b"idempotent-replayed", b"true")], body)
+
+        start, parts = {}, []
+
+        async def hold(message):
+            """Stores the answer before any of it is sent: what a caller has seen, a retry gets."""
+            if message["type"] == "http.response.start":
+                start.update(message)
+                return
+            parts.append(message.get("body", b""))
+            if message.get("more_body"):
+                return
+            status, headers, body = start["status"], list(start.get("headers", ())), b"".join(parts)
+            if status >= 500 or status in NOT_FINAL:
+                await asyncio.to_thread(self.store.free, operation, key, owner)
+            else:
+                lines = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in headers if n.lower() not in NOT_STORED]
+                if not await asyncio.to_thread(self.store.keep, operation, key, owner, status, json.dumps(lines), body):
+                    return await refuse(send, 409, "A later request with this key has taken over")
+            headers = [(n, v) for n, v in headers if n.lower() not in (b"content-length", b"transfer-encoding")]
+            await answer(send, status, headers, body)
+
+        # The same in every attempt. The handler passes it to services that it calls, and puts it into a unique column of rows that
+        # it inserts, so that an attempt that runs again after a crash or a 5xx does nothing twice.
+        operation_key = hashlib.sha256(f"{operation}\n{key}".encode()).hexdigest()
+        state = {**scope.get("state", {}), "operation_key": operation_key}
+        try:
+            # Without extensions the body comes in messages, and not as the path of a file.
+            await self.app({**scope, "state": state, "extensions": {}}, receive, hold)
+        except Exception:
+            # If the process dies, or the request is cancelled, the claim ends with its lease instead.
+            await asyncio.to_thread(self.store.free, operation, key, owner)
+            raise
+
+
+async def answer(send, status, headers, body):
+    # These answers have no body, and no length of one.
+    length = [] if status in (204, 304) else [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def refuse(send, status, title):
+    headers = [(b"content-type", b"application/problem+json")] + ([(b"retry-after", b"1")] if status == 409 else [])
+    await answer(send, status, headers, json.dumps({"title": title, "status": status}).encode())
