@@ -48,6 +48,8 @@ const BACKENDS_OWN: [&str; 2] = ["x-restate-", "access-control-"];
 /// Sends, looks, prints, and keeps the table.
 pub(crate) struct Narrator<'a> {
     stack: &'a Stack,
+    /// Where clients send their requests
+    gateway: String,
     style: Style,
     pub(crate) table: Table,
     calls: usize,
@@ -74,7 +76,16 @@ pub(crate) struct Told {
 
 impl<'a> Narrator<'a> {
     pub(crate) fn new(stack: &'a Stack, style: Style) -> Self {
-        Self { stack, style, table: Table::default(), calls: 0, invocations: HashMap::new(), answers: 0, leaks: 0 }
+        Self {
+            stack,
+            gateway: stack.gateway_url(),
+            style,
+            table: Table::default(),
+            calls: 0,
+            invocations: HashMap::new(),
+            answers: 0,
+            leaks: 0,
+        }
     }
 
     /// The third parties whose webhooks the filter believes.
@@ -85,6 +96,16 @@ impl<'a> Narrator<'a> {
     /// The secret store, if it is there.
     pub(crate) fn openbao(&self) -> Option<&'a Mutex<OpenBao>> {
         self.stack.openbao.as_ref()
+    }
+
+    /// What is running.
+    pub(crate) fn stack(&self) -> &'a Stack {
+        self.stack
+    }
+
+    /// Sends requests to another gateway from here on.
+    pub(crate) fn use_gateway(&mut self, url: String) {
+        self.gateway = url;
     }
 
     /// Begins a step.
@@ -135,7 +156,7 @@ impl<'a> Narrator<'a> {
     pub(crate) async fn burst(&mut self, caller: &Caller, request: Request, times: usize) -> Result<Vec<Reply>> {
         print_request(&request, Some(caller));
         say(wrap("             ", &format!("… {times} times at once, over {times} connections")));
-        let (request, url) = (self.signed(Some(caller), request)?, self.stack.gateway_url());
+        let (request, url) = (self.signed(Some(caller), request)?, self.gateway.clone());
         let mut requests = JoinSet::new();
         for _ in 0..times {
             let (request, url) = (request.clone(), url.clone());
@@ -149,7 +170,7 @@ impl<'a> Narrator<'a> {
     /// Sends one request and breaks the connection as soon as the handler runs.
     pub(crate) async fn give_up(&self, caller: &Caller, request: Request) -> Result<()> {
         print_request(&request, Some(caller));
-        let (request, url) = (self.signed(Some(caller), request)?, self.stack.gateway_url());
+        let (request, url) = (self.signed(Some(caller), request)?, self.gateway.clone());
         let waiting = tokio::spawn(async move { request.send(&url).await });
         let start = Instant::now();
         while self.stack.service.calls(self.calls).await?.total == self.calls {
@@ -234,7 +255,7 @@ impl<'a> Narrator<'a> {
     }
 
     async fn send(&mut self, caller: Option<&Caller>, request: Request) -> Result<Reply> {
-        let reply = answered(self.signed(caller, request)?.send(&self.stack.gateway_url()).await);
+        let reply = answered(self.signed(caller, request)?.send(&self.gateway).await);
         self.note(&reply);
         Ok(reply)
     }

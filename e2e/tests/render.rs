@@ -90,7 +90,6 @@ impl RenderSetup {
     /// What `render envoy` writes for a policy.
     fn render(&self, policy: &Path, own: &[&str]) -> Result<String> {
         let document: Value = serde_json::from_str(&fs::read_to_string(policy)?)?;
-        let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let mut command = Command::new(&self.command);
         command.args(["render", "envoy", "--policy"]).arg(policy).arg("--module").arg(tools()?.wasm);
         command
@@ -101,9 +100,7 @@ impl RenderSetup {
         command.args(own);
         let given = |option: &str| own.contains(&option);
         if !given("--upstream") {
-            let backend = text("/backend/cluster").unwrap_or_else(|| "backend".to_owned());
-            let stores = ["/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];
-            for (port, name) in std::iter::once(Some(backend)).chain(stores.map(text)).flatten().enumerate() {
+            for (port, name) in upstream_names(&document).iter().enumerate() {
                 command.args(["--upstream", &format!("{name}=http://127.0.0.1:{}", port + 1)]);
             }
         }
@@ -170,6 +167,17 @@ fn filter(bootstrap: &str) -> Result<Value> {
     let ours = filters.iter().rev().nth(1).context("the last filter but the router")?;
     ensure!(ours.get("name").is_some_and(|name| name == "edge-idempotency"), "{ours}");
     Ok(ours.get("typed_config").context("no typed_config")?.clone())
+}
+
+/// The upstreams that a policy needs: the cluster of each backend, or its name, and those of lookups.
+fn upstream_names(document: &Value) -> Vec<String> {
+    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let named = document.get("backends").and_then(Value::as_object).into_iter().flatten();
+    let named = named.map(|(name, backend)| backend.get("cluster").and_then(Value::as_str).unwrap_or(name).to_owned());
+    let only =
+        document.get("backends").is_none().then(|| text("/backend/cluster").unwrap_or_else(|| "backend".to_owned()));
+    let stores = ["/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];
+    only.into_iter().chain(named).chain(stores.into_iter().filter_map(text)).collect()
 }
 
 /// The members of jwt_authn's metadata that a policy reads.

@@ -114,6 +114,11 @@ impl Envoy {
         Ok(())
     }
 
+    /// What it was started with.
+    pub fn options(&self) -> &EnvoyOptions {
+        &self.options
+    }
+
     /// Where clients send their requests.
     pub fn gateway_url(&self) -> String {
         loopback_url(self.options.gateway_port)

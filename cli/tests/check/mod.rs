@@ -11,7 +11,7 @@ mod formats;
 mod gateways;
 mod lints;
 mod planted;
-mod rendered;
+pub(crate) mod rendered;
 mod shipped;
 
 use serde_json::Value;

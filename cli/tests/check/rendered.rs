@@ -24,12 +24,9 @@ pub(super) fn root() -> PathBuf {
 /// The configuration that `render envoy` writes, with an upstream for each cluster that the policy names.
 pub(super) fn render(policy: &Path) -> String {
     let document: Value = serde_json::from_slice(&std::fs::read(policy).unwrap()).unwrap();
-    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let backend = text("/backend/cluster").unwrap_or_else(|| "backend".to_owned());
-    let stores = ["/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
     command.args(["render", "envoy", "--policy"]).arg(policy);
-    for (port, name) in std::iter::once(Some(backend)).chain(stores.map(text)).flatten().enumerate() {
+    for (port, name) in upstream_names(&document).iter().enumerate() {
         command.args(["--upstream", &format!("{name}=http://127.0.0.1:{}", port + 8081)]);
     }
     for key in tokens(&document) {
@@ -39,6 +36,17 @@ pub(super) fn render(policy: &Path) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}: {}", policy.display(), String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// The upstreams that a policy needs: the cluster of each backend, or its name, and those of lookups.
+pub(crate) fn upstream_names(document: &Value) -> Vec<String> {
+    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let named = document.get("backends").and_then(Value::as_object).into_iter().flatten();
+    let named = named.map(|(name, backend)| backend.get("cluster").and_then(Value::as_str).unwrap_or(name).to_owned());
+    let only =
+        document.get("backends").is_none().then(|| text("/backend/cluster").unwrap_or_else(|| "backend".to_owned()));
+    let stores = ["/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];
+    only.into_iter().chain(named).chain(stores.into_iter().filter_map(text)).collect()
 }
 
 /// The members of jwt_authn's metadata that a policy reads.

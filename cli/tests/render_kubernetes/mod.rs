@@ -4,6 +4,7 @@
 
 mod crd;
 
+use crate::check::rendered::upstream_names;
 use crate::repository;
 use serde_json::{Value, json};
 use std::process::{Command, Output};
@@ -297,10 +298,6 @@ fn every_form_of_every_policy_fits_its_definition() {
 
 /// The options that name a policy's clusters.
 fn upstreams(document: &Value) -> Vec<String> {
-    let places = ["/backend/cluster", "/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];
-    let mut names: Vec<&str> = places.iter().filter_map(|place| document.pointer(place)?.as_str()).collect();
-    if names.is_empty() {
-        names.push("api");
-    }
+    let names = upstream_names(document);
     names.iter().map(|name| format!("--upstream={name}=https://{name}.example:8443")).collect()
 }

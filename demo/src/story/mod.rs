@@ -20,6 +20,7 @@ use crate::{left_over, tools};
 mod checks;
 mod lookups;
 mod operations;
+mod own_api;
 mod recovery;
 mod scheduler;
 mod steps;
