@@ -73,6 +73,8 @@ pub(super) struct RouteView {
     #[serde(default)]
     pub(super) webhook: Option<WebhookView>,
     #[serde(default)]
+    pub(super) max_body_bytes: Option<u64>,
+    #[serde(default)]
     pub(super) key: Option<KeyView>,
     #[serde(default)]
     pub(super) encoded_slash: bool,
