@@ -38,9 +38,9 @@ const KEYS: [&str; 19] = [
 
 pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
     vec![
-        test("both forms of a key are one call, and its result can be asked for", both_forms),
-        test("the command finds and forgets it", command),
-        test("another request under the key", reused),
+        test("both forms of a key are one call, and its result can be asked for", both_forms).within("visible_keys"),
+        test("the command finds and forgets it", command).within("visible_keys"),
+        test("another request under the key", reused).within("visible_keys"),
     ]
 }
 
