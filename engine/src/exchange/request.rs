@@ -11,7 +11,8 @@ use crate::headers::Headers;
 use crate::identity::{self, Attributes, Identity, IdentityRefusal, Rules};
 use crate::key::{self, KeySyntax, RESERVED_PREFIX};
 use crate::policy::authority;
-use crate::policy::path::{NormalPath, PathError, split_query};
+use crate::policy::path::{PathError, split_query};
+use crate::policy::recovery::request_path;
 use crate::policy::target::Target;
 use crate::policy::{KeyInLogs, Mode, Policy, PolicyKind};
 use crate::problem::Problem;
@@ -33,7 +34,7 @@ impl Exchange {
             self.telemetry.sent_path = Some(String::from_utf8_lossy(raw_path).into_owned());
         }
         self.begin(TraceStep::Path);
-        let path = NormalPath::of_request(raw_path).map_err(Problem::path_ambiguous)?;
+        let path = request_path(raw_path).map_err(Problem::path_ambiguous)?;
         self.note(|| TraceEvent::NormalPath(path.as_str().to_owned()));
         // A `#` after the query would be forwarded, but it is not in the URL that a signature covers.
         if query.is_some_and(|query| query.contains(&b'#')) {

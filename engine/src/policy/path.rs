@@ -4,9 +4,8 @@
 //! removed. In addition, slashes are merged, one trailing slash is removed and the query is cut off. A path that two
 //! programs could read differently is refused.
 
-use super::recovery::{OUTPUT, RecoveryPath, SEGMENT, Wait};
 use crate::bytes::ByteSet;
-use crate::percent::{hex_byte, is_unreserved, percent_decode, percent_encode, push_escape};
+use crate::percent::{hex_byte, is_unreserved, percent_decode, push_escape};
 use std::borrow::Cow;
 
 /// The reason to refuse a path or an authority: two programs could read it differently.
@@ -106,38 +105,9 @@ impl<'a> NormalPath<'a> {
         Ok(Self { text: Cow::Owned(text), encoded_slash, needs_visible_key: None })
     }
 
-    /// As [`NormalPath::parse`]. The key of a recovery path may in addition contain `%5C`, and begin or end with `%2F` or have
-    /// several of them in a row; then [`NormalPath::needs_visible_key`] is the error of such a path.
-    ///
-    /// # Errors
-    /// [`PathError`], as [`NormalPath::parse`].
-    pub fn of_request(path: &'a [u8]) -> Result<Self, PathError> {
-        Self::parse(path).or_else(|why| match why {
-            PathError::Backslash | PathError::DotSegment => Self::with_visible_key(path, why).ok_or(why),
-            _ => Err(why),
-        })
-    }
-
-    /// Parses a recovery path by its key and the rest of it; `None` if it is none, or if programs could read the key as dot
-    /// segments.
-    fn with_visible_key(path: &[u8], why: PathError) -> Option<Self> {
-        let parts = RecoveryPath::parse(std::str::from_utf8(path).ok()?)?;
-        let key = percent_decode(parts.key.as_bytes())?;
-        let is_plain = |byte: u8| byte == b'%' || PATH.has(byte);
-        let has_dots = key.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| matches!(part, b"." | b".."));
-        if has_dots || !key.iter().all(u8::is_ascii_graphic) || !parts.key.bytes().all(is_plain) {
-            return None;
-        }
-        let before_key = [parts.base, "/", SEGMENT].concat();
-        let before_key = NormalPath::parse(before_key.as_bytes()).ok()?;
-        let encoded_slash = before_key.encoded_slash;
-        let mut text = before_key.text.into_owned() + "/";
-        percent_encode(&key, &mut text);
-        if parts.wait == Wait::Output {
-            text.push('/');
-            text.push_str(OUTPUT);
-        }
-        Some(Self { text: Cow::Owned(text), encoded_slash, needs_visible_key: Some(why) })
+    /// A recovery path that [`NormalPath::parse`] refuses as `why`, because of its key.
+    pub(super) const fn of_visible_key(text: String, encoded_slash: bool, why: PathError) -> Self {
+        Self { text: Cow::Owned(text), encoded_slash, needs_visible_key: Some(why) }
     }
 
     /// The error of the path, unless it is a recovery path of a route with `"charset": "visible"`.
@@ -209,7 +179,7 @@ pub(super) fn already_normal(path: &[u8]) -> Option<&str> {
 }
 
 /// `pchar` of RFC 3986 section 3.3, without escapes and without the semicolon.
-static PATH: ByteSet = ByteSet::alphanumeric().with(b"._~-!$&'()*+,=:@");
+pub(super) static PATH: ByteSet = ByteSet::alphanumeric().with(b"._~-!$&'()*+,=:@");
 
 /// Decodes unreserved characters, escapes characters that a path must not contain, and writes the other escapes in
 /// upper case. Also returns whether there is an escaped slash.
@@ -373,34 +343,6 @@ mod tests {
         ] {
             assert_eq!(NormalPath::parse(path.as_bytes()), Err(why), "{path:?}");
         }
-    }
-
-    #[test]
-    fn the_key_of_a_recovery_path_may_have_escapes_that_others_may_not() {
-        for (path, expected) in [
-            ("/a/by-idempotency-key/a%5Cb", Some("/a/by-idempotency-key/a%5Cb")),
-            ("/a/./by-idempotency-key/a%5cb/output", Some("/a/by-idempotency-key/a%5Cb/output")),
-            ("/by-idempotency-key/%2Fab%2F%2Fc%2F", Some("/by-idempotency-key/%2Fab%2F%2Fc%2F")),
-            ("/a/by-idempotency-key/%2fx:%3By", Some("/a/by-idempotency-key/%2Fx%3A%3By")),
-            ("/a/by-idempotency-key/%2F%252F", Some("/a/by-idempotency-key/%2F%252F")),
-            ("/a%5Cb/by-idempotency-key/k", None),
-            ("/a/by-idempotency-key/a%5Cb/c", None),
-            ("/a/by-idempotency-key/a\\b", None),
-            ("/a/by-idempotency-key/a%5C;b", None),
-            ("/a/by-idempotency-key/a%5C%00", None),
-            ("/a/by-idempotency-key/a%5C%C3%A9", None),
-            ("/a/by-idempotency-key/%2F%2E%2E%2Fb", None),
-            ("/a/by-idempotency-key/a%5C..", None),
-            ("/a/by-idempotency-key/a%5C%", None),
-            ("/a/x%2F%2Fy/by-idempotency-key/a%5Cb", None),
-        ] {
-            let found = NormalPath::of_request(path.as_bytes());
-            assert!(NormalPath::parse(path.as_bytes()).is_err(), "{path}");
-            assert_eq!(found.as_ref().map(NormalPath::as_str).ok(), expected, "{path}");
-            assert!(found.is_err() || found.is_ok_and(|path| path.needs_visible_key().is_some()), "{path}");
-        }
-        let usual = NormalPath::of_request(b"/a/by-idempotency-key/a%2Fb").unwrap();
-        assert_eq!((usual.needs_visible_key(), usual.has_encoded_slash()), (None, true));
     }
 
     #[test]
