@@ -93,6 +93,8 @@ pub(super) struct WebhookView {
 #[derive(Debug, Deserialize)]
 pub(super) struct KeyView {
     #[serde(default)]
+    pub(super) charset: Option<String>,
+    #[serde(default)]
     pub(super) max_age: Option<String>,
 }
 

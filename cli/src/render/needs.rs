@@ -70,7 +70,7 @@ pub(crate) struct GatewayNeeds {
     pub(crate) reserved: Vec<String>,
     /// `backend.operations.path`
     pub(crate) operations: Option<String>,
-    /// A route takes escaped slashes
+    /// A route takes escaped slashes, in a parameter's value or in the key of a recovery path
     pub(crate) encoded_slash: bool,
 }
 
@@ -99,6 +99,13 @@ impl GatewayNeeds {
         let bodies =
             listed.into_iter().flatten().filter_map(|route| route.get("max_body_bytes").and_then(Value::as_u64));
         let default = listed.into_iter().flatten().any(|route| route.get("max_body_bytes").is_none());
+        let charset = |at: &Value| at.get("key").map(|key| text_at(key, "/charset"));
+        let visible =
+            |route: &Value| charset(route).or_else(|| charset(document)).flatten().is_some_and(|set| set == "visible");
+        let slashes = |(route, needs): (&Value, &RouteNeeds)| {
+            flag(Some(route), "encoded_slash") || (needs.recovery && visible(route))
+        };
+        let encoded_slash = listed.into_iter().flatten().zip(&routes).any(slashes);
         let waits_for_answers =
             |route: &Value| text_at(route, "/answer/location").is_some_and(|path| path.contains("{body:"));
         let answers = listed
@@ -148,7 +155,7 @@ impl GatewayNeeds {
             other_metadata: BTreeSet::new(),
             reserved,
             operations: text_at(document, "/backend/operations/path"),
-            encoded_slash: listed.into_iter().flatten().any(|route| flag(Some(route), "encoded_slash")),
+            encoded_slash,
         };
         sources.into_iter().for_each(|source| needs.take_source(source));
         needs

@@ -1,5 +1,6 @@
 //! What a policy needs of a gateway.
 
+use crate::lint::view::KeyView;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +43,7 @@ pub(super) struct GatewayNeeds {
     pub(super) answer: Option<(String, u64)>,
     /// The cluster of the filter's own calls to the backend, if the policy names it
     pub(super) backend: Option<String>,
-    /// The first route that takes escaped slashes
+    /// The first route that takes escaped slashes, in a parameter's value or in the key of a recovery path
     pub(super) encoded_slash: Option<String>,
     /// A path of the backend at which requests wait for results, if any do
     pub(super) waits: Option<&'static str>,
@@ -65,6 +66,8 @@ pub(super) struct OwnedHeaders {
 struct PolicyOfGateway {
     backend: BackendOfGateway,
     routes: Vec<RouteOfGateway>,
+    #[serde(default)]
+    key: Option<KeyView>,
     #[serde(default)]
     unmatched: Option<String>,
     #[serde(default)]
@@ -125,6 +128,8 @@ struct RouteOfGateway {
     answer: AnswerOfGateway,
     #[serde(default)]
     encoded_slash: bool,
+    #[serde(default)]
+    key: Option<KeyView>,
     #[serde(default)]
     clean_errors: Option<bool>,
 }
@@ -213,6 +218,11 @@ impl GatewayNeeds {
                 && route.webhook.is_none()
                 && route.recovery != Some(false)
         };
+        let is_visible = |route: &RouteOfGateway| {
+            let key = route.key.as_ref().or(document.key.as_ref());
+            key.and_then(|key| key.charset.as_deref()) == Some("visible")
+        };
+        let slashes = |route: &&RouteOfGateway| route.encoded_slash || (recovers(route) && is_visible(route));
         let waits_at = (document.backend.operations.is_some() || document.routes.iter().any(recovers))
             .then_some("/restate/attach/x");
         let own = document.routes.iter().filter_map(|route| route.identity.as_ref());
@@ -254,7 +264,7 @@ impl GatewayNeeds {
                 (route.endpoint.clone(), longest.saturating_add(ROOM))
             }),
             backend: document.backend.cluster.clone(),
-            encoded_slash: document.routes.iter().find(|route| route.encoded_slash).map(|route| route.endpoint.clone()),
+            encoded_slash: document.routes.iter().find(slashes).map(|route| route.endpoint.clone()),
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
             is_generic: !is_restate,
             keeps_headers,
