@@ -109,6 +109,33 @@ fn a_provider_with_private_keys_gets_a_new_pair_and_tells_its_public_half() {
     assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{errors}");
 }
 
+/// A route that names provider and id, as one has it for a URL that cannot change.
+#[test]
+fn a_route_for_one_webhook_gets_a_binding() {
+    let policy = |id: &str, stores: &str| {
+        POLICY
+            .replace("/hooks/{provider}/{webhook_id}", "/pushes")
+            .replace("\"webhook\": {}", &format!("\"webhook\": {{\"provider\": \"github\", \"id\": \"{id}\"}}"))
+            .replace("\"public_base_url\"", &format!("{stores} \"public_base_url\""))
+    };
+    let new = ["webhook", "new", "--policy", "POLICY", "--tenant", "acme", "--project", "shop", "--provider", "github"];
+    let unkey = "\"unkey\": {\"cluster\": \"unkey\"}, \"openbao\": {\"cluster\": \"openbao\"},";
+    for stores in ["", unkey] {
+        let (status, text, errors) = run(&[&new[..], &["--json"]].concat(), &policy("wh_01JGITHUB", stores), "");
+        assert_eq!(status, 0, "{errors}");
+        let made: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&made["id"], &made["url"]), (&"wh_01JGITHUB".into(), &"https://api.example.com/pushes".into()));
+        let binding = &made["static"]["wh_01JGITHUB"];
+        assert_eq!((&binding["tenant"], &binding["provider"]), (&"acme".into(), &"github".into()), "{made}");
+        assert!(made["unkey"].is_null(), "{made}");
+    }
+    let (status, text, errors) = run(&new, &policy("wh_01JSTRIPE", ""), "");
+    assert!(status == 2 && text.is_empty() && errors.contains("`webhooks.static` has already"), "{errors}");
+    let apply = [&new[..], &["--apply", "--unkey-api", "api_1"]].concat();
+    let (status, text, errors) = run(&apply, &policy("wh_01JGITHUB", unkey), "");
+    assert!(status == 2 && text.is_empty() && errors.contains("Unkey makes ids of its own"), "{errors}");
+}
+
 #[test]
 fn what_cannot_be_signed_is_told() {
     for (arguments, told) in [

@@ -16,6 +16,7 @@ mod collision;
 mod explain;
 mod fairness;
 mod guard;
+mod guards;
 mod hostile;
 mod hosts;
 mod idempotent_apis;
@@ -23,6 +24,7 @@ mod krakend;
 mod lookups;
 mod metrics;
 mod metrics_bounds;
+mod native_errors;
 mod native_paths;
 mod observability;
 mod own_api;
@@ -44,7 +46,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 35] = [
+const MODULES: [Module; 38] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -62,9 +64,11 @@ const MODULES: [Module; 35] = [
     ("explain", explain::groups),
     ("fairness", fairness::groups),
     ("guard", guard::groups),
+    ("guards", guards::groups),
     ("hosts", hosts::groups),
     ("idempotent_apis", idempotent_apis::groups),
     ("metrics", metrics::groups),
+    ("native_errors", native_errors::groups),
     ("native_paths", native_paths::groups),
     ("own_api", own_api::groups),
     ("path_readers", path_readers::groups),

@@ -330,7 +330,6 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/answer/location", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/endpoint", "/routes/*/endpoint", "is already declared at /routes/"),
     ("/backends/*/guard/retention", "/backends/*/guard/retention", "would forget a request before"),
-    ("/key/min_length", "/key/min_length", "no key can fit"),
     ("/routes/*/key/examples/*", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/format", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/format", "/routes/*/key/max_age", "keys that hold their time"),

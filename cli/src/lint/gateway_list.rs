@@ -210,7 +210,8 @@ pub(super) static LINTS: &[Lint] = &[
         summary: "The gateway decodes escaped slashes, or refuses those that a route takes, or does not say what it does with them.",
         why: "Where it decodes them, a parameter such as `a%2Fb` becomes two segments before the filter reads it, so it matches another \
               route or none. Without the member the runtime decides, which others can set.",
-        instead: "Write `path_with_escaped_slashes_action: REJECT_REQUEST`, or `KEEP_UNCHANGED` if a route has `encoded_slash`.",
+        instead: "Write `path_with_escaped_slashes_action: REJECT_REQUEST`, or `KEEP_UNCHANGED` if a route has `encoded_slash`, \
+              or has recovery and `\"charset\": \"visible\"`.",
     },
     Lint {
         name: "envoy-host-spelling",

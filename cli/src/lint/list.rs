@@ -208,6 +208,15 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Declare a class in `retention` that is at least as long as the provider tries, and set it in the backend.",
     },
     Lint {
+        name: "short-body-limit",
+        severity: Warning,
+        summary: "A provider sends longer bodies than the route reads.",
+        why: "A delivery that is longer than `max_body_bytes` (1 MiB by default) is answered 413 and does not run. The provider tries in vain, \
+              or gives up, and may disable the webhook. docs/providers.md says which providers document a size above 1 MiB.",
+        instead: "Write the provider's size as the route's `max_body_bytes`, and 65536 more as the gateway's buffer. A route for this provider \
+                  alone (`\"webhook\": {\"provider\": …}`) keeps the limit of the others small. If this webhook sends no such events, allow this lint.",
+    },
+    Lint {
         name: "short-guard-retention",
         severity: Warning,
         summary: "The guard forgets requests before the backend forgets results.",

@@ -77,6 +77,8 @@ pub(super) struct RouteView {
     #[serde(default)]
     pub(super) webhook: Option<WebhookView>,
     #[serde(default)]
+    pub(super) max_body_bytes: Option<u64>,
+    #[serde(default)]
     pub(super) key: Option<KeyView>,
     #[serde(default)]
     pub(super) encoded_slash: bool,
@@ -94,6 +96,8 @@ pub(super) struct WebhookView {
 /// `key`.
 #[derive(Debug, Deserialize)]
 pub(super) struct KeyView {
+    #[serde(default)]
+    pub(super) charset: Option<String>,
     #[serde(default)]
     pub(super) max_age: Option<String>,
 }

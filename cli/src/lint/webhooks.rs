@@ -4,7 +4,7 @@ use super::horizons::provider_file;
 use super::view::{BindingView, DocumentView, token};
 use super::{PolicyFinding, Variables};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Beginnings of keys that are no secrets of webhooks, and what they are.
 const OTHER_KEYS: [(&str, &str); 12] = [
@@ -22,7 +22,51 @@ const OTHER_KEYS: [(&str, &str); 12] = [
     ("sk-", "an API key"),
 ];
 
+/// The default of a route's `max_body_bytes`.
+const MAX_BODY: u64 = 1 << 20;
+/// How much larger than a body the gateway's buffer is (docs/contract.md section 5).
+const ROOM: u64 = 64 << 10;
+
+/// Providers whose bodies are longer than a route reads: the route's own one, or those of the bindings that it takes.
+fn bodies(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
+    for (index, route) in document.routes.iter().enumerate() {
+        let Some(webhook) = &route.webhook else { continue };
+        let is_taken = |(id, _): &(&String, &BindingView)| webhook.id.as_ref().is_none_or(|fixed| fixed == *id);
+        // A route for one provider or one webhook takes these deliveries.
+        let elsewhere = |(id, binding): &(&String, &BindingView)| {
+            let others = document.routes.iter().filter_map(|other| other.webhook.as_ref());
+            let mut own = others.filter(|other| !std::ptr::eq(*other, webhook));
+            own.any(|other| other.provider.as_ref() == Some(&binding.provider) || other.id.as_ref() == Some(*id))
+        };
+        let bound = document.webhooks.bindings.iter().filter(is_taken).filter(|binding| !elsewhere(binding));
+        let bound = bound.map(|(_, binding)| &binding.provider);
+        let providers: BTreeSet<&String> = match &webhook.provider {
+            Some(provider) => BTreeSet::from([provider]),
+            None => bound.collect(),
+        };
+        let limit = route.max_body_bytes.unwrap_or(MAX_BODY);
+        let longest = providers.into_iter().filter_map(|name| {
+            let file = provider_file(name, document.webhooks.providers.get(name))?;
+            Some((file.get("max_body_bytes")?.as_u64()?, name))
+        });
+        if let Some((bytes, name)) = longest.max().filter(|(bytes, _)| *bytes > limit) {
+            let member = if route.max_body_bytes.is_some() { "/max_body_bytes" } else { "" };
+            findings.push(PolicyFinding::new(
+                "short-body-limit",
+                format!("/routes/{index}{member}"),
+                format!("`{name}` sends bodies of up to {bytes} bytes, and this route answers 413 to more than {limit}"),
+                format!(
+                    "write `\"max_body_bytes\": {bytes}` on a route for `{name}`, and at least {} as the gateway's buffer; if this \
+                     webhook sends no such events, allow this lint",
+                    bytes.saturating_add(ROOM)
+                ),
+            ));
+        }
+    }
+}
+
 pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut Vec<PolicyFinding>) {
+    bodies(document, findings);
     let mut shared: BTreeMap<(&str, &str, &str), &str> = BTreeMap::new();
     for (id, binding) in &document.webhooks.bindings {
         let at = format!("/webhooks/static/{}", token(id));

@@ -56,7 +56,9 @@ fn keys(line: &LogLine) -> Vec<String> {
     }
     let logged = line.text("idempotency_key_namespaced").filter(|key| key.starts_with("t-"));
     if let Some(raw) = logged.as_deref().and_then(|key| key.splitn(NAMESPACED_PARTS, ':').nth(NAMESPACED_PARTS - 1)) {
-        return one(raw);
+        // A value that begins with a quote is read as a Structured Field string.
+        let string = || format!("\"{}\"", raw.replace('\\', r"\\").replace('"', r#"\""#));
+        return if raw.starts_with('"') { vec![string()] } else { one(raw) };
     }
     match (line.code().as_deref(), line.reason().as_deref()) {
         (Some("idempotency_key_required"), _) => Vec::new(),
@@ -65,7 +67,7 @@ fn keys(line: &LogLine) -> Vec<String> {
             "empty" => one(""),
             "syntax" => one("\"8e03978e"),
             "length" => one(&"a".repeat(256)),
-            "charset" => one("a/b"),
+            "charset" => one("a b"),
             "reserved_prefix" => one("t-8e03978e"),
             "format" => one("no-such-form"),
             // A UUID of version 7 from 1970.

@@ -90,7 +90,7 @@ pub(crate) struct GatewayNeeds {
     pub(crate) reserved: Vec<String>,
     /// The path of operations, and the index of their backend
     pub(crate) operations: Option<(String, usize)>,
-    /// A route takes escaped slashes
+    /// A route takes escaped slashes, in a parameter's value or in the key of a recovery path
     pub(crate) encoded_slash: bool,
 }
 
@@ -136,6 +136,13 @@ impl GatewayNeeds {
         let bodies =
             listed.into_iter().flatten().filter_map(|route| route.get("max_body_bytes").and_then(Value::as_u64));
         let default = listed.into_iter().flatten().any(|route| route.get("max_body_bytes").is_none());
+        let charset = |at: &Value| at.get("key").map(|key| text_at(key, "/charset"));
+        let visible =
+            |route: &Value| charset(route).or_else(|| charset(document)).flatten().is_some_and(|set| set == "visible");
+        let slashes = |(route, needs): (&Value, &RouteNeeds)| {
+            flag(Some(route), "encoded_slash") || (needs.recovery && visible(route))
+        };
+        let encoded_slash = listed.into_iter().flatten().zip(&routes).any(slashes);
         let waits_for_answers =
             |route: &Value| text_at(route, "/answer/location").is_some_and(|path| path.contains("{body:"));
         let answers = listed
@@ -191,7 +198,7 @@ impl GatewayNeeds {
             other_metadata: BTreeSet::new(),
             reserved,
             operations,
-            encoded_slash: listed.into_iter().flatten().any(|route| flag(Some(route), "encoded_slash")),
+            encoded_slash,
         };
         sources.into_iter().for_each(|source| needs.take_source(source));
         needs

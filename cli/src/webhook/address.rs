@@ -12,6 +12,32 @@ pub(crate) struct StaticBinding {
     pub(crate) secret: Option<SecretSource>,
 }
 
+/// The id that a new webhook of a provider has by the policy: that of a route for it alone, if no other route takes its deliveries.
+/// `None` where the id is to be made.
+///
+/// # Errors
+/// Every route for it alone has a binding already.
+pub(crate) fn fixed_id(document: &Value, provider: &str) -> Result<Option<String>, String> {
+    let routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
+    let blocks = routes.filter_map(|route| route.get("webhook"));
+    let taking = blocks.filter(|block| block.get("provider").is_none_or(|fixed| fixed == provider));
+    let ids: Vec<Option<&str>> = taking.map(|block| block.get("id").and_then(Value::as_str)).collect();
+    // Without any route the URL is an error, which says what to write.
+    if ids.is_empty() || ids.contains(&None) {
+        return Ok(None);
+    }
+    let ids: Vec<&str> = ids.into_iter().flatten().collect();
+    let is_bound = |id: &&&str| document.pointer("/webhooks/static").and_then(|all| all.get(**id)).is_some();
+    match ids.iter().find(|id| !is_bound(id)) {
+        Some(id) => Ok(Some((*id).to_owned())),
+        None => Err(format!(
+            "the routes of the policy for {provider} name the id {}, which `webhooks.static` has already: change the binding there, \
+             or add a route with another id, or one with `{{webhook_id}}` in its path",
+            ids.join(", ")
+        )),
+    }
+}
+
 /// The URL at which the policy takes the deliveries of a provider for an id. `base_url` takes precedence over the policy's
 /// `public_base_url`.
 ///
@@ -54,6 +80,24 @@ pub(crate) fn binding_of(document: &Value, id: &str) -> Option<StaticBinding> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_route_for_one_webhook_names_its_id() {
+        let document = |routes: Value| json!({"routes": routes, "webhooks": {"static": {"wh_01JBOUND": {}}}});
+        let fixed = |id: &str| json!({"path": "/h", "webhook": {"provider": "github", "id": id}});
+        let of = |routes: Value, provider: &str| fixed_id(&document(routes), provider);
+        assert_eq!(of(json!([fixed("wh_01JNEW")]), "github").unwrap().as_deref(), Some("wh_01JNEW"));
+        assert_eq!(
+            of(json!([fixed("wh_01JBOUND"), fixed("wh_01JNEW")]), "github").unwrap().as_deref(),
+            Some("wh_01JNEW")
+        );
+        assert!(of(json!([fixed("wh_01JBOUND")]), "github").unwrap_err().contains("wh_01JBOUND"));
+        assert_eq!(of(json!([fixed("wh_01JNEW")]), "stripe").unwrap(), None);
+        let open = json!({"path": "/h/{provider}/{webhook_id}", "webhook": {}});
+        assert_eq!(of(json!([fixed("wh_01JBOUND"), open]), "github").unwrap(), None);
+        let of_provider = json!([{"path": "/h/{provider}", "webhook": {"id": "wh_01JNEW"}}]);
+        assert_eq!(of(of_provider, "github").unwrap().as_deref(), Some("wh_01JNEW"));
+    }
 
     #[test]
     fn the_url_is_that_of_the_policy_s_route() {

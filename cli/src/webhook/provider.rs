@@ -17,6 +17,8 @@ pub(crate) struct ProviderFile {
     #[serde(default)]
     pub(crate) identifiers: Vec<IdentifierFile>,
     pub(crate) no_identifier: Option<String>,
+    /// The longest body that the provider documents, if that is said
+    pub(crate) max_body_bytes: Option<u64>,
     pub(crate) retry: Option<RetryFile>,
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use e2e::gateway::Received;
-use e2e::raw::{self, Request};
+use e2e::raw::{self, Reply, Request};
 use e2e::runner::runtime;
 use harness::ports::loopback;
 use harness::process::Process;
@@ -162,11 +162,13 @@ fn nginx(directory: &Path, port: u16, routes: &[Route]) -> String {
 impl Backend {
     /// What it makes of the request that the upstream got.
     pub(crate) fn ask_again(&self, received: &Received) -> Result<Reading> {
-        let mut request = Request::new(&received.method, received.target.clone());
-        request.authority = String::from_utf8_lossy(&received.authority).into_owned();
-        request.headers.clone_from(&received.headers);
-        request.body.clone_from(&received.body);
-        self.ask(&request)
+        self.ask(&request(received))
+    }
+
+    /// Its answer, as it stands on the wire, to the request that the upstream got.
+    pub(crate) fn answer_to(&self, received: &Received) -> Result<Reply> {
+        let request = request(received).header("connection", "close");
+        raw::exchange(self.address, &request.method, &request.http1())
     }
 
     /// What it makes of a request.
@@ -188,4 +190,13 @@ impl Backend {
         let values = serde_json::from_value(answer.get("values").context("no values")?.clone())?;
         Ok(Reading::Route { name, values })
     }
+}
+
+/// A request as it was received, to be sent again.
+fn request(received: &Received) -> Request {
+    let mut request = Request::new(&received.method, received.target.clone());
+    request.authority = String::from_utf8_lossy(&received.authority).into_owned();
+    request.headers.clone_from(&received.headers);
+    request.body.clone_from(&received.body);
+    request
 }

@@ -3,7 +3,7 @@
 //! Spring Boot on Tomcat, Go's ServeMux and nginx. Each of them answers with the route that it chose and the parameters that it
 //! read. All routes forward the subject in a header of their own, which shows whose rules the filter applied.
 
-mod backends;
+pub(crate) mod backends;
 mod page;
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const PARAMETERS: &str = "x-path-";
 
 /// A route of `routes.json`.
 #[derive(Clone, Debug, Deserialize)]
-struct Route {
+pub(crate) struct Route {
     name: String,
     method: String,
     path: String,
@@ -75,6 +75,11 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     Ok(vec![sharing(PathReadersSetup::start, tests)])
 }
 
+/// The routes that every backend has.
+pub(crate) fn routes() -> Result<Vec<Route>> {
+    Ok(serde_json::from_str(include_str!("routes.json"))?)
+}
+
 struct PathReadersSetup {
     gateway: TestGateway,
     backends: Vec<Backend>,
@@ -85,7 +90,7 @@ struct PathReadersSetup {
 
 impl PathReadersSetup {
     fn start() -> Result<Self> {
-        let routes: Vec<Route> = serde_json::from_str(include_str!("routes.json"))?;
+        let routes = routes()?;
         let starting = backends::spawn(&routes)?;
         let policy = policy(&routes);
         let listener = |changes: &[Change]| ListenerSpec { policy: policy.clone(), changes: changes.to_vec() };

@@ -8,6 +8,7 @@ mod in_flight;
 mod operations;
 mod shaped;
 mod streaming;
+mod visible_keys;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         ),
         sharing(move || RecoverySetup::of(policy()?, &one), endings::of_a_busy_backend()),
         sharing(streaming::start, streaming::tests()),
+        sharing(visible_keys::start, visible_keys::tests()),
     ])
 }
 

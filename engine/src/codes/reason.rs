@@ -78,7 +78,7 @@ reasons! {
         KeyLength, "length", [KeyInvalid],
             "more than 255 characters, or fewer than this operation asks for (`min_length`)";
         KeyCharset, "charset", [KeyInvalid],
-            "a character outside `A-Z a-z 0-9 . _ ~ -`";
+            "a character outside `A-Z a-z 0-9 . _ ~ -`; with `\"charset\": \"visible\"` a space, a comma, or one outside visible ASCII";
         KeyReservedPrefix, "reserved_prefix", [KeyInvalid],
             "begins with `t-`, as the namespaced keys do";
         KeyFormat, "format", [KeyInvalid],

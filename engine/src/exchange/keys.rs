@@ -15,7 +15,8 @@ pub(super) struct KeyReading<'k> {
 impl<'k> KeyReading<'k> {
     /// Clients' keys.
     pub(super) fn of_clients(rules: Option<&'k KeyRules>, now_unix_ms: &'k dyn Fn() -> u64) -> Self {
-        Self { grammar: &KeyGrammar::CLIENT, rules: rules.map(|rules| (rules, now_unix_ms)) }
+        let grammar = rules.map_or(&KeyGrammar::CLIENT, |rules| rules.charset.grammar());
+        Self { grammar, rules: rules.map(|rules| (rules, now_unix_ms)) }
     }
 
     /// The keys of a signed caller, for which the rules of clients do not hold.
@@ -28,7 +29,7 @@ impl<'k> KeyReading<'k> {
         let Some((rules, now_unix_ms)) = self.rules else { return key::read_as(self.grammar, 0, edited.key_lines()) };
         let read = key::read_as(self.grammar, rules.min_length, edited.key_lines())?;
         if let Some((raw, _)) = &read {
-            rules.check(*raw, Some(now_unix_ms))?;
+            rules.check(raw, Some(now_unix_ms))?;
         }
         Ok(read)
     }

@@ -10,7 +10,7 @@ use super::trace::{TraceEvent, TraceStep};
 use super::{Case, Effect, Exchange, HeaderMapKind, RequestFlow, State};
 use crate::headers::{Headers, RouterHints};
 use crate::identity::{self, AttributeValue, Attributes, Identity, Rules};
-use crate::key::{self, RawKey};
+use crate::key::{self, KeyCharset, KeyRules};
 use crate::lookup::{self, InvocationQuestion, invocation};
 use crate::percent::percent_decode;
 use crate::policy::Policy;
@@ -40,6 +40,10 @@ impl Exchange {
         if recovery_path.base.contains("%2F") && !route.encoded_slash {
             return Err(misplaced_slash());
         }
+        let is_visible = route.key.as_ref().is_some_and(|rules| rules.charset == KeyCharset::Visible);
+        if let Some(why) = path.needs_visible_key().filter(|_| !is_visible) {
+            return Err(Problem::path_ambiguous(why));
+        }
         refuse_dots(&values)?;
         let Some(target) = &route.recovery else { return Ok(None) };
         self.note(|| TraceEvent::Recovery(route.id));
@@ -51,7 +55,9 @@ impl Exchange {
         self.note_policy();
         self.begin(TraceStep::Key);
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
-        let raw = RawKey::parse(&raw).map_err(Problem::key_invalid)?;
+        let any = KeyRules::default();
+        let rules = route.key.as_deref().unwrap_or(&any);
+        let raw = rules.charset.grammar().parse(&raw).map_err(|why| Problem::key_refused(why, rules))?;
         self.note(|| TraceEvent::KeyRead(raw.as_str().to_owned()));
         let matched = MatchedRoute::of(route, values);
         self.keep_path_values(&matched);

@@ -9,9 +9,10 @@ use super::trace::{TraceEvent, TraceStep};
 use super::{Case, Effect, Exchange, RequestFlow};
 use crate::headers::Headers;
 use crate::identity::{self, Attributes, Identity, IdentityRefusal, Rules};
-use crate::key::{self, KeySyntax, RESERVED_PREFIX, RawKey};
+use crate::key::{self, KeySyntax, RESERVED_PREFIX};
 use crate::policy::authority;
-use crate::policy::path::{NormalPath, PathError, split_query};
+use crate::policy::path::{PathError, split_query};
+use crate::policy::recovery::request_path;
 use crate::policy::target::Target;
 use crate::policy::{KeyInLogs, Mode, Policy, PolicyKind};
 use crate::problem::Problem;
@@ -33,7 +34,7 @@ impl Exchange {
             self.telemetry.sent_path = Some(String::from_utf8_lossy(raw_path).into_owned());
         }
         self.begin(TraceStep::Path);
-        let path = NormalPath::parse(raw_path).map_err(Problem::path_ambiguous)?;
+        let path = request_path(raw_path).map_err(Problem::path_ambiguous)?;
         self.note(|| TraceEvent::NormalPath(path.as_str().to_owned()));
         // A `#` after the query would be forwarded, but it is not in the URL that a signature covers.
         if query.is_some_and(|query| query.contains(&b'#')) {
@@ -51,6 +52,9 @@ impl Exchange {
         let target = (authority, &path);
         if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
             return self.await_invocation(policy, recovery, headers);
+        }
+        if let Some(why) = path.needs_visible_key() {
+            return Err(Problem::path_ambiguous(why));
         }
         if let Some(flow) = self.operation_request(policy, &head, &path, headers, attributes, effects)? {
             return Ok(flow);
@@ -174,12 +178,12 @@ impl Exchange {
             return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
         };
         self.telemetry.source = Some("header");
-        self.note(|| TraceEvent::KeyRead(RawKey::as_str(raw).to_owned()));
+        self.note(|| TraceEvent::KeyRead(raw.as_str().to_owned()));
         self.begin(TraceStep::Identity);
         let caller = resolve().map_err(|why| Problem::identity(&why))?;
         self.note(|| TraceEvent::Identity(Box::new(caller.clone())));
         self.begin(TraceStep::Key);
-        let text = key::encode(&caller, RawKey::as_str(raw)).map_err(Problem::key_invalid)?;
+        let text = key::encode(&caller, raw.as_str()).map_err(Problem::key_invalid)?;
         self.note(|| TraceEvent::KeyNamespaced(text.clone()));
         Ok(Some(CallerKey { caller, text }))
     }

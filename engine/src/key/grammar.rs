@@ -1,5 +1,6 @@
-//! Key grammars. A client's key is `^[A-Za-z0-9._~\-]{1,255}$` and does not begin with `t-` (docs/contract.md section
-//! 3). A signed caller's keys have a prefix, and may contain a few more characters (docs/contract.md section 7).
+//! Key grammars. A client's key is `^[A-Za-z0-9._~\-]{1,255}$` and does not begin with `t-`; with `"charset": "visible"` it
+//! may contain every visible ASCII character except the comma (docs/contract.md section 3). A signed caller's keys have a
+//! prefix, and may contain a few more characters (docs/contract.md section 7).
 
 use crate::codes::Reason;
 use crate::percent::is_unreserved;
@@ -15,6 +16,10 @@ pub const RESERVED_PREFIX: &str = "t-";
 /// lists (`,`), parameters (`;`) and escapes (`%`).
 pub const EXTRA_CHARACTERS: &str = "!$&'()*+:=@";
 
+/// What `"charset": "visible"` adds to the alphabet. A comma is not in it: proxies join header lines with commas, and Restate
+/// joins service, object key, handler and idempotency key with commas to the text whose hash is the invocation's id.
+const VISIBLE_CHARACTERS: &str = "!\"#$%&'()*+/:;<=>?@[\\]^`{|}";
+
 /// The grammar of a caller's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyGrammar {
@@ -23,8 +28,8 @@ pub struct KeyGrammar {
 }
 
 /// A key that fits its caller's grammar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RawKey<'a>(&'a str);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawKey<'a>(Cow<'a, str>);
 
 /// The reason why a key is refused. The order of the variants is the order of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,6 +118,8 @@ impl KeyError {
 impl KeyGrammar {
     /// The grammar of clients.
     pub const CLIENT: Self = Self { prefix: Cow::Borrowed(""), extra: Cow::Borrowed("") };
+    /// The grammar of clients with `"charset": "visible"`.
+    pub const VISIBLE: Self = Self { prefix: Cow::Borrowed(""), extra: Cow::Borrowed(VISIBLE_CHARACTERS) };
 
     /// The grammar of a signed caller: every key is `prefix` and at least one more character. Keys may contain the
     /// characters `extra` in addition to the client's.
@@ -137,28 +144,31 @@ impl KeyGrammar {
     /// [`KeyError::Empty`], [`KeyError::Length`], [`KeyError::Charset`], [`KeyError::ReservedPrefix`] or
     /// [`KeyError::CallerPrefix`].
     pub fn parse<'k>(&self, bytes: &'k [u8]) -> Result<RawKey<'k>, KeyError> {
-        self.parse_from(0, bytes)
+        self.parse_from(0, Cow::Borrowed(bytes))
     }
 
     /// As [`KeyGrammar::parse`]; a key of less than `min_length` bytes is [`KeyError::TooShort`] before its alphabet is
     /// checked.
-    pub(crate) fn parse_from<'k>(&self, min_length: usize, bytes: &'k [u8]) -> Result<RawKey<'k>, KeyError> {
-        if bytes.is_empty() {
-            return Err(KeyError::Empty);
+    pub(crate) fn parse_from<'k>(&self, min_length: usize, bytes: Cow<'k, [u8]>) -> Result<RawKey<'k>, KeyError> {
+        match bytes.len() {
+            0 => return Err(KeyError::Empty),
+            length if length > MAX_LENGTH => return Err(KeyError::Length),
+            length if length < min_length => return Err(KeyError::TooShort),
+            _ => {}
         }
-        check_length(bytes.len(), min_length)?;
         let extra = self.extra.as_bytes();
         if !bytes.iter().all(|byte| is_key_byte(*byte) || extra.contains(byte)) {
             return Err(KeyError::Charset);
         }
-        let text = std::str::from_utf8(bytes).map_err(|_| KeyError::Charset)?;
+        let text = match bytes {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| KeyError::Charset)?,
+            Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|_| KeyError::Charset)?,
+        };
         if text.starts_with(RESERVED_PREFIX) {
             return Err(KeyError::ReservedPrefix);
         }
-        match text.strip_prefix(self.prefix.as_ref()) {
-            Some(rest) if !rest.is_empty() => Ok(RawKey(text)),
-            _ => Err(KeyError::CallerPrefix),
-        }
+        let has_prefix = text.strip_prefix(self.prefix.as_ref()).is_some_and(|rest| !rest.is_empty());
+        if has_prefix { Ok(RawKey(text)) } else { Err(KeyError::CallerPrefix) }
     }
 }
 
@@ -172,19 +182,8 @@ impl<'a> RawKey<'a> {
     }
 
     /// The key's text.
-    pub const fn as_str(self) -> &'a str {
-        self.0
-    }
-}
-
-/// Checks the length of a key in bytes; `min_length` is the policy's.
-pub(super) const fn check_length(length: usize, min_length: usize) -> Result<(), KeyError> {
-    if length > MAX_LENGTH {
-        Err(KeyError::Length)
-    } else if length < min_length {
-        Err(KeyError::TooShort)
-    } else {
-        Ok(())
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -204,6 +203,8 @@ mod tests {
             let key = [byte];
             let expected = if alphabet.as_bytes().contains(&byte) { Ok(()) } else { Err(KeyError::Charset) };
             assert_eq!(RawKey::parse(&key).map(|_| ()), expected, "byte {byte:#04x}");
+            let expected = if matches!(byte, 0x21..=0x7e) && byte != b',' { Ok(()) } else { Err(KeyError::Charset) };
+            assert_eq!(KeyGrammar::VISIBLE.parse(&key).map(|_| ()), expected, "byte {byte:#04x}");
         }
     }
 
@@ -216,8 +217,9 @@ mod tests {
         assert_eq!(RawKey::parse(b"t-a"), Err(KeyError::ReservedPrefix));
         assert_eq!(RawKey::parse(b"t-"), Err(KeyError::ReservedPrefix));
         assert_eq!(RawKey::parse(b""), Err(KeyError::Empty));
+        assert_eq!(KeyGrammar::VISIBLE.parse(b"t-a/b"), Err(KeyError::ReservedPrefix));
         for fine in ["t", "T-a", "ta", "-t-a", "8e03978e-40d5-43e8-bc93-6894a57f9324"] {
-            assert_eq!(RawKey::parse(fine.as_bytes()).map(RawKey::as_str), Ok(fine));
+            assert_eq!(RawKey::parse(fine.as_bytes()).unwrap().as_str(), fine);
         }
     }
 

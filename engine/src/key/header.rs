@@ -1,7 +1,8 @@
 //! Reads the `Idempotency-Key` header, in the bare form (`abc`) and as the Structured Field string of the IETF draft
 //! (`"abc"`, draft-ietf-httpapi-idempotency-key-header section 2.1, RFC 8941 section 3.3.3). Both mean the same key.
 
-use super::grammar::{KeyError, KeyGrammar, RawKey, check_length};
+use super::grammar::{KeyError, KeyGrammar, RawKey};
+use std::borrow::Cow;
 
 /// The form of the key in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,16 +66,11 @@ pub fn read_as<'a>(
         return Err(KeyError::Empty);
     }
     let Some(rest) = value.strip_prefix(b"\"") else {
-        return grammar.parse_from(min_length, value).map(|key| Some((key, KeySyntax::Bare)));
+        return grammar.parse_from(min_length, Cow::Borrowed(value)).map(|key| Some((key, KeySyntax::Bare)));
     };
     let string = Quoted::parse(rest).ok_or(KeyError::Syntax)?;
     skip_parameters(string.rest).ok_or(KeyError::Syntax)?;
-    if string.escapes > 0 {
-        // An escape is a quote or a backslash, and neither of them is in the alphabet.
-        let length = string.content.len().saturating_sub(string.escapes);
-        return check_length(length, min_length).and(Err(KeyError::Charset));
-    }
-    grammar.parse_from(min_length, string.content).map(|key| Some((key, KeySyntax::Quoted)))
+    grammar.parse_from(min_length, string.text()).map(|key| Some((key, KeySyntax::Quoted)))
 }
 
 /// Removes all whitespace and quotes from the beginning of a header value, for the check in shadow mode
@@ -96,9 +92,14 @@ fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
+/// Whether proxies may have joined the value of several lines: a comma, unless it stands in a Structured Field string. A value
+/// that does not begin with a quote has no such string.
 fn has_comma_outside_quotes(value: &[u8]) -> bool {
     if !value.contains(&b',') {
         return false;
+    }
+    if !trim(value).starts_with(b"\"") {
+        return true;
     }
     let (mut quoted, mut escaped) = (false, false);
     for byte in value {
@@ -117,30 +118,42 @@ fn has_comma_outside_quotes(value: &[u8]) -> bool {
 struct Quoted<'a> {
     /// The text between the quotes, with its escapes.
     content: &'a [u8],
-    escapes: usize,
+    has_escapes: bool,
     rest: &'a [u8],
 }
 
 impl<'a> Quoted<'a> {
     fn parse(input: &'a [u8]) -> Option<Self> {
-        let (mut escapes, mut escaped) = (0, false);
+        let (mut has_escapes, mut escaped) = (false, false);
         for (at, byte) in input.iter().enumerate() {
             match byte {
                 b'"' | b'\\' if escaped => escaped = false,
                 _ if escaped => return None,
-                b'\\' => {
-                    escaped = true;
-                    escapes += 1;
-                }
+                b'\\' => (has_escapes, escaped) = (true, true),
                 b'"' => {
                     let (content, rest) = input.split_at_checked(at)?;
-                    return Some(Self { content, escapes, rest: rest.get(1..)? });
+                    return Some(Self { content, has_escapes, rest: rest.get(1..)? });
                 }
                 0x20..=0x7e => {}
                 _ => return None,
             }
         }
         None
+    }
+}
+
+impl<'a> Quoted<'a> {
+    /// The text that the string stands for: `\"` is a quote and `\\` a backslash.
+    fn text(&self) -> Cow<'a, [u8]> {
+        if !self.has_escapes {
+            return Cow::Borrowed(self.content);
+        }
+        let mut escaped = false;
+        let is_text = |byte: &&u8| {
+            escaped = **byte == b'\\' && !escaped;
+            !escaped
+        };
+        Cow::Owned(self.content.iter().filter(is_text).copied().collect())
     }
 }
 
@@ -242,13 +255,14 @@ mod tests {
     #[test]
     fn reasons_are_found_in_their_order() {
         let long = "a".repeat(256);
-        let cases: [(&[u8], KeyError); 36] = [
+        let cases: [(&[u8], KeyError); 37] = [
             (b"a,b", KeyError::Multiple),
             (b",", KeyError::Multiple),
             (b"\"a\",\"b\"", KeyError::Multiple),
             (b"\"a\", ", KeyError::Multiple),
             (b"\"a\\\\\",b", KeyError::Multiple),
             (b"a\\,b", KeyError::Multiple),
+            (b"a\"b,c\"d", KeyError::Multiple),
             (b"", KeyError::Empty),
             (b" \t ", KeyError::Empty),
             (b"\"\"", KeyError::Empty),
@@ -287,6 +301,51 @@ mod tests {
         assert_eq!(one(format!("\"{long}\"").as_bytes()), Err(KeyError::Length));
         assert_eq!(one(format!("\"{}\\\"\"", "a".repeat(255)).as_bytes()), Err(KeyError::Length));
         assert_eq!(one(format!("\"{}\\\"\"", "a".repeat(254)).as_bytes()), Err(KeyError::Charset));
+    }
+
+    #[test]
+    fn visible_keys_are_the_same_in_both_forms() {
+        let visible = |line: &str| {
+            let read = read_as(&KeyGrammar::VISIBLE, 1, [line.as_bytes()]);
+            read.map(|key| key.map(|(key, form)| (key.as_str().to_owned(), form)).unwrap())
+        };
+        for key in [
+            "order:123",
+            "ab+/=",
+            "a/b",
+            "x@y",
+            "a%2Fb",
+            "a\"b",
+            "a\\b",
+            "a'b",
+            "a?b#c",
+            "a;b=1",
+            "\\",
+            "{1}",
+            "a\\\"b",
+        ] {
+            assert_eq!(visible(key), Ok((key.to_owned(), KeySyntax::Bare)), "{key}");
+            let quoted = format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
+            assert_eq!(visible(&quoted), Ok((key.to_owned(), KeySyntax::Quoted)), "{quoted}");
+        }
+        assert_eq!(visible("\"\\\"a\""), Ok(("\"a".to_owned(), KeySyntax::Quoted)));
+        for (line, why) in [
+            ("a,b", KeyError::Multiple),
+            ("a\"b,c\"d", KeyError::Multiple),
+            ("\"a\", \"b\"", KeyError::Multiple),
+            ("\"a,b\"", KeyError::Charset),
+            ("a b", KeyError::Charset),
+            ("\"a b\"", KeyError::Charset),
+            ("\"a\"b", KeyError::Syntax),
+            ("\"a", KeyError::Syntax),
+            ("t-a/b", KeyError::ReservedPrefix),
+            ("\"t-a/b\"", KeyError::ReservedPrefix),
+        ] {
+            assert_eq!(visible(line), Err(why), "{line}");
+        }
+        let quotes = |number: usize| format!("\"{}\"", "\\\"".repeat(number));
+        assert!(visible(&quotes(255)).is_ok());
+        assert_eq!(visible(&quotes(256)), Err(KeyError::Length));
     }
 
     #[test]

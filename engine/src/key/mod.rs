@@ -8,6 +8,6 @@ mod rules;
 pub use grammar::{EXTRA_CHARACTERS, KeyError, KeyGrammar, MAX_LENGTH, RESERVED_PREFIX, RawKey};
 pub use header::{KeySyntax, read, read_as};
 pub use namespace::{Decoded, MAX_NAMESPACED_LENGTH, NotNamespaced, decode, encode, prefix};
-pub use rules::{KeyFormat, KeyRules, MaxAge};
+pub use rules::{KeyCharset, KeyFormat, KeyRules, MaxAge};
 
 pub(crate) use header::unwrapped;

@@ -1,13 +1,36 @@
-//! What a policy asks of clients' keys in addition to the grammar: a format, a pattern, a least length, a greatest age
+//! A policy's rules for clients' keys: their characters, a format, a pattern, a least length, a greatest age
 //! (docs/contract.md section 3). A rule refuses a key or leaves it unchanged.
 
-use super::grammar::{KeyError, RawKey};
+use super::grammar::{KeyError, KeyGrammar, RawKey};
 use crate::uuid::Uuid;
 use regex_lite::Regex;
 use std::borrow::Cow;
 
 /// How far the time of a key may lie ahead of the clock, in milliseconds: 5 minutes.
 const MAX_AHEAD_MS: u64 = 5 * 60 * 1000;
+
+/// The characters of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyCharset {
+    /// RFC 3986's unreserved characters
+    #[default]
+    Unreserved,
+    /// Every visible ASCII character except the comma
+    Visible,
+}
+
+impl KeyCharset {
+    /// The sets and their names in policy documents.
+    pub(crate) const WORDS: [(&'static str, Self); 2] = [("unreserved", Self::Unreserved), ("visible", Self::Visible)];
+
+    /// The grammar of clients' keys with these characters.
+    pub const fn grammar(self) -> &'static KeyGrammar {
+        match self {
+            Self::Unreserved => &KeyGrammar::CLIENT,
+            Self::Visible => &KeyGrammar::VISIBLE,
+        }
+    }
+}
 
 /// The format of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,6 +106,8 @@ pub struct MaxAge {
 /// The rules for the keys of one route.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRules {
+    /// The characters
+    pub charset: KeyCharset,
     /// The format
     pub format: KeyFormat,
     /// A regular expression that has to match somewhere in the key
@@ -94,12 +119,12 @@ pub struct KeyRules {
 }
 
 impl KeyRules {
-    /// Checks format, pattern and age, in this order. `now_unix_ms` is called only if there is a greatest age; without
-    /// it (`None`) the age is not checked. The least length is checked where the grammar is ([`super::read_as`]).
+    /// Checks format, pattern and age, in this order. Characters and least length are checked where the header is read
+    /// ([`super::read_as`]). `now_unix_ms` is called only if there is a greatest age; without it (`None`) the age is not checked.
     ///
     /// # Errors
     /// [`KeyError::Format`], [`KeyError::Pattern`], [`KeyError::Ahead`] or [`KeyError::Expired`].
-    pub fn check(&self, key: RawKey<'_>, now_unix_ms: Option<&dyn Fn() -> u64>) -> Result<(), KeyError> {
+    pub fn check(&self, key: &RawKey<'_>, now_unix_ms: Option<&dyn Fn() -> u64>) -> Result<(), KeyError> {
         let time = self.format.time(key.as_str().as_bytes()).ok_or(KeyError::Format)?;
         if self.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(key.as_str())) {
             return Err(KeyError::Pattern);
@@ -120,6 +145,9 @@ impl KeyRules {
     #[inline(never)]
     pub fn detail(&self, why: KeyError) -> Cow<'static, str> {
         match (why, &self.pattern, &self.max_age) {
+            (KeyError::Charset, ..) if self.charset == KeyCharset::Visible => {
+                "The idempotency key holds a space, a comma, a control character or a character outside ASCII.".into()
+            }
             (KeyError::TooShort, ..) => {
                 format!("The idempotency key is shorter than {} characters.", self.min_length).into()
             }
@@ -153,7 +181,7 @@ mod tests {
     const TIME: u64 = 0x017F_22E2_79B0;
 
     fn check(rules: &KeyRules, key: &str, now: u64) -> Result<(), KeyError> {
-        rules.check(RawKey::parse(key.as_bytes()).unwrap(), Some(&|| now))
+        rules.check(&RawKey::parse(key.as_bytes()).unwrap(), Some(&|| now))
     }
 
     #[test]
@@ -205,16 +233,17 @@ mod tests {
             ] {
                 assert_eq!(check(&rules, key, now), expected, "{key} at {now}");
             }
-            assert_eq!(rules.check(RawKey::parse(key.as_bytes()).unwrap(), None), Ok(()));
+            assert_eq!(rules.check(&RawKey::parse(key.as_bytes()).unwrap(), None), Ok(()));
             let without = KeyRules { max_age: None, ..rules };
             let never = || -> u64 { panic!("the clock was read") };
-            assert_eq!(without.check(RawKey::parse(key.as_bytes()).unwrap(), Some(&never)), Ok(()));
+            assert_eq!(without.check(&RawKey::parse(key.as_bytes()).unwrap(), Some(&never)), Ok(()));
         }
     }
 
     #[test]
     fn details_name_the_rule() {
         let rules = KeyRules {
+            charset: KeyCharset::Unreserved,
             format: KeyFormat::Ulid,
             pattern: Some(Regex::new("^refund[.]").unwrap()),
             min_length: 16,
@@ -230,5 +259,7 @@ mod tests {
         ] {
             assert!(rules.detail(why).contains(words), "{why:?}");
         }
+        let visible = KeyRules { charset: KeyCharset::Visible, ..rules };
+        assert!(visible.detail(KeyError::Charset).contains("a space, a comma"));
     }
 }

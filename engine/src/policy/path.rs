@@ -81,6 +81,7 @@ impl PathError {
 pub struct NormalPath<'a> {
     text: Cow<'a, str>,
     encoded_slash: bool,
+    needs_visible_key: Option<PathError>,
 }
 
 impl<'a> NormalPath<'a> {
@@ -93,7 +94,7 @@ impl<'a> NormalPath<'a> {
             return Err(PathError::NotAbsolute);
         }
         if let Some(text) = already_normal(path) {
-            return Ok(Self { text: Cow::Borrowed(text), encoded_slash: false });
+            return Ok(Self { text: Cow::Borrowed(text), encoded_slash: false, needs_visible_key: None });
         }
         let (decoded, encoded_slash) = decode_unreserved(path)?;
         check_text(&decoded)?;
@@ -101,7 +102,17 @@ impl<'a> NormalPath<'a> {
         if encoded_slash && segments(&text).any(hides_dots) {
             return Err(PathError::DotSegment);
         }
-        Ok(Self { text: Cow::Owned(text), encoded_slash })
+        Ok(Self { text: Cow::Owned(text), encoded_slash, needs_visible_key: None })
+    }
+
+    /// A recovery path that [`NormalPath::parse`] refuses as `why`, because of its key.
+    pub(super) const fn of_visible_key(text: String, encoded_slash: bool, why: PathError) -> Self {
+        Self { text: Cow::Owned(text), encoded_slash, needs_visible_key: Some(why) }
+    }
+
+    /// The error of the path, unless it is a recovery path of a route with `"charset": "visible"`.
+    pub const fn needs_visible_key(&self) -> Option<PathError> {
+        self.needs_visible_key
     }
 
     /// The path, beginning with a slash.
@@ -168,7 +179,7 @@ pub(super) fn already_normal(path: &[u8]) -> Option<&str> {
 }
 
 /// `pchar` of RFC 3986 section 3.3, without escapes and without the semicolon.
-static PATH: ByteSet = ByteSet::alphanumeric().with(b"._~-!$&'()*+,=:@");
+pub(super) static PATH: ByteSet = ByteSet::alphanumeric().with(b"._~-!$&'()*+,=:@");
 
 /// Decodes unreserved characters, escapes characters that a path must not contain, and writes the other escapes in
 /// upper case. Also returns whether there is an escaped slash.

@@ -1,9 +1,11 @@
 //! Recovery paths, `{path}/by-idempotency-key/{key}[/output]` (docs/contract.md section 6): parses them and finds their
 //! route.
 
+use super::path::{NormalPath, PATH, PathError};
 use super::template::{Template, TemplateSegment};
 use super::{Policy, Route};
 use crate::backend::restate;
+use crate::percent::{percent_decode, percent_encode};
 
 /// The segment between a route's path and the key.
 pub(crate) const SEGMENT: &str = "by-idempotency-key";
@@ -51,6 +53,38 @@ impl<'r> RecoveryPath<'r> {
         }
         Some(Self { base: base_of(rest)?, key: last, wait: Wait::Attach })
     }
+}
+
+/// Normalises the path of a request. As [`NormalPath::parse`], but the key of a recovery path may also contain `%5C`, and begin
+/// or end with `%2F` or have several of them in a row; then [`NormalPath::needs_visible_key`] is the error of such a path.
+///
+/// # Errors
+/// [`PathError`], as [`NormalPath::parse`].
+pub(crate) fn request_path(path: &[u8]) -> Result<NormalPath<'_>, PathError> {
+    NormalPath::parse(path).or_else(|why| match why {
+        PathError::Backslash | PathError::DotSegment => with_visible_key(path, why).ok_or(why),
+        _ => Err(why),
+    })
+}
+
+/// Parses a recovery path by its key and the rest of it; `None` if it is none, or if programs could read the key as dot segments.
+fn with_visible_key(path: &[u8], why: PathError) -> Option<NormalPath<'_>> {
+    let RecoveryPath { base, key, wait } = RecoveryPath::parse(std::str::from_utf8(path).ok()?)?;
+    let is_plain = |byte: u8| byte == b'%' || PATH.has(byte);
+    let decoded = percent_decode(key.as_bytes())?;
+    let has_dots = decoded.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| matches!(part, b"." | b".."));
+    if has_dots || !decoded.iter().all(u8::is_ascii_graphic) || !key.bytes().all(is_plain) {
+        return None;
+    }
+    let before_key = [base, "/", SEGMENT].concat();
+    let before_key = NormalPath::parse(before_key.as_bytes()).ok()?;
+    let mut text = before_key.as_str().to_owned() + "/";
+    percent_encode(&decoded, &mut text);
+    if wait == Wait::Output {
+        text.push('/');
+        text.push_str(OUTPUT);
+    }
+    Some(NormalPath::of_visible_key(text, before_key.has_encoded_slash(), why))
 }
 
 impl Policy {
@@ -124,6 +158,34 @@ mod tests {
         ] {
             assert_eq!(parsed(path), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn the_key_of_a_recovery_path_may_have_escapes_that_others_may_not() {
+        for (path, expected) in [
+            ("/a/by-idempotency-key/a%5Cb", Some("/a/by-idempotency-key/a%5Cb")),
+            ("/a/./by-idempotency-key/a%5cb/output", Some("/a/by-idempotency-key/a%5Cb/output")),
+            ("/by-idempotency-key/%2Fab%2F%2Fc%2F", Some("/by-idempotency-key/%2Fab%2F%2Fc%2F")),
+            ("/a/by-idempotency-key/%2fx:%3By", Some("/a/by-idempotency-key/%2Fx%3A%3By")),
+            ("/a/by-idempotency-key/%2F%252F", Some("/a/by-idempotency-key/%2F%252F")),
+            ("/a%5Cb/by-idempotency-key/k", None),
+            ("/a/by-idempotency-key/a%5Cb/c", None),
+            ("/a/by-idempotency-key/a\\b", None),
+            ("/a/by-idempotency-key/a%5C;b", None),
+            ("/a/by-idempotency-key/a%5C%00", None),
+            ("/a/by-idempotency-key/a%5C%C3%A9", None),
+            ("/a/by-idempotency-key/%2F%2E%2E%2Fb", None),
+            ("/a/by-idempotency-key/a%5C..", None),
+            ("/a/by-idempotency-key/a%5C%", None),
+            ("/a/x%2F%2Fy/by-idempotency-key/a%5Cb", None),
+        ] {
+            let found = request_path(path.as_bytes());
+            assert!(NormalPath::parse(path.as_bytes()).is_err(), "{path}");
+            assert_eq!(found.as_ref().map(NormalPath::as_str).ok(), expected, "{path}");
+            assert!(found.is_err() || found.is_ok_and(|path| path.needs_visible_key().is_some()), "{path}");
+        }
+        let usual = request_path(b"/a/by-idempotency-key/a%2Fb").unwrap();
+        assert_eq!((usual.needs_visible_key(), usual.has_encoded_slash()), (None, true));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The key's grammar, and I2: no two callers, and no two keys of one caller, ever give the same namespaced key.
 
-use super::generate::key_value;
+use super::generate::{KeyRulesModel, key_value};
 use super::{cases, model};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
-use edge_idempotency_engine::key::{self, KeyError, KeyGrammar, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH, RawKey};
+use edge_idempotency_engine::key::{
+    self, KeyCharset, KeyError, KeyGrammar, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH, RawKey,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -17,13 +19,32 @@ proptest! {
     #![proptest_config(cases(20_000))]
 
     #[test]
-    fn the_header_is_read_as_the_grammar_says(lines in prop_oneof![9 => vec(key_value(), 1), 1 => vec(key_value(), 0..4)]) {
+    fn the_header_is_read_as_the_grammar_says(
+        lines in prop_oneof![9 => vec(key_value(), 1), 1 => vec(key_value(), 0..4)],
+        visible in any::<bool>(),
+    ) {
         let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
-        let found = key::read(lines.iter().copied()).map_err(|invalid| invalid.reason().name());
-        let text = found.map(|found| found.map(|(raw, _)| raw.as_str().to_owned()));
-        prop_assert_eq!(&text, &model::read_key(&lines, 0));
+        let charset = if visible { KeyCharset::Visible } else { KeyCharset::Unreserved };
+        let found = key::read_as(charset.grammar(), 0, lines.iter().copied()).map_err(|invalid| invalid.reason().name());
+        let text = found.as_ref().map(|found| found.as_ref().map(|(raw, _)| raw.as_str().to_owned())).map_err(|why| *why);
+        prop_assert_eq!(&text, &model::read_key(&lines, KeyRulesModel { min_length: 0, visible }));
         if let (Ok(Some((_, form))), [line]) = (found, lines.as_slice()) {
-            prop_assert_eq!(form == KeySyntax::Quoted, line.contains(&b'"'));
+            prop_assert_eq!(form == KeySyntax::Quoted, line.trim_ascii_start().starts_with(b"\""));
+        }
+    }
+
+    /// Each key that a Structured Field string can hold is the same key bare, if it has a bare form.
+    #[test]
+    fn both_forms_of_a_visible_key_are_one_key(raw in "[!-+\\--~]{1,40}") {
+        let string = format!("\"{}\"", raw.replace('\\', "\\\\").replace('"', "\\\""));
+        let read = |line: &str| {
+            let read = key::read_as(&KeyGrammar::VISIBLE, 0, [line.as_bytes()]);
+            read.map(|found| found.unwrap().0.as_str().to_owned())
+        };
+        let expected = if raw.starts_with("t-") { Err(KeyError::ReservedPrefix) } else { Ok(raw.clone()) };
+        prop_assert_eq!(read(&string), expected.clone());
+        if !raw.starts_with('"') {
+            prop_assert_eq!(read(&raw), expected);
         }
     }
 }
@@ -67,7 +88,7 @@ fn named() -> impl Strategy<Value = Named> {
     let kind = select(vec!["user", "user_", "service", "u"]);
     let id = near(&["a", ":", "%", "%3A", "a:", " ", "user", "\u{e9}", "_tenant"]).prop_map(String::into_bytes);
     let id = prop_oneof![9 => id.boxed(), 1 => vec(32_u8..=255, 1..4).boxed()];
-    let raw = near(&["a", ":", "a:", "-", "user:", "%3A", "_tenant:", "sched:1"]);
+    let raw = near(&["a", ":", "a:", "-", "user:", "%3A", "_tenant:", "sched:1", "/", "\"", "\\", "t-a:", "+="]);
     (tenant, project, kind, id, raw).prop_filter_map("not an identity", |(tenant, project, kind, id, raw)| {
         let named = Named { tenant, project: project?, kind, id, raw };
         named.identity().map(|_| named)
@@ -200,7 +221,7 @@ proptest! {
             let read = key::read_as(&KeyGrammar::CLIENT, compiled.min_length, [line.as_bytes()]);
             let found = read.and_then(|found| {
                 let (key, _) = found.unwrap();
-                compiled.check(key, Some(&|| panic!("no rule needs the clock"))).map(|()| key.as_str())
+                compiled.check(&key, Some(&|| panic!("no rule needs the clock"))).map(|()| key.as_str().to_owned())
             });
             let text = |name: &str| rules[name].as_str().unwrap();
             let expected = if (raw.len() as u64) < rules["min_length"].as_u64().unwrap() {
@@ -212,7 +233,7 @@ proptest! {
             } else if !matches(text("pattern"), &raw) {
                 Err(KeyError::Pattern)
             } else {
-                Ok(raw.as_str())
+                Ok(raw.clone())
             };
             prop_assert_eq!(found, expected, "{}", rules);
         }
@@ -232,7 +253,7 @@ proptest! {
         };
         let rules = compiled_rules(&json!({"format": format, "max_age": format!("{max_age}s")}));
         let raw = RawKey::parse(raw.as_bytes()).unwrap();
-        let at = |now: u64| rules.check(raw, Some(&|| now));
+        let at = |now: u64| rules.check(&raw, Some(&|| now));
         prop_assert_eq!(at(time), Ok(()));
         clocks.push((true, 0));
         let edge = |aged: bool| if aged { time + max_age * 1000 } else { time.saturating_sub(300_000) };

@@ -1,7 +1,9 @@
 //! What the filter does, said once more from docs/contract.md sections 2 and 3: with regular expressions, with lists that are
 //! searched from end to end, without a thought for speed.
 
-use super::generate::{Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel};
+use super::generate::{
+    KeyRulesModel, Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel,
+};
 use regex::bytes::Regex;
 use serde_json::Value as Json;
 use std::sync::LazyLock;
@@ -20,6 +22,7 @@ macro_rules! pattern {
 // The key's grammar.
 
 pattern!(KEY, r"^[A-Za-z0-9._~\-]*$");
+pattern!(VISIBLE_KEY, r"^[\x21-\x2b\x2d-\x7e]*$");
 pattern!(QUOTED_PARTS, r#""(?:[^"\\]|\\.)*(?:"|\\?$)"#);
 pattern!(
     STRUCTURED_STRING,
@@ -30,25 +33,28 @@ pattern!(
 /// RFC 8941 section 3.3.3
 const STRING: &str = r#""((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)""#;
 
-/// The key that the lines of a request mean, or the reason why they mean none. A key has at least `min_length` bytes.
-pub(crate) fn read_key(lines: &[&[u8]], min_length: usize) -> Result<Option<String>, &'static str> {
+/// The key that the lines of a request mean, or the reason why they mean none.
+pub(crate) fn read_key(lines: &[&[u8]], rules: KeyRulesModel) -> Result<Option<String>, &'static str> {
     let [line] = lines else { return if lines.is_empty() { Ok(None) } else { Err("multiple") } };
-    if QUOTED_PARTS.replace_all(line, b"".as_slice()).contains(&b',') {
-        return Err("multiple");
-    }
     let is_space = |byte: &u8| [b' ', b'\t'].contains(byte);
     let start = line.iter().position(|byte| !is_space(byte)).unwrap_or(line.len());
     let end = line.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
     let mut value = line[start..end].to_vec();
-    if value.starts_with(b"\"") {
+    let is_string = value.starts_with(b"\"");
+    let outside = if is_string { QUOTED_PARTS.replace_all(&value, b"".as_slice()).into_owned() } else { value.clone() };
+    if outside.contains(&b',') {
+        return Err("multiple");
+    }
+    if is_string {
         let found = STRUCTURED_STRING.captures(&value).ok_or("syntax")?;
         value = regex(r"\\(.)").replace_all(&found[1], b"$1".as_slice()).into_owned();
     }
     match value.len() {
         0 => Err("empty"),
         256.. => Err("length"),
-        length if length < min_length => Err("length"),
-        _ if !KEY.is_match(&value) => Err("charset"),
+        length if length < rules.min_length => Err("length"),
+        _ if rules.visible && !VISIBLE_KEY.is_match(&value) => Err("charset"),
+        _ if !rules.visible && !KEY.is_match(&value) => Err("charset"),
         _ if value.starts_with(b"t-") => Err("reserved_prefix"),
         _ => Ok(Some(String::from_utf8(value).unwrap())),
     }
@@ -527,7 +533,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     let identity = route.and_then(|route| route.identity.as_ref()).unwrap_or(&policy.identity);
     let caller = caller(&identity.sources, &policy.types(identity), &["service:hooks"], scope, request);
 
-    let min_length = route.and_then(|route| route.min_length).unwrap_or(policy.min_length);
+    let rules = route.and_then(|route| route.keys).unwrap_or(policy.keys);
     let strips = route.and_then(|route| route.strip).unwrap_or(policy.strip) && kind == Kind::Prohibited;
 
     // The key.
@@ -536,7 +542,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         Kind::HandlerInternalC => Ok(None),
         Kind::Prohibited if lines.is_empty() || strips => Ok(None),
         Kind::Prohibited => refused("idempotency_key_prohibited"),
-        Kind::RequiredA | Kind::Accepted => match read_key(&lines, min_length) {
+        Kind::RequiredA | Kind::Accepted => match read_key(&lines, rules) {
             Err(reason) => Err(Expected::Refused("idempotency_key_invalid", Some(reason))),
             Ok(None) if kind == Kind::RequiredA => refused("idempotency_key_required"),
             Ok(None) => Ok(None),

@@ -48,7 +48,9 @@ fn page() -> String {
     page.push_str("\n## Notes\n\nFor the person who sets the webhook up.\n");
     for (name, file) in &files {
         let notes: Vec<&str> = file["notes"].as_array().into_iter().flatten().map(text).collect();
-        let _ = write!(page, "\n### {name}\n\n{}. {}\n", text(&file["name"]), retry(&file["retry"]));
+        let size = file["max_body_bytes"].as_u64().map(|bytes| format!(" Longest body: {} MiB.", bytes >> 20));
+        let (retry, size) = (retry(&file["retry"]), size.unwrap_or_default());
+        let _ = write!(page, "\n### {name}\n\n{}. {retry}{size}\n", text(&file["name"]));
         for (index, note) in notes.iter().enumerate() {
             let _ = writeln!(page, "{}- {note}", if index == 0 { "\n" } else { "" });
         }

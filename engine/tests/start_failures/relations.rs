@@ -205,6 +205,23 @@ pub(super) fn relations() -> Vec<Row> {
             [("/key/max_age", "`max_age` needs keys that hold their time: set `format` to `uuid7` or `ulid`")],
         ),
         row(
+            [("/key", json!({"format": "uuid", "charset": "visible"}))],
+            [(
+                "/key/charset",
+                "keys of this format have letters, digits and `-` only: leave `charset` or `format` out",
+            )],
+        ),
+        row(
+            [(
+                "/key",
+                json!({"charset": "visible", "pattern": "^order:", "examples": ["order:1", "order:1,2", "order 1"]}),
+            )],
+            [
+                ("/key/examples/1", "this example is refused: The idempotency key holds a space, a comma"),
+                ("/key/examples/2", "this example is refused: The idempotency key holds a space, a comma"),
+            ],
+        ),
+        row(
             [("/key", json!({"format": "ulid", "min_length": 27}))],
             [("/key/min_length", "no key can fit: every key of this format has 26 characters")],
         ),

@@ -15,8 +15,12 @@ pub(super) fn values() -> Vec<Row> {
         ),
         // Rules for keys.
         row(
-            [("/key", json!({"format": "uuid4", "min_length": 256, "max_age": "1 day", "examples": "a"}))],
+            [(
+                "/key",
+                json!({"charset": "ascii", "format": "uuid4", "min_length": 256, "max_age": "1 day", "examples": "a"}),
+            )],
             [
+                ("/key/charset", "expected one of `unreserved`, `visible`, found `ascii`"),
                 ("/key/format", "expected one of `any`, `uuid`, `uuid7`, `ulid`, found `uuid4`"),
                 ("/key/min_length", "expected an integer from 1 to 255"),
                 ("/key/max_age", "expected a duration, a number and a unit, such as `30s`, `15m`, `24h` or `7d`"),

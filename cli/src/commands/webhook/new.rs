@@ -4,7 +4,7 @@ use crate::commands::{BAD_INPUT, FORWARD};
 use crate::http::{HttpClient, without_user};
 use crate::input::{print, read_policy_document, variable};
 use crate::terminal_text;
-use crate::webhook::address::url_of;
+use crate::webhook::address::{fixed_id, url_of};
 use crate::webhook::provider::KnownProvider;
 use crate::webhook::records::{NewWebhook, SecretPlace, create_key, new_id};
 use crate::webhook::secret::SecretSource;
@@ -23,8 +23,9 @@ const LATER: &str = "KEY_OF_THE_ANSWER";
 /// Makes a webhook: an id of 128 random bits, the URL for the provider's settings page, and the records that the policy's
 /// stores need. They are printed, or written with --apply.
 ///
-/// If the policy looks ids up in Unkey, Unkey makes the id, with as many random bits. Without Unkey the id is made here, for
-/// `webhooks.static` of the policy.
+/// If the only route for the provider names an id, the webhook has this id, and a binding in `webhooks.static`. Otherwise, if the
+/// policy looks ids up in Unkey, Unkey makes the id, with as many random bits. Without Unkey the id is made here, for
+/// `webhooks.static`, too.
 ///
 /// Examples:
 ///   edge-idempotency webhook new --policy policy.json --tenant acme --project shop --provider stripe
@@ -114,6 +115,14 @@ pub(super) fn run(args: &NewArguments) -> Result<u8, String> {
         more,
     };
     let url = |id: &str| url_of(&document, &args.provider, id, args.base_url.as_deref());
+    let fixed = fixed_id(&document, &args.provider)?;
+    if let (Some(id), true) = (&fixed, args.apply) {
+        return Err(format!(
+            "--apply: the policy's route for {} names the id {id}, and Unkey makes ids of its own; without --apply the binding for \
+             `webhooks.static` is printed",
+            args.provider
+        ));
+    }
     let has_unkey = document.pointer("/webhooks/unkey").is_some();
     let place = SecretPlace::of(&document, &webhook);
     if args.apply {
@@ -129,11 +138,11 @@ pub(super) fn run(args: &NewArguments) -> Result<u8, String> {
         let id = apply(args, &webhook, place.as_ref(), secret.as_ref())?;
         return shown(args, &id, &url(&id)?, &json!({}), None);
     }
-    if has_unkey {
+    if has_unkey && fixed.is_none() {
         let record = webhook.unkey_key(args.unkey_api.as_deref().unwrap_or("api_…"));
         return shown(args, LATER, &url(LATER)?, &json!({"unkey": record}), place.as_ref());
     }
-    let id = new_id()?;
+    let id = fixed.map_or_else(new_id, Ok)?;
     let mut binding = Map::new();
     binding.insert(id.clone(), webhook.binding(&webhook.variable()));
     shown(args, &id, &url(&id)?, &json!({"static": binding}), None)

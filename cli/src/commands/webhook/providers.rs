@@ -71,7 +71,7 @@ fn horizon(file: &ProviderFile) -> Option<&str> {
     file.retry.as_ref()?.horizon.as_deref()
 }
 
-/// `{"provider", "name", "signature", "identifier", "no_identifier", "retry_horizon", "retry_attempts", "docs_url"}`
+/// `{"provider", "name", "signature", "identifier", "no_identifier", "max_body_bytes", "retry_horizon", "retry_attempts", "docs_url"}`
 fn to_json(provider: &KnownProvider) -> Value {
     let file = &provider.file;
     json!({
@@ -80,6 +80,7 @@ fn to_json(provider: &KnownProvider) -> Value {
         "signature": file.signature_text(),
         "identifier": file.identifier_text(),
         "no_identifier": file.no_identifier,
+        "max_body_bytes": file.max_body_bytes,
         "retry_horizon": horizon(file),
         "retry_attempts": file.retry.as_ref().and_then(|retry| retry.attempts.as_deref()),
         "docs_url": file.docs_url,

@@ -2,6 +2,7 @@
 
 use super::mark::ONLY_MARK;
 use crate::backends::Backends;
+use crate::lint::view::KeyView;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +48,7 @@ pub(super) struct GatewayNeeds {
     pub(super) answer: Option<(String, u64)>,
     /// The clusters of the filter's own calls to backends, with their places in the document
     pub(super) calls: BTreeMap<String, String>,
-    /// The first route that takes escaped slashes
+    /// The first route that takes escaped slashes, in a parameter's value or in the key of a recovery path
     pub(super) encoded_slash: Option<String>,
     /// A path of the backend at which requests wait for results, if any do
     pub(super) waits: Option<&'static str>,
@@ -71,6 +72,8 @@ struct PolicyOfGateway {
     #[serde(flatten)]
     backends: Backends<BackendOfGateway>,
     routes: Vec<RouteOfGateway>,
+    #[serde(default)]
+    key: Option<KeyView>,
     #[serde(default)]
     unmatched: Option<String>,
     #[serde(default)]
@@ -133,6 +136,8 @@ struct RouteOfGateway {
     answer: AnswerOfGateway,
     #[serde(default)]
     encoded_slash: bool,
+    #[serde(default)]
+    key: Option<KeyView>,
     #[serde(default)]
     clean_errors: Option<bool>,
 }
@@ -246,6 +251,11 @@ impl GatewayNeeds {
                 && route.recovery != Some(false)
         };
         let has_operations = document.backends.iter().any(|backend| backend.value.operations.is_some());
+        let is_visible = |route: &RouteOfGateway| {
+            let key = route.key.as_ref().or(document.key.as_ref());
+            key.and_then(|key| key.charset.as_deref()) == Some("visible")
+        };
+        let slashes = |route: &&RouteOfGateway| route.encoded_slash || (recovers(route) && is_visible(route));
         let waits_at = (has_operations || document.routes.iter().any(recovers)).then_some("/restate/attach/x");
         let own = document.routes.iter().filter_map(|route| route.identity.as_ref());
         let sources: Vec<_> = document.identity.iter().chain(own).flat_map(|identity| &identity.sources).collect();
@@ -279,7 +289,7 @@ impl GatewayNeeds {
                 (route.endpoint.clone(), longest.saturating_add(ROOM))
             }),
             calls,
-            encoded_slash: document.routes.iter().find(|route| route.encoded_slash).map(|route| route.endpoint.clone()),
+            encoded_slash: document.routes.iter().find(slashes).map(|route| route.endpoint.clone()),
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
             is_generic: document.backends.iter().any(|backend| backend.value.kind == "generic"),
             keeps_headers,

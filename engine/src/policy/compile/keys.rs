@@ -1,7 +1,7 @@
 //! The rules for clients' keys, and keys where none is allowed: which routes they are for, and what contradicts them.
 
 use super::{Compiler, RouteDocument};
-use crate::key::{KeyFormat, KeyRules};
+use crate::key::{KeyCharset, KeyFormat, KeyRules};
 use crate::policy::document::PolicyKind;
 use crate::policy::target::Target;
 use std::sync::Arc;
@@ -10,7 +10,10 @@ impl Compiler<'_> {
     /// The rules for the keys of the route's clients: its own, or else the document's. `None` if they ask for nothing.
     pub(super) fn key_rules(&self, route: &RouteDocument) -> Option<Arc<KeyRules>> {
         let rules = route.key.as_ref().or(self.document.key.as_ref())?;
-        let asks = rules.format != KeyFormat::Any || rules.pattern.is_some() || rules.min_length > 1;
+        let asks = rules.charset != KeyCharset::Unreserved
+            || rules.format != KeyFormat::Any
+            || rules.pattern.is_some()
+            || rules.min_length > 1;
         asks.then(|| Arc::clone(rules))
     }
 

@@ -1,9 +1,10 @@
-//! The `key` object: what a policy asks of clients' keys in addition to their grammar (docs/contract.md section 3).
+//! The `key` object: a policy's rules for clients' keys (docs/contract.md section 3).
 
 use super::parse_duration;
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::key::{KeyError, KeyFormat, KeyGrammar, KeyRules, MAX_LENGTH, MaxAge};
+use crate::key::{KeyCharset, KeyError, KeyFormat, KeyRules, MAX_LENGTH, MaxAge};
 use regex_lite::{Regex, RegexBuilder};
+use std::borrow::Cow;
 
 /// The longest pattern, in characters.
 const MAX_PATTERN_LENGTH: usize = 256;
@@ -15,9 +16,10 @@ impl KeyRules {
     /// Reads a `key` object. `None` if a member is invalid.
     #[inline(never)]
     pub(crate) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
-        let fields = at.fields(&["format", "pattern", "min_length", "max_age", "examples"], issues)?;
+        let fields = at.fields(&["charset", "format", "pattern", "min_length", "max_age", "examples"], issues)?;
         let before = issues.0.len();
         let rules = Self {
+            charset: fields.choice("charset", &KeyCharset::WORDS, issues).unwrap_or_default(),
             format: fields.choice("format", &KeyFormat::WORDS, issues).unwrap_or_default(),
             pattern: fields.parse("pattern", issues, parse_pattern),
             min_length: fields
@@ -37,6 +39,10 @@ impl KeyRules {
             let message = "`max_age` needs keys that hold their time: set `format` to `uuid7` or `ulid`";
             issues.add(format!("{}/max_age", at.pointer), message);
         }
+        if rules.charset != KeyCharset::Unreserved && rules.format != KeyFormat::Any {
+            let message = "keys of this format have letters, digits and `-` only: leave `charset` or `format` out";
+            issues.add(format!("{}/charset", at.pointer), message);
+        }
         if let Some(length) = rules.format.length().filter(|length| rules.min_length > *length) {
             let message = format!("no key can fit: every key of this format has {length} characters");
             issues.add(format!("{}/min_length", at.pointer), message);
@@ -53,8 +59,8 @@ impl KeyRules {
 
     /// Checks an example by all rules except its age, since a document is older every day.
     fn check_example(&self, example: &str) -> Result<(), KeyError> {
-        let key = KeyGrammar::CLIENT.parse_from(self.min_length, example.as_bytes())?;
-        self.check(key, None)
+        let key = self.charset.grammar().parse_from(self.min_length, Cow::Borrowed(example.as_bytes()))?;
+        self.check(&key, None)
     }
 }
 

@@ -77,14 +77,28 @@ pub(crate) struct RouteModel {
     pub(crate) identity: Option<IdentityModel>,
     pub(crate) target: Option<TargetModel>,
     pub(crate) query: Vec<&'static str>,
-    /// The least length of keys, where the route says it; only on routes that take clients' keys
-    pub(crate) min_length: Option<usize>,
+    /// The rules for keys, where the route has its own; only on routes that take clients' keys
+    pub(crate) keys: Option<KeyRulesModel>,
     /// The mode of collision detection, the fingerprint and the scope
     pub(crate) collision: Option<[&'static str; 3]>,
     /// Whether duplicates of requests under way are refused
     pub(crate) in_flight: bool,
     /// Whether a key is removed where none is allowed, where the route says it
     pub(crate) strip: Option<bool>,
+}
+
+/// The rules for clients' keys.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyRulesModel {
+    pub(crate) min_length: usize,
+    /// Whether keys may hold every visible ASCII character except the comma
+    pub(crate) visible: bool,
+}
+
+impl KeyRulesModel {
+    fn document(self) -> Json {
+        json!({"min_length": self.min_length, "charset": if self.visible { "visible" } else { "unreserved" }})
+    }
 }
 
 #[derive(Clone)]
@@ -98,7 +112,7 @@ pub(crate) struct PolicyModel {
     pub(crate) rewrite: bool,
     pub(crate) identity: IdentityModel,
     pub(crate) keep: Vec<&'static str>,
-    pub(crate) min_length: usize,
+    pub(crate) keys: KeyRulesModel,
     pub(crate) strip: bool,
     /// Whether the path's parameters go to the backend as headers that begin with [`PARAMETERS`]
     pub(crate) parameters: bool,
@@ -184,7 +198,7 @@ impl PolicyModel {
             rewrite: false,
             identity,
             keep: Vec::new(),
-            min_length: 1,
+            keys: KeyRulesModel { min_length: 1, visible: false },
             strip: false,
             parameters: false,
             routes,
@@ -242,7 +256,7 @@ impl PolicyModel {
             "allow_inline_secrets": true,
             "identity": identity_document(&self.identity),
             "gateway_routes": self.gateway_routes,
-            "key": {"min_length": self.min_length},
+            "key": self.keys.document(),
             "on_prohibited": if self.strip { "strip" } else { "refuse" },
             "forward": if self.parameters { json!({"parameters": PARAMETERS}) } else { json!({}) },
             "backend": {"kind": if self.restate { "restate" } else { "generic" }, "rewrite_path": self.rewrite, "keep_headers": self.keep, "cluster": "backend", "guard": {}},
@@ -331,7 +345,7 @@ fn route_document(route: &RouteModel) -> Json {
         // Routes of one path, which the model has, would be recovered at one place.
         "recovery": false,
     });
-    route.min_length.inspect(|length| document["key"] = json!({"min_length": length}));
+    route.keys.inspect(|keys| document["key"] = keys.document());
     route.strip.inspect(|strip| document["on_prohibited"] = json!(if *strip { "strip" } else { "refuse" }));
     if route.webhook {
         document["webhook"] = json!({"id": HOOK.0, "provider": HOOK.1});

@@ -1,7 +1,7 @@
 //! Policies made of near misses.
 
 use super::documents::{
-    IdentityModel, Kind, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel, TargetModel,
+    IdentityModel, KeyRulesModel, Kind, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel, TargetModel,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -119,7 +119,8 @@ fn route() -> impl Strategy<Value = RouteModel> {
     let either = |one, other| prop_oneof![Just(one), Just(other)];
     let collision = (either("enforce", "observe"), either("raw", "json"), either("operation", "caller"));
     let collision = option::of(collision.prop_map(|(mode, fingerprint, scope)| [mode, fingerprint, scope]));
-    let rules = (option::weighted(0.3, 1_usize..5), option::weighted(0.4, any::<bool>()), (collision, any::<bool>()));
+    let keys = (1_usize..5, any::<bool>()).prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
+    let rules = (option::weighted(0.3, keys), option::weighted(0.4, any::<bool>()), (collision, any::<bool>()));
     let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query, rules);
     (vec(segment(), 0..4), hosts, methods, kinds, scope, rest).prop_flat_map(
         |(
@@ -128,7 +129,7 @@ fn route() -> impl Strategy<Value = RouteModel> {
             methods,
             (kind, webhook),
             scope,
-            (shadow, identity, query, (min_length, strip, (collision, in_flight))),
+            (shadow, identity, query, (keys, strip, (collision, in_flight))),
         )| {
             let parameters = path.iter().filter(|segment| !matches!(segment, Segment::Literal(_))).count();
             let takes_keys = matches!(kind, Kind::RequiredA | Kind::Accepted) && !webhook;
@@ -144,7 +145,7 @@ fn route() -> impl Strategy<Value = RouteModel> {
                 identity: identity.clone(),
                 target,
                 query: query.clone(),
-                min_length: min_length.filter(|_| takes_keys),
+                keys: keys.filter(|_| takes_keys),
                 strip: strip.filter(|_| kind == Kind::Prohibited),
                 collision: collision.filter(|_| takes_keys),
                 in_flight: in_flight && takes_keys,
@@ -204,9 +205,11 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let likely = || prop_oneof![3 => Just(true), 1 => Just(false)];
     let shadow = likely().prop_map(|enforce| !enforce);
     let backend = (likely(), likely());
-    let rules = (prop_oneof![3 => Just(1_usize), 1 => 2_usize..5], any::<bool>(), any::<bool>());
+    let keys = (prop_oneof![3 => Just(1_usize), 1 => 2_usize..5], any::<bool>());
+    let keys = keys.prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
+    let rules = (keys, any::<bool>(), any::<bool>());
     (shadow, unmatched, any::<bool>(), backend, identity(), keep, rules, vec(route(), 1..7)).prop_map(
-        |(shadow, unmatched, rewrite, backend, mut identity, keep, (min_length, strip, parameters), generated)| {
+        |(shadow, unmatched, rewrite, backend, mut identity, keep, (keys, strip, parameters), generated)| {
             let (restate, gateway_routes) = backend;
             let mut routes: Vec<RouteModel> = Vec::new();
             for mut route in generated {
@@ -253,7 +256,7 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                 rewrite,
                 identity,
                 keep,
-                min_length,
+                keys,
                 strip,
                 parameters,
                 routes,

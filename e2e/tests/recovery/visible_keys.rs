@@ -1,0 +1,133 @@
+//! Keys of every visible character at a real Restate: what is stored under them, who gets it, and what the command finds. The
+//! gateway's configuration is the one that `render` writes.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::gateway::tools;
+use e2e::runner::{Test, runtime};
+use harness::http::Request;
+use harness::stack::{POLICY, Stack, StackOptions};
+use harness::tools::built;
+use serde_json::{Value, json};
+
+use super::{ALICE, BOB, ExpectedAnswer, REFUNDS, RecoverySetup, code, effects, output, send, test, under};
+
+/// Keys of APIs that deduplicate already, and what readers of keys may trip over.
+const KEYS: [&str; 19] = [
+    "order:123",
+    "ab+/=",
+    "a/b",
+    "a/b/",
+    "//a",
+    "x@y",
+    "a%2Fb",
+    "a%b",
+    "a\"b",
+    "\"a\"",
+    "a\\b",
+    "\\\\",
+    "a'b",
+    "a''_or_1=1;--",
+    "a?b#c",
+    "a;b=1",
+    "{id}<x>",
+    "`$(a)`|&",
+    "!\"#$%&'()*+-./:;<=>?@[\\]^_`{|}~",
+];
+
+pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
+    vec![
+        test("both forms of a key are one call, and its result can be asked for", both_forms).within("visible_keys"),
+        test("the command finds and forgets it", command).within("visible_keys"),
+        test("another request under the key", reused).within("visible_keys"),
+    ]
+}
+
+pub(crate) fn start() -> Result<RecoverySetup> {
+    let mut policy: Value = serde_json::from_str(POLICY)?;
+    policy.as_object_mut().context("a policy")?.insert("key".to_owned(), json!({"charset": "visible"}));
+    let directory = tempfile::tempdir()?;
+    let renderer = Some(built("EDGE_CLI", "edge-idempotency")?);
+    let options =
+        StackOptions { policy: policy.to_string(), renderer, ..StackOptions::new(tools()?, directory.path()) };
+    let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
+    Ok(RecoverySetup { stack: stack.into(), _directory: directory })
+}
+
+fn string(key: &str) -> String {
+    format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// The header of a key: bare, or as a string where it has no bare form.
+fn header(key: &str) -> String {
+    if key.starts_with('"') { string(key) } else { key.to_owned() }
+}
+
+fn refund(key: &str, header: &str, amount: u64) -> Request {
+    Request::post(REFUNDS).header("idempotency-key", header).json(&json!({"order_id": key, "amount": amount}))
+}
+
+fn encoded(key: &str) -> String {
+    key.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+async fn both_forms(stack: &mut Stack) -> Result<()> {
+    for key in KEYS {
+        let first = send(stack, &ALICE, refund(key, &header(key), 4200)).await?;
+        ensure!(first.status == 200 && first.header("idempotency-status") == Some("stored"), "{key}: {first:?}");
+        let again = send(stack, &ALICE, refund(key, &string(key), 4200).http2()).await?;
+        ExpectedAnswer { status: 200, key: Some("replayed"), replayed: true, retry: None }.check(&again)?;
+        ensure!(again.body == first.body, "{key}: {} instead of {}", again.text(), first.text());
+        ensure!(effects(stack, key).await? == 1, "{key}: another number of effects");
+        under(stack, &ALICE.namespaced(key)).await?;
+        for request in [super::attach(&encoded(key)), output(&encoded(key)), output(&encoded(key)).http2()] {
+            let path = request.path.clone();
+            let reply = send(stack, &ALICE, request).await?;
+            ensure!(reply.status == 200 && reply.body == first.body, "{key} {path}: {} {}", reply.status, reply.text());
+        }
+        code(&send(stack, &BOB, output(&encoded(key))).await?, "idempotency_key_unknown")?;
+    }
+    Ok(())
+}
+
+/// What a run of `keys` prints, and its exit status.
+fn run(stack: &Stack, arguments: &[&str]) -> Result<(i32, String)> {
+    let mut command = Command::new(built("EDGE_CLI", "edge-idempotency")?);
+    command.arg("keys").args(arguments).env("RESTATE_ADMIN_URL", stack.restate.admin_url()).env("USER", "tester");
+    let output = command.args(["--tenant", ALICE.tenant, "--subject", "user:alice"]).output()?;
+    let stdout = String::from_utf8(output.stdout)?;
+    ensure!(output.status.code().is_some_and(|code| code < 2), "{arguments:?}: {}", String::from_utf8(output.stderr)?);
+    Ok((output.status.code().unwrap_or_default(), stdout))
+}
+
+async fn command(stack: &mut Stack) -> Result<()> {
+    for key in KEYS {
+        let first = send(stack, &ALICE, refund(key, &header(key), 4200)).await?;
+        ensure!(first.status == 200, "{key}: {first:?}");
+        let (_, list) = run(stack, &["list", "--json", "--key", key])?;
+        let list: Value = serde_json::from_str(&list)?;
+        let rows = list.get("invocations").and_then(Value::as_array).context("no invocations")?;
+        let found: Vec<&str> = rows.iter().filter_map(|row| row.get("key")?.as_str()).collect();
+        ensure!(found == [key], "{key}: {found:?}");
+        let (_, shown) = run(stack, &["show", "--json", "--key", key])?;
+        let shown: Value = serde_json::from_str(&shown)?;
+        let claims = shown.pointer("/invocations/0/claims").and_then(Value::as_array).map(Vec::len);
+        ensure!(claims == Some(1), "{key}: the guard's claim is not found: {shown}");
+        let (status, _) = run(stack, &["forget", "--yes", "--key", key])?;
+        ensure!(status == 0, "{key} is not forgotten");
+        let (status, _) = run(stack, &["show", "--key", key])?;
+        ensure!(status == 1, "{key} is still there");
+    }
+    Ok(())
+}
+
+async fn reused(stack: &mut Stack) -> Result<()> {
+    for key in KEYS {
+        let first = send(stack, &ALICE, refund(key, &header(key), 4200)).await?;
+        ensure!(first.status == 200, "{key}: {first:?}");
+        let other = send(stack, &ALICE, refund(key, &string(key), 9)).await?;
+        code(&other, "idempotency_key_reused")?;
+    }
+    Ok(())
+}
