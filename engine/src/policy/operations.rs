@@ -161,6 +161,7 @@ mod tests {
 
     fn operations(secrets: &[&str]) -> Operations {
         Operations {
+            backend: 0,
             prefix: "/operations/".to_owned(),
             secrets: secrets.iter().map(|secret| Secret::Value(secret.as_bytes().to_vec())).collect(),
             wider_scopes: Vec::new(),

@@ -215,7 +215,8 @@ impl<'d> Compiler<'d> {
     /// Reports a backend that is asked for the ids of invocations, and has no cluster for it.
     #[inline(never)]
     pub(super) fn check_clusters(&mut self, routes: &[(usize, Route)]) {
-        for (index, backend) in self.document.backends.iter().enumerate().filter(|(_, own)| own.cluster.is_none()) {
+        let has_none = |backend: &BackendDocument| backend.is_restate() && backend.cluster.is_none();
+        for (index, backend) in self.document.backends.iter().enumerate().filter(|(_, backend)| has_none(backend)) {
             let own = || routes.iter().filter(|(_, route)| route.backend == index);
             if let Some((index, _)) = own().find(|(_, route)| route.in_flight.is_some()) {
                 let at = backend.pointer("cluster");
