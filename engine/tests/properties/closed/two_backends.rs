@@ -108,11 +108,6 @@ impl Side {
     fn is_rewritten(&self) -> bool {
         self.rewrite_path && self.route.1.is_some()
     }
-
-    fn recovers(&self, path: &str) -> bool {
-        let base = path.split_once("/by-idempotency-key/").map(|(base, _)| base);
-        self.is_restate() && self.route.1.is_some() && base.is_some_and(|base| fits(self.route.0, base))
-    }
 }
 
 fn fits(template: &str, path: &str) -> bool {
@@ -175,22 +170,30 @@ impl Pair {
         (fits(named.route.0, path) || is_taken).then_some(named)
     }
 
+    /// The route whose result a path asks for. A route without parameters that the gateway names has results at every path.
+    fn recovered(&self, path: &str, endpoint: Option<&str>) -> Option<Side> {
+        let (base, _) = path.split_once("/by-idempotency-key/")?;
+        let named = endpoint.and_then(|name| self.sides().into_iter().find(|side| side.name == name));
+        let side = named.filter(|side| !side.route.0.contains('{')).or_else(|| self.route(base, endpoint))?;
+        (side.is_restate() && side.route.1.is_some()).then_some(side)
+    }
+
     fn expected(&self, method: &str, path: &str, endpoint: Option<&str>) -> Outcome {
         let refused = |code: &str| Err(code.to_owned());
         let sides = self.sides();
         if sides.iter().all(|side| self.closes(side, path)) {
             return refused("not_found");
         }
-        let recovering = sides.iter().filter(|side| endpoint.is_none_or(|name| name == side.name));
-        if let Some(side) = recovering.into_iter().find(|side| side.recovers(path)) {
+        if let Some(side) = self.recovered(path, endpoint) {
             return match method {
-                _ if self.closes(side, path) => refused("not_found"),
+                _ if self.closes(&side, path) => refused("not_found"),
                 "GET" => Ok((path.to_owned(), None)),
                 _ => refused("method_not_allowed"),
             };
         }
         let is_other_case = sides.iter().any(|side| is_in_other_case(side.route.0, path));
-        if is_other_case && (self.unmatched != "REJECT" || endpoint.is_some()) {
+        let may_be_forwarded = self.unmatched != "REJECT" || endpoint.is_some() || self.route(path, None).is_some();
+        if is_other_case && may_be_forwarded {
             return refused("path_ambiguous");
         }
         match self.route(path, endpoint) {
