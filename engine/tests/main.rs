@@ -1,6 +1,7 @@
 //! The tests of the engine by itself. Behaviour cases and providers, which are data, are in `cases.rs`.
 
 mod allocations;
+mod asked_backends;
 mod collision;
 mod common;
 mod explanations;

@@ -18,7 +18,7 @@ pub(super) struct ClaimsOutlast {
     guarded: BTreeSet<String>,
 }
 
-/// The guard of a document, and its JSON pointer. A document has one guard, whatever its backends are.
+/// The guard of a document, and its JSON pointer. The guards of several backends have one name and one retention.
 pub(crate) fn guard_of(document: &Value) -> Option<(Value, String)> {
     let backends = Backends::<Value>::deserialize(document).ok()?;
     backends.iter().find_map(|backend| Some((backend.value.get("guard")?.clone(), backend.pointer + "/guard")))

@@ -2,7 +2,7 @@
 
 use super::refusal::{misplaced_slash, no_segment};
 use super::request_head::{EditedLines, RequestHead, RequestLine};
-use super::trace::TraceEvent;
+use super::trace::{TraceEvent, TraceStep};
 use super::{Exchange, unmatched_name};
 use crate::headers::Headers;
 use crate::identity::{AttributeValue, Attributes, Project};
@@ -118,6 +118,8 @@ impl Exchange {
         };
         match declared {
             RouteLookup::Route(route, _) if policy.is_closed_declared(route, path.as_str()) => {
+                self.begin(TraceStep::Path);
+                self.note(|| TraceEvent::Closed);
                 Err(Problem::not_found())
             }
             RouteLookup::Route(route, values) => {

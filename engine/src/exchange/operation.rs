@@ -21,7 +21,7 @@ impl Exchange {
     pub(super) fn operation_request<'a>(
         &mut self,
         policy: &'a Policy,
-        head: &RequestHead<'a>,
+        head: &mut RequestHead<'a>,
         path: &NormalPath<'_>,
         headers: &Headers<'a>,
         attributes: &dyn Attributes,
@@ -31,6 +31,7 @@ impl Exchange {
         let Some((id, wait)) = operations.parse(path.as_str()) else { return Ok(None) };
         self.note(|| TraceEvent::Operation);
         self.telemetry.is_operation = true;
+        head.edited.choose(policy, policy.backend_of_operations());
         only_get(head.line.method)?;
         only_finite(headers).inspect_err(|_| self.begin(TraceStep::Body))?;
         self.begin(TraceStep::Identity);

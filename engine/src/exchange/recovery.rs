@@ -37,6 +37,9 @@ impl Exchange {
         };
         let found = policy.recovered(authority, endpoint.as_deref(), &recovery_path);
         let Some((route, values)) = found else { return Ok(None) };
+        if policy.is_closed_declared(route, path.as_str()) {
+            return Err(Problem::not_found());
+        }
         if recovery_path.base.contains("%2F") && !route.encoded_slash {
             return Err(misplaced_slash());
         }

@@ -56,11 +56,11 @@ impl Exchange {
         if let Some(why) = path.needs_visible_key() {
             return Err(Problem::path_ambiguous(why));
         }
-        if let Some(flow) = self.operation_request(policy, &head, &path, headers, attributes, effects)? {
+        if let Some(flow) = self.operation_request(policy, &mut head, &path, headers, attributes, effects)? {
             return Ok(flow);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
-        head.edited.choose(policy, matched.route);
+        head.edited.choose(policy, policy.backend_of(matched.route));
         self.note_policy();
         let line = head.line;
         let request = RoutedRequest { line, path: path.as_str(), matched: &matched, edited: &head.edited, headers };

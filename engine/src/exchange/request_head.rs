@@ -3,7 +3,7 @@
 use super::telemetry_fields::{ATTEMPT, attempt};
 use crate::backend::Backend;
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
-use crate::policy::{Policy, Route};
+use crate::policy::Policy;
 use crate::provider::Provider;
 use crate::uuid::Uuid;
 
@@ -79,10 +79,9 @@ impl<'a> EditedLines<'a> {
         edited
     }
 
-    /// Leaves the headers to the backend of this route that only other backends do not get.
-    pub(super) fn choose(&mut self, policy: &Policy, route: Option<&Route>) {
+    /// Leaves the headers to the request's backend that only other backends do not get.
+    pub(super) fn choose(&mut self, policy: &Policy, backend: &Backend) {
         if policy.backends().nth(1).is_some() {
-            let backend = policy.backend_of(route);
             self.strip.retain(|(name, _)| is_stripped(backend, name));
         }
     }

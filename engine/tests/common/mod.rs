@@ -28,6 +28,8 @@ pub(crate) struct Gateway {
     pub(crate) metrics: RefCell<Vec<(String, u64)>>,
     /// The bodies of calls; each call has the id 7
     pub(crate) calls: RefCell<Vec<String>>,
+    /// Whom the calls go to: cluster, authority and path
+    pub(crate) called: RefCell<Vec<[String; 3]>>,
     pub(crate) refuses_calls: bool,
     /// How often it was asked for the endpoint that its route names
     pub(crate) endpoints: Cell<usize>,
@@ -160,6 +162,8 @@ impl Host for Gateway {
         if self.refuses_calls {
             return Err(HostError);
         }
+        let line = |name: &str| call.headers.iter().find(|(line, _)| *line == name).unwrap().1.clone();
+        self.called.borrow_mut().push([call.cluster.clone(), line(":authority"), line(":path")]);
         self.calls.borrow_mut().push(String::from_utf8(call.body.clone()).unwrap());
         Ok(7)
     }

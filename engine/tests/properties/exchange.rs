@@ -2,7 +2,7 @@
 //! is forwarded holds no key and no identity but those that the filter made.
 
 use super::cases;
-use super::generate::{self, HOOK_TOKEN, PARAMETERS, PolicyModel, exchange};
+use super::generate::{self, HOOK_TOKEN, PARAMETERS, PolicyModel, RouteModel, exchange};
 use super::model::{self, CallerModel, Expected, canonical};
 use edge_idempotency_engine::key;
 use edge_idempotency_engine::problem::Reason;
@@ -91,6 +91,38 @@ fn check_parameters(policy: &PolicyModel, values: &[&str], headers: &[OwnedLine]
     assert!(found.iter().all(|(_, value)| value.iter().all(u8::is_ascii_graphic)), "{found:?}");
 }
 
+/// No client chooses the backend: the only line that reads as the mark is that of the route's backend.
+fn check_mark(policy: &PolicyModel, route: Option<&RouteModel>, headers: &[OwnedLine], trailers: &[OwnedLine]) {
+    let mark = model::mark(policy, route).map(|mark| (b"x-edge-idempotency".to_vec(), mark.as_bytes().to_vec()));
+    let found: Vec<OwnedLine> = lines_named(headers, "x-edge-idempotency").into_iter().cloned().collect();
+    assert_eq!(found, mark.into_iter().collect::<Vec<_>>());
+    assert!(lines_named(trailers, "x-edge-idempotency").is_empty(), "a mark in a trailer");
+}
+
+/// What a backend gets of the headers of a verified delivery: the sender's credentials, if it is not Restate, and its signature
+/// only if the backend keeps it, in its own spelling.
+fn check_delivery(
+    policy: &PolicyModel,
+    backend: usize,
+    forward: &[Option<&'static str>; 3],
+    request: &Request,
+    headers: &[OwnedLine],
+) {
+    let keeps = |name: &str| policy.backends[backend].keep.contains(&name);
+    for name in ["authorization", "cookie", "x-api-key", "origin", "x-restate-trace", "x-custom"] {
+        let is_gone = |line: &&OwnedLine| model::is_stripped(policy, backend, &line.0);
+        let expected: Vec<&OwnedLine> =
+            lines_named(&request.headers, name).into_iter().filter(|line| !is_gone(line)).collect();
+        assert_eq!(lines_named(headers, name), expected, "{name} of a delivery");
+    }
+    let signatures = lines_named(headers, "x-hook-token");
+    assert!(
+        keeps("x-hook-token") || forward.contains(&Some("x-hook-token")) || signatures.is_empty(),
+        "a signature that should be gone"
+    );
+    assert!(signatures.iter().all(|(name, _)| name == b"x-hook-token"), "another spelling of a signature");
+}
+
 fn sorted(mut lines: Vec<OwnedLine>) -> Vec<OwnedLine> {
     lines.sort();
     lines
@@ -143,6 +175,8 @@ fn judge(policy: &PolicyModel, request: &Request) {
     let path = model::path_of(request);
     let values = route.zip(path.as_deref()).and_then(|(route, path)| model::values(route, path)).unwrap_or_default();
     check_parameters(policy, &values, &headers);
+    check_mark(policy, route, &headers, &trailers);
+    let backend = route.map_or(0, |route| route.backend);
     let forward = &route.and_then(|route| route.identity.as_ref()).unwrap_or(&policy.identity).forward;
     if let Expected::Forwarded { headers: expected, caller, key } = &expected {
         assert_eq!(sorted(headers.clone()), *expected);
@@ -160,12 +194,13 @@ fn judge(policy: &PolicyModel, request: &Request) {
         let caller =
             CallerModel { tenant: "hook-tenant".into(), project: project.into(), subject: "service:hooks".into() };
         check_i5(policy, Some(&caller), forward, &headers);
-        assert!(!headers.iter().any(|(name, _)| is_hook_header(name)), "a signature that should be gone");
+        check_delivery(policy, backend, forward, request, &headers);
     }
-    let stripped = trailers.iter().find(|(name, _)| model::is_stripped(policy, name));
+    let stripped = trailers.iter().find(|(name, _)| model::is_stripped(policy, backend, name));
     assert_eq!(stripped, None, "a trailer that should be gone");
-    let is_gone =
-        |name: &[u8]| model::is_stripped(policy, name) || expected == Expected::Webhook && is_hook_header(name);
+    let is_gone = |name: &[u8]| {
+        model::is_stripped(policy, backend, name) || expected == Expected::Webhook && is_hook_header(name)
+    };
     let kept = request.trailers.iter().filter(|(name, _)| !is_gone(name)).count();
     assert_eq!(trailers.len(), kept, "a trailer that should not be gone");
 }

@@ -419,9 +419,9 @@ pub(crate) fn canonical(name: &[u8]) -> String {
     String::from_utf8_lossy(name).to_ascii_lowercase().replace('_', "-")
 }
 
-/// Whether a line never gets to the backend as it came.
-pub(crate) fn is_stripped(policy: &PolicyModel, name: &[u8]) -> bool {
-    let name = canonical(name);
+/// Whether a line never gets to a backend as it came.
+pub(crate) fn is_stripped(policy: &PolicyModel, backend: usize, name: &[u8]) -> bool {
+    let (backend, name) = (&policy.backends[backend], canonical(name));
     let always =
         ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method", "x-edge-idempotency"];
     let credentials = ["authorization", "cookie", "proxy-authorization", "x-api-key", "origin"];
@@ -432,8 +432,52 @@ pub(crate) fn is_stripped(policy: &PolicyModel, name: &[u8]) -> bool {
     let identity = policy.identity_headers();
     name == "idempotency-key"
         || (policy.parameters && name.starts_with(PARAMETERS))
-        || (!policy.keep.contains(&name.as_str())
-            && (always.contains(&name.as_str()) || identity.contains(&name.as_str()) || (policy.restate && of_restate)))
+        || (!backend.keep.contains(&name.as_str())
+            && (always.contains(&name.as_str())
+                || identity.contains(&name.as_str())
+                || (backend.restate && of_restate)))
+}
+
+/// The mark of requests for a route: for a target, and for a backend that is not the default.
+pub(crate) fn mark(policy: &PolicyModel, route: Option<&RouteModel>) -> Option<&'static str> {
+    let route = route?;
+    let is_rewritten = route.target.is_some() && policy.backends[route.backend].rewrite;
+    let name = policy.names.map_or("1", |names| names[route.backend]);
+    (is_rewritten || route.backend != 0).then_some(name)
+}
+
+/// The first segments that a backend closes whatever routes there are; with Restate's own paths.
+fn closes(policy: &PolicyModel, index: usize, path: &str) -> bool {
+    let backend = &policy.backends[index];
+    let lenient = String::from_utf8_lossy(&percent_decoded(path)).to_ascii_lowercase();
+    let is_below = |prefix: &str| lenient == prefix || lenient.starts_with(&format!("{prefix}/"));
+    let first = segments(path).first().copied().unwrap_or_default();
+    let collides = |route: &RouteModel| route.collision.is_some();
+    let has_restate = policy.backends.iter().any(|backend| backend.restate);
+    let has_guard = backend.restate || backend.rewrite || policy.routes_of(index).any(collides);
+    (has_restate || policy.routes.iter().any(collides)) && is_below("/restate")
+        || backend.reserved.is_some_and(|prefix| is_below(&prefix.to_ascii_lowercase()))
+        || backend.rewrite && policy.services(index).contains(&first)
+        || has_guard && first == "IdempotencyGuard"
+}
+
+/// Whether a backend closes a path that no route declares; without `rewrite_path` what a route declares stays open.
+fn closes_undeclared(policy: &PolicyModel, index: usize, path: &str) -> bool {
+    let first = segments(path).first().copied().unwrap_or_default();
+    let of_restate = policy.services(index).contains(&first) || ["openapi", "IdempotencyGuard"].contains(&first);
+    closes(policy, index, path) || policy.backends[index].restate && of_restate
+}
+
+/// Whether a path that a backend gets as it is would be closed in another letter case: Restate tells the cases apart, and another
+/// backend may not.
+fn closes_respelled(policy: &PolicyModel, index: usize, path: &str) -> bool {
+    let backend = &policy.backends[index];
+    let first = segments(path).first().copied().unwrap_or_default();
+    let is_respelled = |service: &str| first.eq_ignore_ascii_case(service);
+    let collides = policy.routes_of(index).any(|route| route.collision.is_some());
+    !backend.restate
+        && (backend.rewrite && policy.services(index).into_iter().any(is_respelled)
+            || (backend.rewrite || collides) && is_respelled("IdempotencyGuard"))
 }
 
 /// The normalised path of a request, without its query.
@@ -459,23 +503,12 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     if is_other_spelling(policy, &authority) {
         return refused("path_ambiguous");
     }
-    let lower = path.to_ascii_lowercase();
-    let is_below = |prefix: &str| lower == prefix || lower.starts_with(&format!("{prefix}/"));
-    let first = segments(&path).first().copied().unwrap_or_default();
-    let collides = policy.routes.iter().any(|route| route.collision.is_some());
-    if ((policy.restate || collides) && is_below("/restate"))
-        || (policy.rewrite && policy.services().contains(&first))
-        || ((policy.restate || policy.rewrite || collides) && first == "IdempotencyGuard")
-    {
+    // What one backend alone closes can be a path of the other.
+    let all: Vec<usize> = (0..policy.backends.len()).collect();
+    if all.iter().all(|index| closes(policy, *index, &path)) {
         return refused("not_found");
     }
-    // Without `rewrite_path` what a route declares stays open.
-    let is_closed_undeclared = policy.restate && (policy.services().contains(&first) || first == "openapi");
-    // A backend that is not Restate may ignore letter case, and gets a path that is not rewritten as it is.
-    let is_respelled = |service: &str| first.eq_ignore_ascii_case(service);
-    let is_closed_respelled = !policy.restate
-        && (policy.rewrite && policy.services().into_iter().any(is_respelled)
-            || (policy.rewrite || collides) && is_respelled("IdempotencyGuard"));
+    let is_closed_undeclared = all.iter().any(|index| closes_undeclared(policy, *index, &path));
     let method = String::from_utf8_lossy(pseudo(request, ":method")).into_owned();
     let found = match request.attributes.endpoint.as_ref().filter(|_| policy.gateway_routes) {
         None | Some(Json::Null) => declared(policy, &authority, &path, &method),
@@ -505,9 +538,14 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         }
         Declared::OtherReading => return refused("path_ambiguous"),
         Declared::Nothing if has_slash => return refused("path_ambiguous"),
-        Declared::Nothing if is_closed_undeclared || is_closed_respelled => return refused("not_found"),
+        Declared::Nothing if is_closed_undeclared || closes_respelled(policy, 0, &path) => return refused("not_found"),
         Declared::Nothing => (None, Vec::new()),
-        Declared::Route(route, _) if is_closed_respelled && route.target.is_none() => return refused("not_found"),
+        Declared::Route(route, _)
+            if closes(policy, route.backend, &path)
+                || route.target.is_none() && closes_respelled(policy, route.backend, &path) =>
+        {
+            return refused("not_found");
+        }
         Declared::Route(route, values)
             if has_slash && !(route.encoded_slash && values.iter().any(|value| value.contains("%2F"))) =>
         {
@@ -568,17 +606,19 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     };
 
     // What is forwarded.
+    let index = route.map_or(0, |route| route.backend);
+    let backend = &policy.backends[index];
     let mut headers: Vec<OwnedLine> = request
         .headers
         .iter()
-        .filter(|(name, _)| !is_stripped(policy, name) || (stays && name == b"idempotency-key"))
+        .filter(|(name, _)| !is_stripped(policy, index, name) || (stays && name == b"idempotency-key"))
         .cloned()
         .collect();
     let mut set = |name: &str, value: &[u8]| {
         headers.retain(|(line, _)| line != name.as_bytes());
         headers.push((name.into(), value.into()));
     };
-    let target_model = route.and_then(|route| route.target.as_ref()).filter(|_| policy.rewrite);
+    let target_model = route.and_then(|route| route.target.as_ref()).filter(|_| backend.rewrite);
     if let Some(target) = target_model {
         if target.needs_identity()
             && let Err(code) = &caller
@@ -586,7 +626,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             return refused(code);
         }
         let decoded: Vec<Vec<u8>> = values.iter().map(|value| percent_decoded(value)).collect();
-        let Some(path) = target.path(policy.restate, &decoded, caller.as_ref().ok()) else {
+        let Some(path) = target.path(backend.restate, &decoded, caller.as_ref().ok()) else {
             return refused("path_ambiguous");
         };
         let listed = |pair: &&[u8]| {
@@ -598,13 +638,15 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         let pairs: Vec<&[u8]> = query.unwrap_or_default().split(|byte| *byte == b'&').filter(listed).collect();
         let query = if pairs.is_empty() { Vec::new() } else { [b"?".as_slice(), &pairs.join(&b'&')].concat() };
         set(":path", &[path.as_bytes(), &query].concat());
-        set("x-edge-idempotency", b"1");
-        if policy.restate && matches!(pseudo(request, ":method"), b"PUT" | b"PATCH" | b"DELETE") {
+        if backend.restate && matches!(pseudo(request, ":method"), b"PUT" | b"PATCH" | b"DELETE") {
             set(":method", b"POST");
         }
     } else {
         let query = query.map(|query| [b"?", query].concat()).unwrap_or_default();
         set(":path", &[path.as_bytes(), &query].concat());
+    }
+    if let Some(mark) = mark(policy, route) {
+        set("x-edge-idempotency", mark.as_bytes());
     }
     if let Ok(caller) = &caller {
         let named = Some(caller.project.as_str()).filter(|project| !project.starts_with('_'));

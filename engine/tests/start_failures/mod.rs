@@ -6,6 +6,7 @@ use edge_idempotency_engine::json::Issue;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
+mod backends;
 mod callers;
 mod collision;
 mod operations;
@@ -102,12 +103,18 @@ fn compare(row: &Row, found: &[Issue]) {
     }
 }
 
+fn refused() -> Vec<Row> {
+    let of_subjects = [callers::rows(), operations::rows(), backends::rows()].concat();
+    [values::values(), relations::relations(), collision::rows(), of_subjects].concat()
+}
+
+fn warned_of() -> Vec<Row> {
+    [warnings::warnings(), backends::warnings()].concat()
+}
+
 #[test]
 fn every_start_failure_has_its_pointer_and_stands_alone() {
-    [values::values(), relations::relations(), collision::rows(), callers::rows(), operations::rows()]
-        .concat()
-        .iter()
-        .for_each(|row| compare(row, &document_errors(&changed(row))));
+    refused().iter().for_each(|row| compare(row, &document_errors(&changed(row))));
 }
 
 #[test]
@@ -271,16 +278,7 @@ fn nothing_is_said_that_no_test_shows() {
         }
         Err(errors) => said += &errors.to_string(),
     };
-    let rows = [
-        values::values(),
-        relations::relations(),
-        collision::rows(),
-        callers::rows(),
-        operations::rows(),
-        warnings::warnings(),
-    ]
-    .concat();
-    rows.iter().for_each(|row| hear(changed(row).to_string().as_bytes()));
+    [refused(), warned_of()].concat().iter().for_each(|row| hear(changed(row).to_string().as_bytes()));
     hear(b"{} {}");
     hear(br#"{"version": 1, "version": 1}"#);
     let all = messages();
@@ -298,13 +296,13 @@ fn nothing_is_said_that_no_test_shows() {
     let unshown: Vec<_> = all.iter().filter(|(_, message)| !is_shown(message)).collect();
     assert!(
         unshown.is_empty(),
-        "no row shows these messages: add rows to values.rs (one member), relations.rs (several), callers.rs or warnings.rs: {unshown:#?}"
+        "no row shows these messages: add rows to values.rs (one member), relations.rs (several), backends.rs, callers.rs or warnings.rs: {unshown:#?}"
     );
 }
 
 #[test]
 fn warnings_have_pointers_too() {
-    for row in warnings::warnings() {
+    for row in warned_of() {
         let policy = Policy::from_json(changed(&row).to_string().as_bytes()).unwrap();
         compare(&row, policy.warnings());
     }

@@ -501,7 +501,7 @@ pub(super) fn relations() -> Vec<Row> {
         row([("/unmatched", json!("PROHIBITED")), ("/backend/rewrite_path", json!(false))], []),
         row(
             [("/routes/-", route("x", "/restate/health", json!({})))],
-            [("/routes/3/path", "`/restate` is closed to clients (/backend/reserved_paths, or")],
+            [("/routes/3/path", "`/restate` is closed to clients (`reserved_paths`, or")],
         ),
         row([("/routes/-", route("x", "/restated", json!({})))], []),
         row(

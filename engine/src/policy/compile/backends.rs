@@ -58,13 +58,13 @@ impl<'d> Compiler<'d> {
             };
             self.issues.add(format!("/routes/{index}/backend"), message);
         }
-        let mut guards =
-            backends.iter().filter_map(|backend| Some((backend, backend.guard.as_ref()?, &backend.cluster)));
-        if let Some((first, guard, cluster)) = guards.next() {
-            for (other, ..) in guards.filter(|(_, other, other_cluster)| *other != guard || *other_cluster != cluster) {
+        let known = backends.iter().filter(|backend| backend.is_known);
+        let mut guards = known.filter_map(|backend| Some((backend, backend.guard.as_ref()?)));
+        if let Some((first, guard)) = guards.next() {
+            for (other, _) in guards.filter(|(_, other)| *other != guard) {
                 let message = format!(
-                    "a document has one guard: write the same `guard` and `cluster` as in {}, or remove it",
-                    first.pointer("")
+                    "the guards of all backends have one name and one retention: write the same as in {}, or remove it",
+                    first.pointer("guard")
                 );
                 self.issues.add(other.pointer("guard"), message);
             }
@@ -225,7 +225,8 @@ impl<'d> Compiler<'d> {
     /// Reports a backend that is asked for the ids of invocations, and has no cluster for it.
     #[inline(never)]
     pub(super) fn check_clusters(&mut self, routes: &[(usize, Route)]) {
-        for (index, backend) in self.document.backends.iter().enumerate().filter(|(_, own)| own.cluster.is_none()) {
+        let has_none = |backend: &BackendDocument| backend.is_restate() && backend.cluster.is_none();
+        for (index, backend) in self.document.backends.iter().enumerate().filter(|(_, backend)| has_none(backend)) {
             let own = || routes.iter().filter(|(_, route)| route.backend == index);
             if let Some((index, _)) = own().find(|(_, route)| route.in_flight.is_some()) {
                 let at = backend.pointer("cluster");

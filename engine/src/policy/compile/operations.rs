@@ -29,16 +29,17 @@ impl Compiler<'_> {
             );
         }
         let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id.from == restate::INVOCATION);
+        let id = backend.pointer("operation_id");
         for (fulfilled, message) in [
-            (backend.is_restate(), "only a backend of kind `restate` can be asked for operations"),
-            (backend.rewrite_path, "operations are calls of targets: add `\"rewrite_path\": true`"),
+            (backend.is_restate(), "only a backend of kind `restate` can be asked for operations".to_owned()),
+            (backend.rewrite_path, "operations are calls of targets: add `\"rewrite_path\": true`".to_owned()),
             (
                 self.document.identity.is_some(),
-                "operations belong to callers: add `identity`, which says who is calling",
+                "operations belong to callers: add `identity`, which says who is calling".to_owned(),
             ),
             (
                 names_invocations,
-                "operations are found by Restate's ids: write `\"from\": \"x-restate-id\"` in `operation_id`",
+                format!("operations are found by Restate's ids: write `\"from\": \"x-restate-id\"` in {id}"),
             ),
         ] {
             if !fulfilled {

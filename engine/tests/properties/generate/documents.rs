@@ -85,6 +85,19 @@ pub(crate) struct RouteModel {
     pub(crate) in_flight: bool,
     /// Whether a key is removed where none is allowed, where the route says it
     pub(crate) strip: Option<bool>,
+    /// The place of its backend in the policy
+    pub(crate) backend: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct BackendModel {
+    /// Whether it is Restate
+    pub(crate) restate: bool,
+    pub(crate) rewrite: bool,
+    /// Request headers that it gets although the default removes them
+    pub(crate) keep: Vec<&'static str>,
+    /// One path, of one segment
+    pub(crate) reserved: Option<&'static str>,
 }
 
 /// The rules for clients' keys.
@@ -104,14 +117,14 @@ impl KeyRulesModel {
 #[derive(Clone)]
 pub(crate) struct PolicyModel {
     pub(crate) shadow: bool,
-    /// Whether the backend is Restate
-    pub(crate) restate: bool,
+    /// The default comes first
+    pub(crate) backends: Vec<BackendModel>,
+    /// Their names, where the document names them
+    pub(crate) names: Option<[&'static str; 2]>,
     /// Whether the gateway's routes may name endpoints
     pub(crate) gateway_routes: bool,
     pub(crate) unmatched: &'static str,
-    pub(crate) rewrite: bool,
     pub(crate) identity: IdentityModel,
-    pub(crate) keep: Vec<&'static str>,
     pub(crate) keys: KeyRulesModel,
     pub(crate) strip: bool,
     /// Whether the path's parameters go to the backend as headers that begin with [`PARAMETERS`]
@@ -192,12 +205,11 @@ impl PolicyModel {
         let identity = IdentityModel { sources: vec![source], forward: [None; 3], device: false };
         Self {
             shadow: false,
-            restate: true,
+            backends: vec![BackendModel { restate: true, rewrite: false, keep: Vec::new(), reserved: None }],
+            names: None,
             gateway_routes: true,
             unmatched: "REJECT",
-            rewrite: false,
             identity,
-            keep: Vec::new(),
             keys: KeyRulesModel { min_length: 1, visible: false },
             strip: false,
             parameters: false,
@@ -235,9 +247,14 @@ impl PolicyModel {
         vec!["x-hook-token"]
     }
 
-    /// First segments that are the backend's.
-    pub(crate) fn services(&self) -> Vec<&'static str> {
-        self.routes.iter().filter_map(|route| route.target.as_ref()).map(|target| target.service).collect()
+    /// The routes of a backend.
+    pub(crate) fn routes_of(&self, backend: usize) -> impl Iterator<Item = &RouteModel> {
+        self.routes.iter().filter(move |route| route.backend == backend)
+    }
+
+    /// First segments that are those of a backend's services.
+    pub(crate) fn services(&self, backend: usize) -> Vec<&'static str> {
+        self.routes_of(backend).filter_map(|route| route.target.as_ref()).map(|target| target.service).collect()
     }
 
     pub(crate) fn types(&self, identity: &IdentityModel) -> Vec<&'static str> {
@@ -248,8 +265,8 @@ impl PolicyModel {
     /// The policy document.
     pub(crate) fn document(&self) -> Json {
         let mode = |shadow: bool| if shadow { "shadow" } else { "enforce" };
-        let routes: Vec<Json> = self.routes.iter().map(route_document).collect();
-        json!({
+        let routes: Vec<Json> = self.routes.iter().map(|route| route_document(route, self.names)).collect();
+        let mut document = json!({
             "version": 1,
             "mode": mode(self.shadow),
             "unmatched": self.unmatched,
@@ -259,7 +276,6 @@ impl PolicyModel {
             "key": self.keys.document(),
             "on_prohibited": if self.strip { "strip" } else { "refuse" },
             "forward": if self.parameters { json!({"parameters": PARAMETERS}) } else { json!({}) },
-            "backend": {"kind": if self.restate { "restate" } else { "generic" }, "rewrite_path": self.rewrite, "keep_headers": self.keep, "cluster": "backend", "guard": {}},
             "routes": routes,
             "webhooks": {
                 "subject": "service:hooks",
@@ -273,8 +289,28 @@ impl PolicyModel {
                     }
                 }
             }
-        })
+        });
+        let mut backends = self.backends.iter().map(backend_document);
+        match self.names {
+            None => document["backend"] = backends.next().unwrap(),
+            Some(names) => {
+                document["backend"] = json!(names[0]);
+                document["backends"] = names.into_iter().map(str::to_owned).zip(backends).collect();
+            }
+        }
+        document
     }
+}
+
+fn backend_document(backend: &BackendModel) -> Json {
+    json!({
+        "kind": if backend.restate { "restate" } else { "generic" },
+        "rewrite_path": backend.rewrite,
+        "keep_headers": backend.keep,
+        "reserved_paths": backend.reserved.as_slice(),
+        "cluster": "backend",
+        "guard": {},
+    })
 }
 
 fn place_document(place: &Place) -> Json {
@@ -321,7 +357,7 @@ pub(crate) fn template(route: &RouteModel) -> String {
     format!("/{}", segments.collect::<Vec<_>>().join("/"))
 }
 
-fn route_document(route: &RouteModel) -> Json {
+fn route_document(route: &RouteModel, names: Option<[&'static str; 2]>) -> Json {
     let policy = match route.kind {
         Kind::RequiredA if route.webhook => "REQUIRED_B",
         Kind::RequiredA => "REQUIRED_A",
@@ -345,6 +381,9 @@ fn route_document(route: &RouteModel) -> Json {
         // Routes of one path, which the model has, would be recovered at one place.
         "recovery": false,
     });
+    // The default goes without saying, on some routes.
+    let is_said = route.backend != 0 || route.methods.len() > 1;
+    names.filter(|_| is_said).inspect(|names| document["backend"] = json!(names[route.backend]));
     route.keys.inspect(|keys| document["key"] = keys.document());
     route.strip.inspect(|strip| document["on_prohibited"] = json!(if *strip { "strip" } else { "refuse" }));
     if route.webhook {

@@ -1,7 +1,8 @@
 //! Policies made of near misses.
 
 use super::documents::{
-    IdentityModel, KeyRulesModel, Kind, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel, TargetModel,
+    BackendModel, IdentityModel, KeyRulesModel, Kind, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel,
+    TargetModel,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -120,7 +121,8 @@ fn route() -> impl Strategy<Value = RouteModel> {
     let collision = (either("enforce", "observe"), either("raw", "json"), either("operation", "caller"));
     let collision = option::of(collision.prop_map(|(mode, fingerprint, scope)| [mode, fingerprint, scope]));
     let keys = (1_usize..5, any::<bool>()).prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
-    let rules = (option::weighted(0.3, keys), option::weighted(0.4, any::<bool>()), (collision, any::<bool>()));
+    let rest = (collision, any::<bool>(), 0_usize..2);
+    let rules = (option::weighted(0.3, keys), option::weighted(0.4, any::<bool>()), rest);
     let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query, rules);
     (vec(segment(), 0..4), hosts, methods, kinds, scope, rest).prop_flat_map(
         |(
@@ -129,7 +131,7 @@ fn route() -> impl Strategy<Value = RouteModel> {
             methods,
             (kind, webhook),
             scope,
-            (shadow, identity, query, (keys, strip, (collision, in_flight))),
+            (shadow, identity, query, (keys, strip, (collision, in_flight, backend))),
         )| {
             let parameters = path.iter().filter(|segment| !matches!(segment, Segment::Literal(_))).count();
             let takes_keys = matches!(kind, Kind::RequiredA | Kind::Accepted) && !webhook;
@@ -150,6 +152,7 @@ fn route() -> impl Strategy<Value = RouteModel> {
                 collision: collision.filter(|_| takes_keys),
                 in_flight: in_flight && takes_keys,
                 encoded_slash: false,
+                backend,
             })
         },
     )
@@ -176,6 +179,7 @@ pub(crate) fn routes() -> impl Strategy<Value = Vec<RouteModel>> {
         in_flight: false,
         query: Vec::new(),
         identity: None,
+        backend: 0,
         ..route
     });
     vec(simple, 2..8)
@@ -198,64 +202,101 @@ fn mend(identity: &mut IdentityModel, users: &[&RouteModel]) {
     }
 }
 
+fn backend() -> impl Strategy<Value = BackendModel> {
+    let keep = prop_oneof![3 => Just(vec![]), 1 => Just(vec!["authorization", "x-restate-trace"]), 1 => Just(vec!["cookie", "x-hook-token"])];
+    let likely = prop_oneof![3 => Just(true), 1 => Just(false)];
+    let reserved = option::weighted(0.3, select(vec!["/b", "/v1", "/Svc"]));
+    (likely, any::<bool>(), keep, reserved).prop_map(|(restate, rewrite, keep, reserved)| BackendModel {
+        restate,
+        rewrite,
+        keep,
+        reserved,
+    })
+}
+
+/// One backend, without a name or with one, or two.
+fn backends() -> impl Strategy<Value = (Vec<BackendModel>, Option<[&'static str; 2]>)> {
+    let names = select(vec![["api", "restate"], ["restate", "api"], ["b", "a"]]);
+    prop_oneof![
+        2 => backend().prop_map(|one| (vec![one], None)),
+        1 => (backend(), names.clone()).prop_map(|(one, names)| (vec![one], Some(names))),
+        4 => (backend(), backend(), names).prop_map(|(one, other, names)| (vec![one, other], Some(names))),
+    ]
+}
+
+/// Whether a backend closes a route's path, or the service of its target.
+fn is_reserved(route: &RouteModel, backend: &BackendModel) -> bool {
+    let reserved = backend.reserved.map(|path| &path[1..]);
+    matches!(route.path.first(), Some(Segment::Literal(first)) if Some(*first) == reserved)
+        || route.target.as_ref().is_some_and(|target| Some(target.service) == reserved)
+}
+
+/// Makes a route one that a policy with these backends and the routes before it can have; `None` if it cannot.
+fn fitted(mut route: RouteModel, backends: &[BackendModel], routes: &[RouteModel]) -> Option<RouteModel> {
+    route.backend = route.backend.min(backends.len() - 1);
+    let backend = &backends[route.backend];
+    if is_reserved(&route, backend) || routes.iter().any(|other| conflict(&route, other)) {
+        return None;
+    }
+    route.endpoint = format!("r{}", routes.len());
+    if !backend.rewrite || route.target.is_none() {
+        route.query.clear();
+        route.collision = None;
+    }
+    // Routes of scope `caller` share claims at a guard, so they need the same fingerprint.
+    let of_callers = |other: &RouteModel| match other.collision {
+        Some([_, fingerprint, "caller"]) if other.backend == route.backend => Some(fingerprint),
+        _ => None,
+    };
+    let shared = routes.iter().find_map(of_callers);
+    if let (Some([_, fingerprint, "caller"]), Some(shared)) = (&mut route.collision, shared) {
+        *fingerprint = shared;
+    }
+    route.in_flight &= backend.restate && route.target.is_some();
+    if let Some(target) = &mut route.target {
+        // Methods share the target's results, and only Restate takes one-way requests.
+        let mut writing = 0;
+        route.methods.retain(|method| {
+            writing += usize::from(!["GET", "HEAD"].contains(method));
+            ["GET", "HEAD"].contains(method) || writing == 1
+        });
+        target.one_way &= backend.restate;
+    }
+    if let Some(mut identity) = route.identity.take() {
+        mend(&mut identity, &[&route]);
+        route.identity = Some(identity);
+    }
+    Some(route)
+}
+
 /// A policy that compiles.
 pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let unmatched = select(vec!["REJECT", "PROHIBITED", "HANDLER_INTERNAL_C"]);
-    let keep = prop_oneof![3 => Just(vec![]), 1 => Just(vec!["authorization", "x-restate-trace"])];
     let likely = || prop_oneof![3 => Just(true), 1 => Just(false)];
-    let shadow = likely().prop_map(|enforce| !enforce);
-    let backend = (likely(), likely());
+    let modes = (likely().prop_map(|enforce| !enforce), likely());
     let keys = (prop_oneof![3 => Just(1_usize), 1 => 2_usize..5], any::<bool>());
     let keys = keys.prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
     let rules = (keys, any::<bool>(), any::<bool>());
-    (shadow, unmatched, any::<bool>(), backend, identity(), keep, rules, vec(route(), 1..7)).prop_map(
-        |(shadow, unmatched, rewrite, backend, mut identity, keep, (keys, strip, parameters), generated)| {
-            let (restate, gateway_routes) = backend;
+    (modes, unmatched, backends(), identity(), rules, vec(route(), 1..7)).prop_map(
+        |((shadow, gateway_routes), unmatched, (mut backends, names), mut identity, rules, generated)| {
+            let (keys, strip, parameters) = rules;
+            // A policy has a route.
+            let of_first = generated[0].backend.min(backends.len() - 1);
+            backends[of_first].reserved =
+                backends[of_first].reserved.filter(|_| !is_reserved(&generated[0], &backends[of_first]));
             let mut routes: Vec<RouteModel> = Vec::new();
-            for mut route in generated {
-                if routes.iter().any(|other| conflict(&route, other)) {
-                    continue;
-                }
-                route.endpoint = format!("r{}", routes.len());
-                if !rewrite || route.target.is_none() {
-                    route.query.clear();
-                    route.collision = None;
-                }
-                // Routes of scope `caller` share claims, so they need the same fingerprint.
-                let of_callers = |route: &RouteModel| match route.collision {
-                    Some([_, fingerprint, "caller"]) => Some(fingerprint),
-                    _ => None,
-                };
-                let shared = routes.iter().find_map(of_callers);
-                if let (Some([_, fingerprint, "caller"]), Some(shared)) = (&mut route.collision, shared) {
-                    *fingerprint = shared;
-                }
-                route.in_flight &= restate && route.target.is_some();
-                if let Some(target) = &mut route.target {
-                    // Methods share the target's results, and only Restate takes one-way requests.
-                    let mut writing = 0;
-                    route.methods.retain(|method| {
-                        writing += usize::from(!["GET", "HEAD"].contains(method));
-                        ["GET", "HEAD"].contains(method) || writing == 1
-                    });
-                    target.one_way &= restate;
-                }
-                if let Some(mut identity) = route.identity.take() {
-                    mend(&mut identity, &[&route]);
-                    route.identity = Some(identity);
-                }
-                routes.push(route);
+            for route in generated {
+                routes.extend(fitted(route, &backends, &routes));
             }
             let users: Vec<&RouteModel> = routes.iter().filter(|route| route.identity.is_none()).collect();
             mend(&mut identity, &users);
             PolicyModel {
                 shadow,
-                restate,
                 gateway_routes,
-                unmatched: if rewrite { "REJECT" } else { unmatched },
-                rewrite,
+                unmatched: if backends[0].rewrite { "REJECT" } else { unmatched },
+                backends,
+                names,
                 identity,
-                keep,
                 keys,
                 strip,
                 parameters,

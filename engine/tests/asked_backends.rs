@@ -1,0 +1,77 @@
+//! Whom the filter asks about a request: the guard and the Restate of the route's own backend, and no other.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use crate::common::Gateway;
+use edge_idempotency_engine::{CallReply, Configuration, FilterAction, Policy, Stream};
+use std::sync::Arc;
+
+/// Two Restates and an API with a guard. The same paths of the calls tell nothing about the backend.
+const DOCUMENT: &str = r#"{
+    "version": 1,
+    "backend": "east",
+    "backends": {
+        "api": {"kind": "generic", "cluster": "api", "guard": {}},
+        "east": {"kind": "restate", "rewrite_path": true, "cluster": "restate-east", "guard": {}},
+        "west": {"kind": "restate", "rewrite_path": true, "cluster": "restate-west", "authority": "west.internal", "guard": {}}
+    },
+    "identity": {"sources": [
+        {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
+    ]},
+    "routes": [
+        {"endpoint": "e", "path": "/east", "policy": "REQUIRED_A", "target": "A/run", "collision": "enforce", "in_flight": "conflict"},
+        {"endpoint": "w", "path": "/west", "policy": "REQUIRED_A", "backend": "west", "target": "A/run", "collision": "enforce", "in_flight": "conflict"},
+        {"endpoint": "we", "path": "/west-seen", "policy": "REQUIRED_A", "backend": "west", "target": "A/see", "collision": "observe"},
+        {"endpoint": "p", "path": "/api", "policy": "REQUIRED_A", "backend": "api", "target": "A/run", "collision": "enforce"},
+        {"endpoint": "po", "path": "/api-plain", "policy": "REQUIRED_A", "backend": "api"}
+    ]
+}"#;
+
+/// Whom a request has the filter call, one after the other; each call but the guard's and the lookup of an invocation is answered
+/// as if nothing was stored.
+fn called(path: &'static [u8], method: &'static [u8]) -> Vec<[String; 3]> {
+    let mut shared = Configuration::of(Arc::new(Policy::from_json(DOCUMENT.as_bytes()).unwrap()));
+    let mut gateway = Gateway::posting(path);
+    gateway.request[0].1 = method;
+    let mut stream = Stream::new(1, &shared);
+    let end = method == b"GET";
+    if stream.on_request_headers(&gateway, &mut shared, end) == FilterAction::Pause || !end {
+        stream.on_request_body(&gateway, &mut shared, 0, true);
+    }
+    for answered in 0..3 {
+        let Some([.., path]) = gateway.called.borrow().get(answered).cloned() else { break };
+        let own = gateway.calls.borrow()[answered].clone();
+        let (status, body) = if path.ends_with("/claim") {
+            (200, own)
+        } else if path.ends_with("/lookup") {
+            (200, r#"{"invocationId": "inv_1"}"#.to_owned())
+        } else {
+            (404, "{}".to_owned())
+        };
+        shared.on_call_reply(&gateway, 7, &CallReply { status: Some(status), body: Some(body.as_bytes()) });
+        while shared.next_to_wake().is_some() {
+            stream.on_wake(&gateway, &mut shared);
+        }
+    }
+    assert_eq!(gateway.replies.borrow().as_slice(), [0_u16; 0]);
+    gateway.called.take()
+}
+
+#[test]
+fn each_request_has_its_own_backend_asked() {
+    let east = |path: &str| ["restate-east", "restate-east", path].map(str::to_owned);
+    let west = |path: &str| ["restate-west", "west.internal", path].map(str::to_owned);
+    let api = |path: &str| ["api", "api", path].map(str::to_owned);
+    let in_flight = "/restate/output";
+    for (path, method, expected) in [
+        (&b"/east"[..], &b"POST"[..], vec![east("/restate/call/IdempotencyGuard/claim"), east(in_flight)]),
+        (b"/west", b"POST", vec![west("/restate/call/IdempotencyGuard/claim"), west(in_flight)]),
+        (b"/west-seen", b"POST", vec![west("/restate/call/IdempotencyGuard/claim")]),
+        (b"/api", b"POST", vec![api("/restate/call/IdempotencyGuard/claim")]),
+        (b"/api-plain", b"POST", vec![]),
+        (b"/east/by-idempotency-key/k", b"GET", vec![east("/restate/lookup")]),
+        (b"/west/by-idempotency-key/k", b"GET", vec![west("/restate/lookup")]),
+        (b"/west-seen/by-idempotency-key/k/output", b"GET", vec![west("/restate/lookup")]),
+    ] {
+        assert_eq!(called(path, method), expected, "{}", path.escape_ascii());
+    }
+}
