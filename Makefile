@@ -77,9 +77,9 @@ $(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
 	@cp $(FINISHED) $@.tmp && mv $@.tmp $@
 
 .PHONY: cli
-cli: ## build the companion command: dist/edge-idempotency
-	@echo "== cli"
-	@cargo build --quiet --package edge-idempotency-cli --profile $(CLI_PROFILE)
+cli: ## build the companion command, optimised: dist/edge-idempotency
+	@echo "== cli (the first build takes about two minutes)"
+	@cargo build --package edge-idempotency-cli --profile $(CLI_PROFILE)
 	@mkdir -p dist
 	@built=$(NATIVE)/$(patsubst dev,debug,$(CLI_PROFILE))/edge-idempotency; \
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency

@@ -384,7 +384,7 @@ guards_go() {
     local go
     go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
     cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
-    GOTOOLCHAIN=local GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 "$go" build -trimpath -o guard .
+    GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules CGO_ENABLED=0 "$go" build -trimpath -o guard .
 }
 
 guards_java() {

@@ -11,6 +11,7 @@ use std::thread;
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
+use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use e2e::wire::{Kind, Reader};
 use harness::tools::repository;
@@ -125,8 +126,9 @@ const ROWS: [Row; 17] = [
 ];
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let tests = ROWS.iter().map(|row| Test::new(row.name, move |setup: &ClientsSetup| plays(setup, row))).collect();
-    Ok(vec![sharing(ClientsSetup::start, tests)])
+    let rows = ROWS.iter().map(|row| Test::new(row.name, move |setup: &ClientsSetup| plays(setup, row)));
+    let closes = Test::new("a refusal of a request with a body closes its connection", closes_connection);
+    Ok(vec![sharing(ClientsSetup::start, rows.chain([closes]).collect())])
 }
 
 /// The page's client, the gateway, and the upstream behind it.
@@ -156,6 +158,20 @@ impl ClientsSetup {
         let gateway = TestGateway::start_within(&around, &[("api".to_owned(), spec)])?;
         Ok(Self { client, gateway, upstream })
     }
+}
+
+/// As the page says of HTTP/1.1.
+fn closes_connection(setup: &ClientsSetup) -> Result<()> {
+    let token = setup.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+    for (request, status) in [
+        (Request::post("/refunds").bearer(&token), 400),
+        (Request::post("/refunds").header("idempotency-key", "k"), 401),
+    ] {
+        let reply = setup.gateway.http1("api", &request)?.reply;
+        ensure!(reply.status == status, "{} {}: {}", request.method, reply.status, reply.json());
+        ensure!(reply.text_header("connection") == Some("close"), "{} {status}: {:?}", request.method, reply.headers);
+    }
+    Ok(())
 }
 
 /// Runs the client with a clock and dice of the test's, so that nobody waits and every wait is known.
