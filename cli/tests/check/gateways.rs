@@ -3,6 +3,7 @@
 use super::{all_lints, check, json, names, text};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const DEMO: &str = include_str!("../../../demo/envoy.yaml");
 const LOOKUPS: &str = include_str!("../../../demo/lookups.yaml");
@@ -89,6 +90,42 @@ fn the_example_has_nothing_but_its_exceptions() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/own-api/envoy.yaml");
     let report = json(&["--envoy", file.to_str().unwrap()]);
     assert_eq!(names(&report), ["envoy-module-name", "unmatched-write"], "{report}");
+}
+
+const TWO_BACKENDS: &str = include_str!("../../../examples/own-api/two-backends.yaml");
+
+/// The shipped example of two backends is what `render envoy` writes for its policy.
+#[test]
+fn the_example_of_two_backends_is_rendered() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let output = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
+        .current_dir(root.join("examples/own-api"))
+        .args(["render", "envoy", "--policy", "../../policies/examples/own-api-and-restate.json"])
+        .args(["--upstream", "api=http://127.0.0.1:9000", "--upstream", "restate=http://127.0.0.1:8080"])
+        .args(["--jwt-issuer", "https://trial.example.com", "--jwt-keys", "jwks.json"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), TWO_BACKENDS, "write the file anew with this command");
+}
+
+/// The gateway chooses the backend by the name in the mark, so a route for each name has to be there.
+#[test]
+fn a_backend_without_a_route_for_its_name_is_found() {
+    let usual = BTreeSet::from(["envoy-module-name", "unmatched-write"]);
+    let exact = r#"string_match: {exact: "restate"}"#;
+    for (right, wrong, more) in [
+        (exact, exact, &[][..]),
+        (exact, "present_match: true", &[]),
+        (exact, r#"string_match: {exact: "api"}"#, &["envoy-no-marked-route"]),
+        (exact, r#"string_match: {exact: "1"}"#, &["envoy-no-marked-route", "envoy-unmarked-route"]),
+        ("- remove: x-edge-idempotency\n", "", &["envoy-client-mark"]),
+        (r#"cluster: "restate-requests""#, r#"cluster: "restate""#, &["envoy-shared-cluster"]),
+    ] {
+        assert!(TWO_BACKENDS.contains(right), "{right}");
+        let report = ConfiguredGateway::new(&TWO_BACKENDS.replace(right, wrong)).report();
+        let expected: BTreeSet<&str> = usual.iter().chain(more).copied().collect();
+        assert_eq!(names(&report).into_iter().collect::<BTreeSet<_>>(), expected, "{wrong}");
+    }
 }
 
 /// What is planted: the lint that finds it, what stands in the demo, and what stands there instead.
