@@ -293,6 +293,13 @@ fn leaving_a_member_out_is_writing_its_default() {
 const RELATIONS: &[(&str, &str, &str)] = &[
     ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
     ("/answers/retry_headers/*", "/answers/retry_headers", "already uses the header"),
+    ("/identity/sources/*/subject/value", "/identity/sources/*/subject/value", "is no subject type of this policy"),
+    (
+        "/routes/*/identity/sources/*/subject/value",
+        "/routes/*/identity/sources/*/subject/value",
+        "is no subject type of this policy",
+    ),
+    ("/routes/*/policy", "/routes/*/subject", "takes keys of clients"),
     ("/backend/cluster", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/guard", "/routes/*/collision", "needs /backend/guard, and /backend/cluster"),
     ("/backend/keep_headers/*", "/backend/keep_headers/*", "the backend never gets"),

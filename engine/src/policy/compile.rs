@@ -116,6 +116,7 @@ impl Compiler<'_> {
                 recovery: target.clone().filter(|_| self.recovers(declared)),
                 target: target.filter(|_| backend.rewrite_path),
                 scope: declared.scope,
+                subject: declared.subject,
                 mode: declared.mode.unwrap_or(document.mode),
                 identity,
                 query: declared.query.clone(),
@@ -136,6 +137,8 @@ impl Compiler<'_> {
             self.recovery_paths(&routes);
         }
         self.check_scopes();
+        let reserved_subjects = self.reserved_subjects();
+        self.check_constant_subjects(&reserved_subjects);
         self.closed_services(&routes, &mut names, &reserved_paths);
         self.encoded_slashes(&routes, &reserved_paths, &names);
         let operations = self.operations(&routes, &reserved_paths, &names);
@@ -161,13 +164,7 @@ impl Compiler<'_> {
             key_in_logs: document.telemetry.key_in_logs,
             warnings: Vec::new(),
             identities,
-            reserved_subjects: document
-                .webhooks
-                .iter()
-                .map(|webhooks| &webhooks.subject)
-                .chain(document.callers.iter().map(|caller| &caller.subject))
-                .map(|subject| subject.as_str().to_owned())
-                .collect(),
+            reserved_subjects,
             reserved_paths,
             invocations: self.invocations(&routes),
             operations,
