@@ -293,6 +293,13 @@ fn leaving_a_member_out_is_writing_its_default() {
 const RELATIONS: &[(&str, &str, &str)] = &[
     ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
     ("/answers/retry_headers/*", "/answers/retry_headers", "already uses the header"),
+    ("/identity/sources/*/subject/value", "/identity/sources/*/subject/value", "is no subject type of this policy"),
+    (
+        "/routes/*/identity/sources/*/subject/value",
+        "/routes/*/identity/sources/*/subject/value",
+        "is no subject type of this policy",
+    ),
+    ("/routes/*/policy", "/routes/*/subject", "takes keys of clients"),
     ("/backends/*/cluster", "/routes/*/collision", "needs /backends/restate/guard, and /backends/restate/cluster"),
     ("/backends/*/guard", "/routes/*/collision", "needs /backends/restate/guard, and /backends/restate/cluster"),
     ("/backends/*/keep_headers/*", "/backends/*/keep_headers/*", "the backend never gets"),

@@ -256,4 +256,21 @@ pub(super) static LINTS: &[Lint] = &[
         why: "Whoever has seen a delivery can send it again under another identifier, and it runs again.",
         instead: "Write `\"bind_body\": true`: then the body is a part of the key. `false` accepts the risk.",
     },
+    Lint {
+        name: "shared-subject",
+        severity: Warning,
+        summary: "Callers of an identity source are all one subject.",
+        why: "A constant subject, or the same one in two sources, keeps callers of one tenant and project no longer apart: who sends a key \
+              that another of them has used gets that one's answer.",
+        instead: "Read the subject from the request (`field`), or give each source a subject of its own. Allow this lint if these callers \
+                  are one service.",
+    },
+    Lint {
+        name: "shared-keys",
+        severity: Warning,
+        summary: "All callers of a tenant share the keys of a route.",
+        why: "With `\"subject\": \"none\"` who sends a key that another caller has used gets that caller's answer, and can ask for it by \
+              the key.",
+        instead: "Leave `subject` out, unless every caller may see the answers of every other caller; then allow this lint.",
+    },
 ];

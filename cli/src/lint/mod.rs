@@ -8,6 +8,7 @@
 //! | `start` | what the engine itself says: errors, warnings |
 //! | `secrets` | weak secrets, without their values |
 //! | `routes` | one route, or two of them |
+//! | `subjects` | callers that share keys |
 //! | `crossing` | path templates that fit the same paths |
 //! | `retention` | how long results, claims and keys live |
 //! | `webhooks` | bindings and their providers |
@@ -25,6 +26,7 @@ mod retention;
 mod routes;
 mod secrets;
 mod start;
+mod subjects;
 mod view;
 mod webhooks;
 
@@ -105,6 +107,7 @@ pub(crate) fn check_policy(document: &SourceText, bytes: &[u8], variable: Variab
                 Ok(view) => {
                     routes::check(&view, &mut findings);
                     crossing::check(&view, &mut findings);
+                    subjects::check(&view, &mut findings);
                     retention::check(&view, &mut findings);
                     webhooks::check(&view, variable, &mut findings);
                     one_of_a_kind(&mut findings);

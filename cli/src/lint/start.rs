@@ -84,7 +84,7 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables) -> Vec<PolicyFi
 }
 
 /// What a warning is about, by words that only it has, and the name of its lint. A test has one document for each.
-const NAMES: [(&str, &str); 8] = [
+const NAMES: [(&str, &str); 9] = [
     ("shadow mode: requests that break", "shadow-mode"),
     ("`strip_any_host_port: true`", "host-spelling"),
     ("the backend does not get", "lost-parameter"),
@@ -93,6 +93,7 @@ const NAMES: [(&str, &str); 8] = [
     ("never asked, because every binding", "idle-member"),
     ("no webhook is bound", "unbound-webhook"),
     ("an identity source reads", "contested-header"),
+    ("have the same constant subject", "shared-subject"),
 ];
 
 fn warning(issue: &Issue) -> PolicyFinding {

@@ -24,6 +24,30 @@ pub(super) struct DocumentView {
     pub(super) retention: RetentionView,
     #[serde(default)]
     pub(super) key: Option<KeyView>,
+    #[serde(default)]
+    pub(super) identity: Option<IdentityView>,
+}
+
+/// `identity`.
+#[derive(Debug, Deserialize)]
+pub(super) struct IdentityView {
+    pub(super) sources: Vec<SourceView>,
+}
+
+/// An identity source.
+#[derive(Debug, Deserialize)]
+pub(super) struct SourceView {
+    pub(super) name: String,
+    pub(super) subject: SubjectView,
+}
+
+/// `subject` of a source.
+#[derive(Debug, Deserialize)]
+pub(super) struct SubjectView {
+    #[serde(default, rename = "type")]
+    pub(super) kind: Option<String>,
+    #[serde(default)]
+    pub(super) value: Option<String>,
 }
 
 /// A backend.
@@ -82,6 +106,12 @@ pub(super) struct RouteView {
     pub(super) key: Option<KeyView>,
     #[serde(default)]
     pub(super) encoded_slash: bool,
+    #[serde(default)]
+    pub(super) subject: Option<String>,
+    #[serde(default)]
+    pub(super) scope: Option<String>,
+    #[serde(default)]
+    pub(super) identity: Option<IdentityView>,
 }
 
 /// `webhook` of a route.

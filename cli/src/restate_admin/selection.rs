@@ -6,9 +6,11 @@ use super::keys_text::readable_subject;
 use super::names::InvocationId;
 use super::sql::{begins_with, literal};
 use crate::terminal_text::printable;
-use edge_idempotency_engine::identity::{Identity, PLATFORM_SENTINEL, Project, Subject, TENANT_SENTINEL, Tenant};
+use edge_idempotency_engine::identity::{
+    Identity, NO_SUBJECT, PLATFORM_SENTINEL, Project, Subject, TENANT_SENTINEL, Tenant,
+};
 use edge_idempotency_engine::key::{self, Decoded};
-use edge_idempotency_engine::policy::{KeyInLogs, Policy, Scope};
+use edge_idempotency_engine::policy::{KeyInLogs, KeySubject, Policy, Scope};
 use edge_idempotency_engine::telemetry::key_in_logs;
 use serde_json::Value;
 
@@ -117,7 +119,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// The endpoint's target, and the project segment that its scope asks for.
+    /// The endpoint's target, and the project segment and the subject that its keys have.
     fn choose_endpoint(&mut self, endpoint: &str, policy: &Policy, document: &Value) -> Result<(), String> {
         let route = policy.endpoint(endpoint).ok_or_else(|| format!("the policy has no endpoint `{endpoint}`"))?;
         let routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
@@ -150,6 +152,19 @@ impl Selection {
             ));
         }
         self.project = sentinel.or_else(|| self.project.take());
+        let none = Subject::none();
+        let shares_keys = route.subject == KeySubject::None;
+        if let Some(chosen) = self.subject.as_ref().filter(|chosen| (**chosen == none) != shares_keys) {
+            let under = if shares_keys { NO_SUBJECT } else { "their caller's subject" };
+            return Err(format!(
+                "the keys of the endpoint `{endpoint}` are under {under} and never under {}, which you give by --subject or --stored-key. \
+                 Leave one of the two out",
+                readable_subject(chosen)
+            ));
+        }
+        if shares_keys {
+            self.subject = Some(none);
+        }
         Ok(())
     }
 
@@ -270,9 +285,12 @@ fn parse_project(text: &str) -> Result<Project, String> {
 }
 
 fn parse_subject(text: &str) -> Result<Subject, String> {
+    if text == NO_SUBJECT {
+        return Ok(Subject::none());
+    }
     let parsed = text.split_once(':').and_then(|(kind, id)| Subject::new(kind, id.as_bytes()).ok());
     parsed.ok_or_else(|| {
-        format!("--subject {text}: expected a type and an id, such as user:42. The id is written as the identity source has it, not percent-encoded")
+        format!("--subject {text}: expected a type and an id, such as user:42. The id is written as the identity source has it, not percent-encoded; or {NO_SUBJECT} for keys that callers share")
     })
 }
 

@@ -97,7 +97,8 @@ fn an_endpoint_gives_operation_and_scope() {
         "routes": [
             {"endpoint": "a", "path": "/a/{id}", "policy": "REQUIRED_A", "target": "Cart/{tenant}:{id}/checkout", "scope": "tenant"},
             {"endpoint": "b", "path": "/b", "policy": "PROHIBITED"},
-            {"endpoint": "d", "path": "/d", "policy": "REQUIRED_A", "target": "Cart/list"}]}"#;
+            {"endpoint": "d", "path": "/d", "policy": "REQUIRED_A", "target": "Cart/list"},
+            {"endpoint": "e", "path": "/e", "policy": "REQUIRED_A", "target": "Cart/share", "subject": "none"}]}"#;
     let policy = Policy::from_json(text.as_bytes()).unwrap();
     let document: Value = serde_json::from_str(text).unwrap();
     let choose = |endpoint, project| {
@@ -119,6 +120,18 @@ fn an_endpoint_gives_operation_and_scope() {
         SelectionText { endpoint: Some("a"), stored: Some("t-acme:shop:user:u:k"), ..SelectionText::default() };
     let error = Selection::parse(&stored, Some((&policy, &document))).unwrap_err();
     assert!(error.contains("under _tenant and never under shop"), "{error}");
+    let of = |endpoint, subject| {
+        let text = SelectionText { endpoint: Some(endpoint), subject: Some(subject), ..SelectionText::default() };
+        Selection::parse(&text, Some((&policy, &document)))
+    };
+    let shared = Subject::none();
+    assert_eq!(choose("e", None).unwrap().subject, Some(shared.clone()));
+    assert_eq!(of("e", "_none:_").unwrap().subject, Some(shared));
+    assert_eq!(choose("d", None).unwrap().subject, None);
+    let error = of("e", "user:u").unwrap_err();
+    assert!(error.contains("are under _none:_ and never under user:u"), "{error}");
+    let error = of("d", "_none:_").unwrap_err();
+    assert!(error.contains("are under their caller's subject and never under _none:_"), "{error}");
     assert!(choose("b", None).unwrap_err().contains("no target"));
     assert!(choose("c", None).unwrap_err().contains("no endpoint"));
 }
@@ -129,7 +142,7 @@ fn what_no_identity_can_hold_is_refused() {
     for tenant in ["", "_x", "a'b", "a:b", "%"] {
         assert!(parse(SelectionText { tenant: Some(tenant), ..SelectionText::default() }).is_err(), "{tenant}");
     }
-    for subject in ["user", "user:", "User:1", "a'b:1"] {
+    for subject in ["user", "user:", "User:1", "a'b:1", "_none:a", "_none:", "_other:_"] {
         assert!(parse(SelectionText { subject: Some(subject), ..SelectionText::default() }).is_err(), "{subject}");
     }
     assert!(parse(SelectionText { project: Some("_other"), ..SelectionText::default() }).is_err());

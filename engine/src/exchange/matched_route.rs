@@ -5,12 +5,13 @@ use super::request_head::{EditedLines, RequestHead, RequestLine};
 use super::trace::{TraceEvent, TraceStep};
 use super::{Exchange, unmatched_name};
 use crate::headers::Headers;
-use crate::identity::{AttributeValue, Attributes, Project};
+use crate::identity::{AttributeValue, Attributes, Identity, Project, Subject};
 use crate::percent::{percent_decode, percent_encode};
 use crate::policy::path::{NormalPath, PathError, hides_dots};
 use crate::policy::target::Target;
-use crate::policy::{Mode, Policy, PolicyKind, Route, RouteLookup, Scope, Unmatched};
+use crate::policy::{KeySubject, Mode, Policy, PolicyKind, Route, RouteLookup, Scope, Unmatched};
 use crate::problem::Problem;
+use std::borrow::Cow;
 
 /// A request with its route.
 #[derive(Clone, Copy)]
@@ -50,6 +51,16 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
     /// The project segment of a scope wider than a project.
     pub(super) const fn wider_scope(&self) -> Option<Project> {
         wider_scope(self.scope)
+    }
+
+    /// The identity that the namespaced keys of a caller have: the caller's, without the subject where all callers share
+    /// keys.
+    pub(super) fn key_owner<'i>(&self, caller: &'i Identity) -> Cow<'i, Identity> {
+        if self.route.is_some_and(|route| route.subject == KeySubject::None) {
+            Cow::Owned(Identity { subject: Subject::none(), ..caller.clone() })
+        } else {
+            Cow::Borrowed(caller)
+        }
     }
 
     /// The target, if the path is rewritten.

@@ -72,7 +72,7 @@ impl Exchange {
             .map_err(|why| Problem::identity(&why))?;
         self.note(|| TraceEvent::Identity(Box::new(identity.clone())));
         self.begin(TraceStep::Key);
-        let text = key::encode(&identity, raw.as_str()).map_err(Problem::key_invalid)?;
+        let text = key::encode(&matched.key_owner(&identity), raw.as_str()).map_err(Problem::key_invalid)?;
         self.note(|| TraceEvent::KeyNamespaced(text.clone()));
         let wait = self.granted(policy, recovery_path.wait, &identity);
         let values = matched.decoded();

@@ -183,7 +183,7 @@ impl Exchange {
         let caller = resolve().map_err(|why| Problem::identity(&why))?;
         self.note(|| TraceEvent::Identity(Box::new(caller.clone())));
         self.begin(TraceStep::Key);
-        let text = key::encode(&caller, raw.as_str()).map_err(Problem::key_invalid)?;
+        let text = key::encode(&matched.key_owner(&caller), raw.as_str()).map_err(Problem::key_invalid)?;
         self.note(|| TraceEvent::KeyNamespaced(text.clone()));
         Ok(Some(CallerKey { caller, text }))
     }

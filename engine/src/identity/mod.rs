@@ -28,6 +28,9 @@ pub const TENANT_SENTINEL: &str = "_tenant";
 /// The project segment in keys of a route with `"scope": "platform"`.
 pub const PLATFORM_SENTINEL: &str = "_platform";
 
+/// The subject in keys of a route with `"subject": "none"`. No caller has it, since no type begins with `_`.
+pub const NO_SUBJECT: &str = "_none:_";
+
 /// A whole identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -93,7 +96,7 @@ pub enum Project {
     Platform,
 }
 
-/// `{type}:{id}`, the id percent-encoded outside `[A-Za-z0-9._~-]`.
+/// `{type}:{id}`, the id percent-encoded outside `[A-Za-z0-9._~-]`; or [`NO_SUBJECT`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject(String);
 
@@ -160,6 +163,11 @@ impl Subject {
         text.push(':');
         percent_encode(id, &mut text);
         if text.len() > kind.len() + 1 + MAX_SUBJECT_ID_LENGTH { Err(Malformed::Length) } else { Ok(Self(text)) }
+    }
+
+    /// The subject of keys that all callers share.
+    pub fn none() -> Self {
+        Self(NO_SUBJECT.to_owned())
     }
 
     /// Builds a subject from its type and the id in its encoded form.

@@ -110,7 +110,7 @@ impl fmt::Display for IdentityPlace {
 /// The place of the subject and the form of its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubjectRule {
-    /// The place of the text.
+    /// The place of the text. A constant is `{type}:{encoded id}`.
     pub field: IdentityPlace,
     /// The type, if all subjects of the source have the same one. If not, the text is `{type}:{id}`.
     pub kind: Option<String>,
@@ -326,6 +326,10 @@ fn part<T>(value: &AttributeValue<'_>, parse: impl Fn(&[u8]) -> Result<T, Malfor
 }
 
 fn parse_subject(rule: &SubjectRule, types: &[String], text: &[u8]) -> Result<Subject, Malformed> {
+    if let IdentityPlace::Constant(constant) = &rule.field {
+        let (kind, id) = constant.split_once(':').ok_or(Malformed::SubjectType)?;
+        return Subject::from_encoded(kind, id);
+    }
     if let Some(kind) = &rule.kind {
         return Subject::new(kind, text);
     }

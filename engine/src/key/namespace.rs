@@ -83,7 +83,10 @@ pub fn decode(key: &str) -> Result<Decoded<'_>, NotNamespaced> {
         identity: Identity {
             tenant: Tenant::parse(tenant.as_bytes()).map_err(|_| NotNamespaced)?,
             project,
-            subject: Subject::from_encoded(kind, id).map_err(|_| NotNamespaced)?,
+            subject: match identity::NO_SUBJECT.split_once(':') {
+                Some(none) if none == (kind, id) => Subject::none(),
+                _ => Subject::from_encoded(kind, id).map_err(|_| NotNamespaced)?,
+            },
         },
         raw,
     })
@@ -116,6 +119,16 @@ mod tests {
         let key = encode(&caller, "sched:1:2").unwrap();
         assert_eq!(key, "t-t-:_tenant:service:a%3Ab%25c%20%C3%A9:sched:1:2");
         assert_eq!(decode(&key).unwrap(), Decoded { identity: caller, raw: "sched:1:2" });
+    }
+
+    #[test]
+    fn keys_that_callers_share_have_a_subject_that_no_caller_has() {
+        let mut caller = identity("acme", Project::parse(b"shop").unwrap(), "user", "alice");
+        caller.subject = Subject::none();
+        let key = encode(&caller, "k").unwrap();
+        assert_eq!(key, "t-acme:shop:_none:_:k");
+        assert_eq!(decode(&key).unwrap(), Decoded { identity: caller, raw: "k" });
+        assert!(Subject::new("_none", b"_").is_err() && Subject::from_encoded("_none", "_").is_err());
     }
 
     #[test]
@@ -157,6 +170,9 @@ mod tests {
             "t-acme:p:user:a%3ab:k",
             "t-acme:p:user:a%41:k",
             "t-acme:p:user:a b:k",
+            "t-acme:p:_none:a:k",
+            "t-acme:p:_none::k",
+            "t-acme:p:_other:_:k",
         ] {
             assert_eq!(decode(text), Err(NotNamespaced), "{text}");
         }

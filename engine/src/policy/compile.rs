@@ -114,6 +114,7 @@ impl Compiler<'_> {
                 target: target.filter(|_| document.backends.get(backend).rewrite_path),
                 backend,
                 scope: declared.scope,
+                subject: declared.subject,
                 mode: declared.mode.unwrap_or(document.mode),
                 identity,
                 query: declared.query.clone(),
@@ -134,6 +135,8 @@ impl Compiler<'_> {
             self.recovery_paths(&routes);
         }
         self.check_scopes();
+        let reserved_subjects = self.reserved_subjects();
+        self.check_constant_subjects(&reserved_subjects);
         self.closed_services(&routes, &mut names, &backends);
         self.encoded_slashes(&routes, &backends, &names);
         let operations = self.operations(&routes, &backends, &names);
@@ -168,13 +171,7 @@ impl Compiler<'_> {
             key_in_logs: document.telemetry.key_in_logs,
             warnings: Vec::new(),
             identities,
-            reserved_subjects: document
-                .webhooks
-                .iter()
-                .map(|webhooks| &webhooks.subject)
-                .chain(document.callers.iter().map(|caller| &caller.subject))
-                .map(|subject| subject.as_str().to_owned())
-                .collect(),
+            reserved_subjects,
             operations,
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,

@@ -22,7 +22,7 @@ pub(crate) use identity::{Forward, IdentityRules};
 pub(crate) use recovery::RecoverySettings;
 pub(crate) use retention::ServiceRetention;
 pub(crate) use routes::{Collision, RouteDocument, WebhookBlock};
-pub use routes::{PolicyKind, Scope};
+pub use routes::{KeySubject, PolicyKind, Scope};
 pub use secrets::Secret;
 pub(crate) use stores::{OpenBao, Service, Unkey};
 pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};

@@ -3,7 +3,7 @@
 use super::Target;
 use super::answer::AnswerMapping;
 use super::collision::CollisionRules;
-use super::document::{Mode, PolicyKind, Scope, WebhookBlock};
+use super::document::{KeySubject, Mode, PolicyKind, Scope, WebhookBlock};
 use super::routes::RouteId;
 use super::template::Template;
 use crate::key::KeyRules;
@@ -34,6 +34,8 @@ pub struct Route {
     pub recovery: Option<Arc<Target>>,
     /// The scope of its keys
     pub scope: Scope,
+    /// Whose its keys are
+    pub subject: KeySubject,
     /// Whether decisions have an effect
     pub mode: Mode,
     /// The index of its identity rules

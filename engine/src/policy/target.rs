@@ -102,6 +102,11 @@ impl Target {
         self.has(|piece| matches!(piece, KeyPiece::Project))
     }
 
+    /// Whether the caller's subject is in the object key.
+    pub fn needs_subject(&self) -> bool {
+        self.has(|piece| matches!(piece, KeyPiece::Subject))
+    }
+
     /// Whether the value of the path parameter with this index is in the object key.
     pub(crate) fn uses(&self, parameter: usize) -> bool {
         self.has(|piece| matches!(piece, KeyPiece::Parameter(index) | KeyPiece::Inner(index) if *index == parameter))

@@ -11,7 +11,7 @@ use testkit::requests::{self, Request};
 const GOLDEN: &str = include_str!("../golden/namespaced_keys.json");
 
 /// Of the file, so that nobody makes it fit by writing it anew.
-const DIGEST: &str = "1dc425dd896b5b010738bc851a9cd6dc9c74684b70f3b9d49a6154dde989379b";
+const DIGEST: &str = "2f7bfa6cad24da4d69121167e4e6486b12a1acc25ca6f0a3e937574c3bcc1277";
 
 const BREAKING: &str = "tests/golden/namespaced_keys.json and the code disagree. Backends have stored results under these \
      keys for days: with another form a retry across the upgrade runs its effect twice, and one caller could meet what \
@@ -40,7 +40,10 @@ fn rows() -> Vec<GoldenKey> {
                 Some("platform") => Project::Platform,
                 _ => Project::parse(text(&json["project"]).as_bytes()).expect(BREAKING),
             },
-            subject: Subject::new(text(&json["type"]), &id).expect(BREAKING),
+            subject: match text(&json["type"]) {
+                "_none" => Subject::none(),
+                kind => Subject::new(kind, &id).expect(BREAKING),
+            },
         };
         GoldenKey { identity, id, json }
     };
@@ -72,6 +75,11 @@ fn the_golden_keys_are_what_they_were() {
 fn requests_get_the_golden_keys() {
     let routes = ["project", "tenant", "platform"]
         .map(|scope| json!({"endpoint": scope, "path": format!("/{scope}"), "policy": "REQUIRED_A", "scope": scope}));
+    let shared = ["project", "tenant", "platform"].map(|scope| {
+        let path = format!("/{scope}/shared");
+        json!({"endpoint": format!("{scope}.shared"), "path": path, "policy": "REQUIRED_A", "scope": scope, "subject": "none"})
+    });
+    let routes: Vec<Json> = routes.into_iter().chain(shared).collect();
     let sources = SUBJECT_TYPES.map(|kind| {
         json!({"name": kind, "metadata": ["jwt", kind], "tenant": "t", "project": "p", "subject": {"field": "s", "type": kind}})
     });
@@ -88,16 +96,20 @@ fn requests_get_the_golden_keys() {
         if raw.starts_with("t-") {
             continue;
         }
+        // Where callers share keys, any caller has them.
+        let is_shared = json["type"] == "_none";
+        let (kind, id) = if is_shared { ("user", "anyone".to_owned()) } else { (text(&json["type"]), id) };
+        let shared = if is_shared { "/shared" } else { "" };
         let claims = json!({"t": json["tenant"], "p": json["project"], "s": id});
         let string = format!("\"{}\"", raw.replace('\\', "\\\\").replace('"', "\\\""));
         let bare = if raw.starts_with('"') { string.clone() } else { raw.to_owned() };
         for value in [bare, format!(" {string};v=1"), string] {
-            let path = format!("/{}", json["scope"].as_str().unwrap_or("project"));
+            let path = format!("/{}{shared}", json["scope"].as_str().unwrap_or("project"));
             let headers =
                 [(":path", path.as_str()), (":method", "POST"), (":authority", "a"), ("idempotency-key", &value)];
             let request = Request {
                 headers: headers.map(|(name, value)| (name.into(), value.into())).to_vec(),
-                attributes: JsonAttributes { metadata: json!({"jwt": {text(&json["type"]): claims}}), endpoint: None },
+                attributes: JsonAttributes { metadata: json!({"jwt": {kind: claims}}), endpoint: None },
                 ..Request::default()
             };
             let (exchange, _) = requests::run(&policy, &request, &request.attributes);

@@ -64,7 +64,10 @@ impl Named {
         Some(Identity {
             tenant: Tenant::parse(self.tenant.as_bytes()).ok()?,
             project: self.project.clone(),
-            subject: Subject::new(self.kind, &self.id).ok()?,
+            subject: match self.kind {
+                "_none" if self.id == b"_" => Subject::none(),
+                kind => Subject::new(kind, &self.id).ok()?,
+            },
         })
     }
 
@@ -88,8 +91,9 @@ fn named() -> impl Strategy<Value = Named> {
     let kind = select(vec!["user", "user_", "service", "u"]);
     let id = near(&["a", ":", "%", "%3A", "a:", " ", "user", "\u{e9}", "_tenant"]).prop_map(String::into_bytes);
     let id = prop_oneof![9 => id.boxed(), 1 => vec(32_u8..=255, 1..4).boxed()];
+    let subject = prop_oneof![9 => (kind, id).boxed(), 1 => Just(("_none", b"_".to_vec())).boxed()];
     let raw = near(&["a", ":", "a:", "-", "user:", "%3A", "_tenant:", "sched:1", "/", "\"", "\\", "t-a:", "+="]);
-    (tenant, project, kind, id, raw).prop_filter_map("not an identity", |(tenant, project, kind, id, raw)| {
+    (tenant, project, subject, raw).prop_filter_map("not an identity", |(tenant, project, (kind, id), raw)| {
         let named = Named { tenant, project: project?, kind, id, raw };
         named.identity().map(|_| named)
     })
@@ -142,7 +146,7 @@ proptest! {
     /// I2, the other way: a text has one meaning, or none.
     #[test]
     fn encoding_gives_back_what_was_decoded(pieces in vec(select(vec![
-        "t-", "a", ":", ":", ":", "user", "_tenant", "_platform", "%3A", "%3a", "%41", "%", ".", "..", " ", "é", "~", "\n",
+        "t-", "a", ":", ":", ":", "user", "_none", "_", "_none:_:", "_tenant", "_platform", "%3A", "%3a", "%41", "%", ".", "..", " ", "é", "~", "\n",
     ]), 0..14), prefixed in any::<bool>()) {
         let text = if prefixed { format!("t-a:p:user:{}", pieces.concat()) } else { pieces.concat() };
         if let Ok(decoded) = key::decode(&text) {

@@ -119,6 +119,9 @@ fn part(place: &Place, request: &Request) -> SourcePart {
 }
 
 fn subject(source: &SourceModel, types: &[&str], text: &[u8]) -> Option<String> {
+    if let Place::Constant(subject) = source.subject {
+        return Some(subject.to_owned());
+    }
     let (kind, id) = match source.kind {
         Some(kind) => (kind, text),
         None => {
@@ -587,7 +590,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             Ok(Some(raw)) => match &caller {
                 Err(code) => refused(code),
                 Ok(caller) => {
-                    let key = format!("t-{}:{}:{}:{raw}", caller.tenant, caller.project, caller.subject);
+                    let shares_keys = route.is_some_and(|route| route.shares_keys);
+                    let subject = if shares_keys { "_none:_" } else { &caller.subject };
+                    let key = format!("t-{}:{}:{subject}:{raw}", caller.tenant, caller.project);
                     if key.len() > 640 {
                         Err(Expected::Refused("idempotency_key_invalid", Some("namespaced_length")))
                     } else {

@@ -1,5 +1,6 @@
 //! What members of a policy mean together.
 
+use super::callers::timer;
 use super::{GONE, Row, base, route, row};
 use serde_json::{Value, json};
 
@@ -198,6 +199,53 @@ pub(super) fn relations() -> Vec<Row> {
                 "/routes/0/answer/location",
                 "`{oder_id}` is neither a parameter of the route's path nor `body:` followed by a JSON",
             )],
+        ),
+        // Keys that callers share.
+        row(
+            [("/routes/1/subject", json!("none")), ("/routes/2/subject", json!("none"))],
+            [
+                ("/routes/1/subject", "only a REQUIRED_A or ACCEPTED route without `webhook` takes keys of clients"),
+                ("/routes/2/subject", "only a REQUIRED_A or ACCEPTED route without `webhook` takes keys of clients"),
+            ],
+        ),
+        row([("/routes/0/subject", json!("none"))], []),
+        row(
+            [("/routes/0/subject", json!("none")), ("/routes/0/target", json!("Orders/{tenant}:{subject}/create"))],
+            [(
+                "/routes/0/subject",
+                "callers share no results here, because `{subject}` in the target keeps them apart",
+            )],
+        ),
+        row(
+            [("/routes/0/subject", json!("none")), ("/callers", json!({"timer": timer(json!({}))}))],
+            [(
+                "/callers/timer/routes/0",
+                "keys of a signed caller are its own, and all callers share those of `orders.create`",
+            )],
+        ),
+        // Constant subjects.
+        row([("/identity/sources/0/subject", json!({"value": "service:worker"}))], []),
+        row(
+            [
+                ("/identity/sources/0/subject", json!({"value": "service:timer"})),
+                ("/callers", json!({"timer": timer(json!({}))})),
+            ],
+            [("/identity/sources/0/subject/value", "webhooks or a signed caller have the subject `service:timer`")],
+        ),
+        row(
+            [("/identity/sources/0/subject", json!({"value": "service:webhook-ingest"}))],
+            [(
+                "/identity/sources/0/subject/value",
+                "webhooks or a signed caller have the subject `service:webhook-ingest`",
+            )],
+        ),
+        row(
+            [
+                ("/identity/sources/0/subject", json!({"value": "service:worker"})),
+                ("/identity/sources/0/tenant", json!({"value": "shop"})),
+                ("/identity/sources/0/project", json!({"value": "main"})),
+            ],
+            [("/identity/sources/0", "every part of this source is a constant, so nothing of a request says")],
         ),
         // Rules for keys.
         row(

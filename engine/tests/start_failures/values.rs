@@ -221,6 +221,32 @@ pub(super) fn values() -> Vec<Row> {
             [("/identity/sources/-", header_source("idempotency-key"))],
             [("/identity/sources/1/tenant", "`idempotency-key` already has a meaning: choose another header")],
         ),
+        row(
+            [("/identity/sources/0/subject", json!({"type": "user"}))],
+            [("/identity/sources/0/subject", "name the `field` with the subject, or a constant subject as `value`")],
+        ),
+        row(
+            [("/identity/sources/0/subject", json!({"value": "worker"}))],
+            [("/identity/sources/0/subject/value", "expected `{type}:{id}`, such as `service:webhook-ingest`")],
+        ),
+        row(
+            [("/identity/sources/0/subject", json!({"value": "servise:worker"}))],
+            [(
+                "/identity/sources/0/subject/value",
+                "`servise` is no subject type of this policy, and `subject_types` can add it; did you mean `service`?",
+            )],
+        ),
+        row(
+            [("/identity/sources/0/subject", json!({"value": "service:worker", "field": "sub", "type": "service"}))],
+            [
+                ("/identity/sources/0/subject/field", "a constant subject is the whole subject: leave this member out"),
+                ("/identity/sources/0/subject/type", "a constant subject is the whole subject: leave this member out"),
+            ],
+        ),
+        row(
+            [("/routes/0/subject", json!("nobody"))],
+            [("/routes/0/subject", "expected one of `caller`, `none`, found `nobody`")],
+        ),
         // Routes.
         row(
             [("/routes/0/endpoint", json!("_x"))],

@@ -28,6 +28,22 @@ pub(super) fn warnings() -> Vec<Row> {
             )],
         ),
         row(
+            [
+                ("/identity/sources/0/subject", json!({"value": "service:worker"})),
+                (
+                    "/identity/sources/-",
+                    json!({
+                        "name": "keys", "metadata": ["keys"], "tenant": "t", "project": "p",
+                        "subject": {"value": "service:worker"}
+                    }),
+                ),
+            ],
+            [(
+                "/identity/sources/1/subject/value",
+                "the sources `jwt` and `keys` have the same constant subject, so their callers share keys",
+            )],
+        ),
+        row(
             [("/webhooks", json!(GONE))],
             [(
                 "/webhooks",

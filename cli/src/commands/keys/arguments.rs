@@ -152,7 +152,8 @@ pub(super) struct Common {
     /// The project; _tenant or _platform for routes of such a scope.
     #[arg(long)]
     pub(super) project: Option<String>,
-    /// The subject with its type, such as user:alice. Its id is written as the identity source has it.
+    /// The subject with its type, such as user:alice. Its id is written as the identity source has it. _none:_ for keys that
+    /// callers share.
     #[arg(long, value_name = "TYPE:ID")]
     pub(super) subject: Option<String>,
     /// The endpoint whose target the results are of. If its scope is not `project`, the scope gives the project.

@@ -3,7 +3,7 @@
 use super::{Compiler, methods_of};
 use crate::identity::{IdentityPlace, IdentitySource, SubjectRule};
 use crate::json::cursor::{child, suggestion};
-use crate::policy::document::{CallerHeaders, IdentityRules, RouteDocument, SignedCaller};
+use crate::policy::document::{CallerHeaders, IdentityRules, KeySubject, RouteDocument, SignedCaller};
 use crate::policy::{PolicyKind, Route};
 
 /// The defaults of `identity.forward`.
@@ -24,6 +24,13 @@ impl Compiler<'_> {
             tenant: name(forward.and_then(|forward| forward.tenant.as_ref()), TENANT_HEADER),
             project: name(forward.and_then(|forward| forward.project.as_ref()), PROJECT_HEADER),
         })
+    }
+
+    /// The subjects of webhooks and of signed callers, which no identity source may give.
+    pub(super) fn reserved_subjects(&self) -> Vec<String> {
+        let webhooks = self.document.webhooks.iter().map(|webhooks| &webhooks.subject);
+        let callers = self.document.callers.iter().map(|caller| &caller.subject);
+        webhooks.chain(callers).map(|subject| subject.as_str().to_owned()).collect()
     }
 
     /// For each caller, where its identity stands: tenant and project in headers that it signs, the subject in the
@@ -71,6 +78,14 @@ impl Compiler<'_> {
                         format!(
                             "signed callers send keys, so `{endpoint}` has to be a REQUIRED_A or ACCEPTED route \
                              without `webhook`"
+                        ),
+                    );
+                } else if route.subject == KeySubject::None {
+                    self.issues.add(
+                        at,
+                        format!(
+                            "keys of a signed caller are its own, and all callers share those of `{endpoint}` (`\"subject\": \
+                             \"none\"`): give the signed caller another route"
                         ),
                     );
                 } else if route.callers.contains(&id) {

@@ -1,10 +1,42 @@
 //! Identity sources against the scopes of the routes that use them.
 
 use super::{Compiler, RouteDocument};
+use crate::identity::IdentitySource;
 use crate::policy::document::{IdentityRules, Scope};
 use crate::policy::target::IDENTITY_NAMES;
 
 impl Compiler<'_> {
+    /// Reports constant subjects that are reserved, and warns about those that two sources have.
+    #[inline(never)]
+    pub(super) fn check_constant_subjects(&mut self, reserved: &[String]) {
+        let document = self.document;
+        let own = document
+            .routes
+            .iter()
+            .filter_map(|(index, route)| Some((format!("/routes/{index}/identity"), route.identity.as_ref()?)));
+        for (at, rules) in document.identity.iter().map(|rules| ("/identity".to_owned(), rules)).chain(own) {
+            let constants: Vec<(usize, &IdentitySource, &str)> = rules.constant_subjects().collect();
+            for (place, (index, source, subject)) in constants.iter().enumerate() {
+                let at = format!("{at}/sources/{index}/subject/value");
+                if reserved.iter().any(|reserved| reserved == subject) {
+                    let message = format!(
+                        "webhooks or a signed caller have the subject `{subject}`, so every request of this source would be refused: \
+                         choose another one"
+                    );
+                    self.issues.add(at, message);
+                } else if let Some((_, other, _)) = constants.iter().take(place).find(|(_, _, other)| other == subject)
+                {
+                    let message = format!(
+                        "the sources `{}` and `{}` have the same constant subject, so their callers share keys, and get each other's \
+                         answers, where tenant and project are the same: give each source a subject of its own, unless you mean this",
+                        other.name, source.name
+                    );
+                    self.warnings.add(at, message);
+                }
+            }
+        }
+    }
+
     /// Reports routes and sources that can never fit: the scope of the route asks for a project, and the source has none.
     #[inline(never)]
     pub(super) fn check_scopes(&mut self) {

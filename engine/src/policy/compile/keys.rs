@@ -2,7 +2,7 @@
 
 use super::{Compiler, RouteDocument};
 use crate::key::{KeyCharset, KeyFormat, KeyRules};
-use crate::policy::document::PolicyKind;
+use crate::policy::document::{KeySubject, PolicyKind};
 use crate::policy::target::Target;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Compiler<'_> {
         asks.then(|| Arc::clone(rules))
     }
 
-    /// Reports `key` and `on_prohibited` on routes that have no use for them, and keys that live longer than the results.
+    /// Reports `key`, `subject` and `on_prohibited` on routes that have no use for them, and keys that live longer than the results.
     #[inline(never)]
     pub(super) fn check_keys(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let takes_keys = route.policy.is_case_a() && route.webhook.is_none();
@@ -26,6 +26,16 @@ impl Compiler<'_> {
                 format!("/routes/{index}/key"),
                 "only a REQUIRED_A or ACCEPTED route without `webhook` takes keys of clients",
             );
+        }
+        if route.subject == KeySubject::None {
+            let at = format!("/routes/{index}/subject");
+            if !takes_keys {
+                self.issues.add(at, "only a REQUIRED_A or ACCEPTED route without `webhook` takes keys of clients");
+            } else if target.is_some_and(Target::needs_subject) {
+                let message = "callers share no results here, because `{subject}` in the target keeps them apart: leave one of the \
+                               two out";
+                self.issues.add(at, message);
+            }
         }
         if route.strips_prohibited.is_some() && route.policy != PolicyKind::Prohibited {
             self.issues.add(

@@ -1,11 +1,12 @@
 //! The `identity` object: the sources, and the headers that carry the identity to the backend.
 
+use super::webhooks::parse_subject;
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
 use crate::identity::{
     IdentityPlace, IdentitySource, MetadataPath, SUBJECT_TYPES, SubjectRule, Tenant, is_subject_type,
 };
-use crate::json::cursor::{Issues, JsonCursor};
+use crate::json::cursor::{Issues, JsonCursor, child, suggestion};
 
 /// The names of the headers that carry the identity to the backend; lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +50,7 @@ impl IdentityRules {
                 issues.add(list.pointer.clone(), "name at least one identity source");
             }
             for item in items {
-                let Some(source) = read_source(&item, issues) else { continue };
+                let Some(source) = read_source(&item, &types, issues) else { continue };
                 if sources.iter().any(|other| other.name == source.name) {
                     issues.add(
                         item.pointer,
@@ -61,6 +62,14 @@ impl IdentityRules {
         }
         let forward = fields.get("forward").and_then(|at| read_forward(&at, issues)).unwrap_or_default();
         Some(Self { sources, forward, types })
+    }
+
+    /// The sources with a constant subject: index, source, subject.
+    pub(in crate::policy) fn constant_subjects(&self) -> impl Iterator<Item = (usize, &IdentitySource, &str)> {
+        self.sources.iter().enumerate().filter_map(|(index, source)| match &source.subject.field {
+            IdentityPlace::Constant(subject) => Some((index, source, subject.as_str())),
+            _ => None,
+        })
     }
 
     /// The names of the headers that the sources read.
@@ -84,7 +93,7 @@ fn parse_type(text: &str) -> Result<String, String> {
 }
 
 #[inline(never)]
-fn read_source(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentitySource> {
+fn read_source(at: &JsonCursor<'_>, types: &[String], issues: &mut Issues) -> Option<IdentitySource> {
     let fields = at.fields(&["name", "metadata", "headers_owned_by", "tenant", "project", "subject"], issues)?;
     let name = fields.need_parse("name", issues, parse_name);
     let owner = fields.parse("headers_owned_by", issues, parse_text);
@@ -115,17 +124,50 @@ fn read_source(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentitySourc
     let tenant = fields.need("tenant", issues).and_then(|at| kind.read_or_constant(&at, issues));
     let project = fields.get("project").map(|at| kind.read_or_constant(&at, issues));
     let subject = fields.need("subject", issues).and_then(|at| {
-        let fields = at.fields(&["field", "type"], issues)?;
+        let fields = at.fields(&["field", "type", "value"], issues)?;
+        if let Some(value) = fields.get("value") {
+            for name in ["field", "type"].into_iter().filter(|name| fields.get(name).is_some()) {
+                issues.add(child(&at.pointer, name), "a constant subject is the whole subject: leave this member out");
+            }
+            return read_constant_subject(&value, types, issues);
+        }
         let subject_type = fields.get("type").map(|at| at.parse(issues, parse_type));
-        let field = fields.need("field", issues).and_then(|at| kind.read(&at, issues))?;
+        let Some(field) = fields.get("field") else {
+            issues.add(&at.pointer, "name the `field` with the subject, or a constant subject as `value`");
+            return None;
+        };
+        let field = kind.read(&field, issues)?;
         Some(SubjectRule { field, kind: subject_type.map_or(Some(None), |name| name.map(Some))? })
     });
-    Some(IdentitySource {
+    let source = IdentitySource {
         name: name?,
         tenant: tenant?,
         project: project.map_or(Some(None), |project| project.map(Some))?,
         subject: subject?,
-    })
+    };
+    if source.places().into_iter().filter_map(|(_, place)| place).all(IdentityPlace::is_constant) {
+        issues.add(
+            at.pointer.clone(),
+            "every part of this source is a constant, so nothing of a request says that the source is meant: read at least one part \
+             from the request",
+        );
+    }
+    Some(source)
+}
+
+/// Reads the constant subject `{"value": "service:worker"}` of a source.
+#[inline(never)]
+fn read_constant_subject(value: &JsonCursor<'_>, types: &[String], issues: &mut Issues) -> Option<SubjectRule> {
+    let subject = value.parse(issues, parse_subject)?;
+    let (kind, _) = subject.as_str().split_once(':').unwrap_or_default();
+    if !types.iter().any(|known| known == kind) {
+        let near = suggestion(kind, types.iter().map(String::as_str));
+        issues.add(
+            value.pointer.clone(),
+            format!("`{kind}` is no subject type of this policy, and `subject_types` can add it{near}"),
+        );
+    }
+    Some(SubjectRule { field: IdentityPlace::Constant(subject.as_str().to_owned()), kind: None })
 }
 
 /// Where a source reads its parts from.

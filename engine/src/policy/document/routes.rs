@@ -56,6 +56,16 @@ pub enum Scope {
     Platform,
 }
 
+/// Whose the keys of a route are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeySubject {
+    /// The caller's
+    #[default]
+    Caller,
+    /// Those of all callers within the route's scope
+    None,
+}
+
 /// What happens when a key comes again with another payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Collision {
@@ -119,6 +129,8 @@ pub(crate) struct RouteDocument<'j> {
     pub target: Option<&'j str>,
     /// `scope`
     pub scope: Scope,
+    /// `subject`
+    pub subject: KeySubject,
     /// `mode`, if the route has it
     pub mode: Option<Mode>,
     /// `identity`, if the route has it
@@ -180,6 +192,7 @@ impl<'j> RouteDocument<'j> {
             "backend",
             "target",
             "scope",
+            "subject",
             "mode",
             "identity",
             "hosts",
@@ -219,6 +232,9 @@ impl<'j> RouteDocument<'j> {
             target,
             backend: fields.parse("backend", issues, check_text),
             scope: fields.choice("scope", &scopes, issues).unwrap_or_default(),
+            subject: fields
+                .choice("subject", &[("caller", KeySubject::Caller), ("none", KeySubject::None)], issues)
+                .unwrap_or_default(),
             mode: read_mode(&fields, issues),
             identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
             hosts: fields.list("hosts", issues, parse_host).unwrap_or_default(),

@@ -77,6 +77,8 @@ pub(crate) struct RouteModel {
     pub(crate) identity: Option<IdentityModel>,
     pub(crate) target: Option<TargetModel>,
     pub(crate) query: Vec<&'static str>,
+    /// Whether all callers share the keys; only on routes that take clients' keys
+    pub(crate) shares_keys: bool,
     /// The rules for keys, where the route has its own; only on routes that take clients' keys
     pub(crate) keys: Option<KeyRulesModel>,
     /// The mode of collision detection, the fingerprint and the scope
@@ -325,14 +327,22 @@ fn place_document(place: &Place) -> Json {
 
 fn identity_document(identity: &IdentityModel) -> Json {
     let sources = identity.sources.iter().enumerate().map(|(index, source)| {
-        let mut subject = json!({"field": place_document(&source.subject)});
+        let mut subject = match &source.subject {
+            Place::Constant(_) => place_document(&source.subject),
+            place => json!({"field": place_document(place)}),
+        };
         source.kind.inspect(|kind| subject["type"] = json!(kind));
         let mut document =
             json!({"name": format!("s{index}"), "tenant": place_document(&source.tenant), "subject": subject});
         source.project.as_ref().inspect(|place| document["project"] = place_document(place));
-        match &source.subject {
-            Place::Metadata(steps) => document["metadata"] = json!(steps[..2]),
-            _ => document["headers_owned_by"] = json!("ext_authz"),
+        let places = [Some(&source.tenant), source.project.as_ref(), Some(&source.subject)];
+        let steps = places.into_iter().flatten().find_map(|place| match place {
+            Place::Metadata(steps) => Some(&steps[..2]),
+            _ => None,
+        });
+        match steps {
+            Some(steps) => document["metadata"] = json!(steps),
+            None => document["headers_owned_by"] = json!("ext_authz"),
         }
         document
     });
@@ -376,6 +386,7 @@ fn route_document(route: &RouteModel, names: Option<[&'static str; 2]>) -> Json 
         "methods": route.methods,
         "policy": policy,
         "scope": scope,
+        "subject": if route.shares_keys { "none" } else { "caller" },
         "query": route.query,
         "hosts": route.hosts,
         // Routes of one path, which the model has, would be recovered at one place.

@@ -33,8 +33,16 @@ fn source() -> impl Strategy<Value = SourceModel> {
     let namespace = option::weighted(0.6, select(NAMESPACES.to_vec()));
     namespace.prop_flat_map(|namespace| {
         let kind = option::of(select(vec!["user", "service", "device"]));
-        (place_or_constant(namespace), option::weighted(0.8, place_or_constant(namespace)), place(namespace), kind)
-            .prop_map(|(tenant, project, subject, kind)| SourceModel { tenant, project, subject, kind })
+        let subject = prop_oneof![
+            5 => (place(namespace), kind),
+            1 => select(vec!["service:worker", "user:a%3Ab", "client:acme"]).prop_map(|text| (Place::Constant(text), None)),
+        ];
+        (place_or_constant(namespace), option::weighted(0.8, place_or_constant(namespace)), subject)
+            .prop_map(|(tenant, project, (subject, kind))| SourceModel { tenant, project, subject, kind })
+            .prop_filter("a source reads a part of the request", |source| {
+                let places = [Some(&source.tenant), source.project.as_ref(), Some(&source.subject)];
+                places.into_iter().flatten().any(|place| !matches!(place, Place::Constant(_)))
+            })
     })
 }
 
@@ -121,8 +129,8 @@ fn route() -> impl Strategy<Value = RouteModel> {
     let collision = (either("enforce", "observe"), either("raw", "json"), either("operation", "caller"));
     let collision = option::of(collision.prop_map(|(mode, fingerprint, scope)| [mode, fingerprint, scope]));
     let keys = (1_usize..5, any::<bool>()).prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
-    let rest = (collision, any::<bool>(), 0_usize..2);
-    let rules = (option::weighted(0.3, keys), option::weighted(0.4, any::<bool>()), rest);
+    let flags = (collision, any::<bool>(), prop_oneof![3 => Just(false), 1 => Just(true)], 0_usize..2);
+    let rules = (option::weighted(0.3, keys), option::weighted(0.4, any::<bool>()), flags);
     let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query, rules);
     (vec(segment(), 0..4), hosts, methods, kinds, scope, rest).prop_flat_map(
         |(
@@ -131,11 +139,14 @@ fn route() -> impl Strategy<Value = RouteModel> {
             methods,
             (kind, webhook),
             scope,
-            (shadow, identity, query, (keys, strip, (collision, in_flight, backend))),
+            (shadow, identity, query, (keys, strip, (collision, in_flight, shares_keys, backend))),
         )| {
             let parameters = path.iter().filter(|segment| !matches!(segment, Segment::Literal(_))).count();
             let takes_keys = matches!(kind, Kind::RequiredA | Kind::Accepted) && !webhook;
             target(parameters, scope == ScopeModel::Project).prop_map(move |target| RouteModel {
+                shares_keys: shares_keys
+                    && takes_keys
+                    && !target.as_ref().is_some_and(|target| target.key.contains(&"subject")),
                 endpoint: String::new(),
                 path: path.clone(),
                 hosts: hosts.clone(),
