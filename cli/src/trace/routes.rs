@@ -32,7 +32,7 @@ impl Told<'_> {
         let sent = String::from_utf8_lossy(sent);
         let text = match (found.problem, self.path) {
             (_, Some(path)) if found.has(|event| matches!(event, TraceEvent::Closed)) => format!(
-                "{path} is closed to clients: it is a path of the backend's own (`/restate`, `backend.reserved_paths`), or its \
+                "{path} is closed to clients: it is a path of the backend's own (`/restate`, `reserved_paths`), or its \
                  first segment is the guard, or the service of a target."
             ),
             // The path is one, so it is the query or the authority.
@@ -89,6 +89,8 @@ impl Told<'_> {
             let pairs = route.template.parameters().zip(values);
             step.details.extend(pairs.map(|(name, value)| format!("the parameter {{{name}}} is {value}")));
         }
+        let backend = self.policy.backend_name(self.route).filter(|_| self.route.is_some() || found.problem.is_none());
+        step.details.extend(backend.filter(|_| !is_operation).map(|name| format!("its backend is `{name}`")));
         if is_operation || is_recovery {
             return step;
         }

@@ -178,6 +178,11 @@ impl Policy {
         index.checked_sub(1).and_then(|other| self.other_backends.get(other)).unwrap_or(&self.backend)
     }
 
+    /// The name of a route's backend, or of the default, if the document has several.
+    pub fn backend_name(&self, route: Option<&Route>) -> Option<&str> {
+        (!self.other_backends.is_empty()).then(|| self.backend_of(route).mark.as_str())
+    }
+
     /// The value of [`REWRITE_MARK`] on requests of a route; `None` if they go to the default backend as they are.
     pub(crate) fn mark_of(&self, route: Option<&Route>) -> Option<&str> {
         let route = route.filter(|route| route.target.is_some() || route.backend != 0)?;
