@@ -35,6 +35,10 @@ pub(crate) struct ShadowFacts<'a> {
     pub(crate) tenant: Option<Cow<'a, str>>,
     /// `endpoint`
     pub(crate) endpoint: Option<Cow<'a, str>>,
+    /// `idempotency_key_raw`, whole: it is compared and not kept
+    pub(crate) raw_key: Option<Cow<'a, str>>,
+    /// `idempotency_key_namespaced`, whole
+    pub(crate) namespaced_key: Option<Cow<'a, str>>,
 }
 
 impl<'a> ShadowFacts<'a> {
@@ -116,12 +120,16 @@ impl<'de> Visitor<'de> for RecordMembers<'_, 'de> {
                 (_, "idempotency_policy") => &mut self.facts.policy,
                 (_, "tenant") => &mut self.facts.tenant,
                 (_, "endpoint") => &mut self.facts.endpoint,
+                (_, "idempotency_key_raw") => &mut self.facts.raw_key,
+                (_, "idempotency_key_namespaced") => &mut self.facts.namespaced_key,
                 _ => {
                     members.next_value::<IgnoredAny>()?;
                     continue;
                 }
             };
-            *field = members.next_value::<Scalar<'_>>()?.0.map(cut);
+            let is_key = name.starts_with("idempotency_key_");
+            let value = members.next_value::<Scalar<'_>>()?.0;
+            *field = if is_key { value } else { value.map(cut) };
         }
         // The members of one object count. But the tenant of a request that is refused before the filter reads its
         // identity stands at most in the line, where an operator has put it.

@@ -1,13 +1,15 @@
-//! `shadow-report`: what enforcing would refuse, counted from access logs. Memory is bounded by the number of groups, and not
-//! by the number of lines.
+//! `shadow-report`: what enforcing would refuse, counted from access logs. Memory is bounded by the number of groups and of
+//! keys, and not by the number of lines.
 
 mod groups;
 mod print;
+mod raw_keys;
 
 use crate::lines::{InputLine, LogLines};
 use crate::record::ShadowFacts;
 use groups::Groups;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use raw_keys::RawKeys;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,6 +47,7 @@ pub(crate) struct Report {
     endpoints: Groups<1, Totals>,
     /// Of all requests.
     totals: Totals,
+    raw_keys: RawKeys,
     /// Lines that are not empty.
     lines: u64,
     not_json: LeftOut,
@@ -186,6 +189,7 @@ impl Report {
 
     fn count(&mut self, facts: &ShadowFacts<'_>) {
         self.totals.count(facts);
+        self.raw_keys.count(facts);
         self.tenants.at([facts.tenant.as_deref()], |totals| totals.count(facts));
         self.endpoints.at([facts.endpoint.as_deref()], |totals| totals.count(facts));
         if facts.shadow.as_deref() == Some("refuse") {

@@ -56,6 +56,53 @@ fn rewritten(tenant: &str) -> Value {
            "idempotency_case": "A", "tenant": tenant, "endpoint": "orders.create"})
 }
 
+/// A key of a caller, both with their digests in the log.
+fn with_keys(tenant: &str, endpoint: &str, raw: &str) -> Value {
+    let mut record = rewritten(tenant);
+    record["endpoint"] = json!(endpoint);
+    record["idempotency_key_raw"] = json!(format!("sha256:{raw}"));
+    record["idempotency_key_namespaced"] = json!(format!("sha256:{tenant}-{raw}"));
+    record
+}
+
+#[test]
+fn raw_keys_that_several_callers_sent_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "k".repeat(255);
+    let mut records = vec![
+        with_keys("acme", "orders.create", "1"),
+        with_keys("acme", "orders.create", "1"),
+        with_keys("globex", "orders.create", "1"),
+        with_keys("initech", "orders.create", "1"),
+        with_keys("acme", "orders.create", "2"),
+        with_keys("globex", "refunds.create", "2"),
+        with_keys("acme", "refunds.create", "3"),
+        with_keys("globex", "refunds.create", "3"),
+        with_keys("acme", "refunds.create", "4"),
+        with_keys("globex", "refunds.create", "4"),
+        rewritten("acme"),
+    ];
+    // Keys that differ behind what is kept of other values.
+    for raw in ["a", "b"] {
+        let mut record = with_keys("acme", "long", "5");
+        record["idempotency_key_raw"] = json!(long);
+        record["idempotency_key_namespaced"] = json!(format!("t-acme:p:user:{}:{raw}", "u".repeat(300)));
+        records.push(record);
+    }
+    let input: String = records.iter().map(|record| line("2026-11-20T00:00:00Z", record)).collect();
+    let (code, report, errors) = report(folder.path(), &["-"], input.as_bytes());
+    assert_eq!((code, errors.as_str()), (0, ""));
+    let row = |endpoint: &str, shared: u64| json!({"endpoint": endpoint, "shared": shared});
+    assert_eq!(
+        report["raw_keys"],
+        json!({"compared": 6, "shared": 4, "requests_not_compared": 0,
+            "endpoints": [row("refunds.create", 2), row("long", 1), row("orders.create", 1)]})
+    );
+    let text = String::from_utf8(run(folder.path(), &["-"], input.as_bytes()).stdout).unwrap();
+    assert!(text.contains("Of 6 keys in shadow mode 4 came from several callers."), "{text}");
+    assert!(text.contains("Keys that several callers sent, which enforcing keeps apart:"), "{text}");
+}
+
 const INVALID: &str = "idempotency_key_invalid";
 const MISSING: &str = "idempotency_key_required";
 

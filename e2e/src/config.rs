@@ -53,6 +53,8 @@ pub enum Change {
     Trailers,
     /// Authentication and the public route cover every path, not only those below `/api/`.
     EveryPath,
+    /// The token goes on to the backend, behind authentication.
+    ForwardedToken,
     /// No token is looked for, so that `authorization` reaches the filter whatever it holds.
     NoAuthentication,
     /// The mark that the filter puts on its rewrites goes on to the upstream instead of ending at the route.
@@ -158,6 +160,10 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             set(listener, &format!("{MANAGER}/http_filters/1/typed_config/rules/1"), "match", everything.clone())?;
             let public = route(listener, "public")?;
             set(listener, &public, "match", everything)
+        }
+        Change::ForwardedToken => {
+            let provider = "/http_filters/1/typed_config/providers/demo";
+            set(listener, &format!("{MANAGER}{provider}"), "forward", json!(true))
         }
         Change::NoAuthentication => {
             set(listener, &format!("{MANAGER}/http_filters/1/typed_config"), "rules", json!([]))

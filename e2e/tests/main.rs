@@ -24,6 +24,7 @@ mod krakend;
 mod lookups;
 mod metrics;
 mod metrics_bounds;
+mod moving_over;
 mod native_errors;
 mod native_paths;
 mod observability;
@@ -46,7 +47,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 38] = [
+const MODULES: [Module; 39] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -69,6 +70,7 @@ const MODULES: [Module; 38] = [
     ("idempotent_apis", idempotent_apis::groups),
     ("metrics", metrics::groups),
     ("native_errors", native_errors::groups),
+    ("moving_over", moving_over::groups),
     ("native_paths", native_paths::groups),
     ("own_api", own_api::groups),
     ("path_readers", path_readers::groups),

@@ -1,11 +1,14 @@
 // An ordinary API that deduplicates by `Idempotency-Key`, as many frameworks do: one store in memory, the key alone tells
 // requests apart. It knows nothing of tenants and nothing of the gateway. Node.js 18 or newer, no packages:
 //   node server.mjs [PORT]                (default 9000; 0 takes a free port)
+//   FUTURE_KEY_HEADER=future-idempotency-key node server.mjs
+// With FUTURE_KEY_HEADER it stores each answer under the key of this header, too (docs/moving-over.md).
 import { createServer } from 'node:http';
 
 const ORIGIN = 'https://app.example.com';
 const orders = [];
 const kept = new Map(); // idempotency key -> a promise of [status, body]
+const FUTURE = process.env.FUTURE_KEY_HEADER;
 
 /** Takes an order, half a second long, so that a second request can meet the first one. */
 async function takeOrder(body) {
@@ -30,11 +33,12 @@ async function answer(request, body) {
   if (request.method === 'GET') return [200, { orders, cookie: request.headers.cookie ?? null, key: key ?? null }, {}];
   if (request.method !== 'POST') return [405, { error: 'GET or POST' }, {}];
   if (key === undefined) return [...(await takeOrder(body)), {}];
-  const earlier = kept.get(key);
+  const keys = [FUTURE && request.headers[FUTURE], key].filter(Boolean);
+  const earlier = kept.get(keys.find((known) => kept.has(known)));
   if (earlier === undefined) {
     const work = { done: false };
     work.result = takeOrder(body).finally(() => (work.done = true));
-    kept.set(key, work);
+    for (const each of keys) kept.set(each, work);
     return [...(await work.result), {}];
   }
   if (!earlier.done) return [409, { error: 'this order is being taken' }, { 'retry-after': '1' }];

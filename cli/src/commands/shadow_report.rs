@@ -9,8 +9,9 @@ use std::path::PathBuf;
 /// Counts from access logs what enforcing would refuse, before you switch shadow mode off.
 ///
 /// The logs are lines of JSON with the filter's record, plain or compressed with gzip. Each group of requests that would
-/// be refused is shown with its first and last time, and every tenant and endpoint with its number of requests.
-/// A log can be of any size: memory is bounded by the number of groups.
+/// be refused is shown with its first and last time, and every tenant and endpoint with its number of requests. Keys
+/// that several callers sent to one endpoint are counted: without namespaces one caller gets the answer to another.
+/// A log can be of any size: memory is bounded by the number of groups, and at most a million keys are compared.
 ///
 /// Tenant `_none`: the filter refuses a request for its path, or without an identity, before it knows a tenant. A member
 /// `tenant` of the log line itself counts then.

@@ -21,6 +21,12 @@ impl Report {
                    "count": refusals.count, "first": refusals.first, "last": refusals.last})
             });
         report.insert("refusals".to_owned(), refusals.collect());
+        let shared = self.raw_keys.endpoints().into_iter();
+        let shared: Value =
+            shared.map(|([endpoint], shared)| json!({"endpoint": endpoint, "shared": shared})).collect();
+        let raw_keys = json!({"compared": self.raw_keys.compared(), "shared": self.raw_keys.shared(),
+            "requests_not_compared": self.raw_keys.not_compared(), "endpoints": shared});
+        report.insert("raw_keys".to_owned(), raw_keys);
         for (name, of, groups) in [("tenants", "tenant", &self.tenants), ("endpoints", "endpoint", &self.endpoints)] {
             let rows = groups.sorted(|totals| (totals.would_be_refused, totals.requests)).into_iter().map(
                 |([value], totals)| {
@@ -88,6 +94,13 @@ impl Report {
                 add(&format!("By {of}:"), &rows);
             }
         }
+        if self.raw_keys.shared() > 0 {
+            let mut rows = Rows::new(&["shared keys", "endpoint"], 1);
+            for ([endpoint], shared) in self.raw_keys.endpoints() {
+                rows.add([shared.to_string(), endpoint.clone().unwrap_or_else(|| UNMATCHED.to_owned())]);
+            }
+            add("Keys that several callers sent, which enforcing keeps apart:", &rows);
+        }
         text.push_str(&self.summary());
         text
     }
@@ -103,6 +116,16 @@ impl Report {
                  {refused} {} refused already.",
                 percent(&self.totals),
                 if refused == 1 { "was" } else { "were" }
+            ));
+        }
+        if self.raw_keys.compared() > 0 {
+            let compared = count(self.raw_keys.compared() as u64, "key");
+            lines.push(format!("Of {compared} in shadow mode {} came from several callers.", self.raw_keys.shared()));
+        }
+        if self.raw_keys.not_compared() > 0 {
+            lines.push(format!(
+                "The keys of {} were not compared, because there were too many keys.",
+                count(self.raw_keys.not_compared(), "request")
             ));
         }
         if would_be_refused + would_be_rewritten == 0 && requests > 0 {

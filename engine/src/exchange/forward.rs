@@ -1,6 +1,6 @@
 //! Edits a request for the backend: method, path, key, identity headers, and what the backend does not get.
 
-use super::decision::Decision;
+use super::decision::{Decision, EnforcedDecision};
 use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::refusal::no_segment;
 use super::request_head::{EditedLines, is_stripped};
@@ -56,7 +56,11 @@ impl Decision {
         }
         edit_path(line.target, path, rewritten, listed, effects);
         let forward = &policy.identity_of(matched.route).forward;
-        self.edit_headers(edited, forward, policy.mark_of(matched.route), matched.parameters(), effects);
+        let mut added = matched.parameters();
+        if let (Some(name), Some(EnforcedDecision::Keyed(key))) = (policy.shadow_key_header(), self.shadowed()) {
+            added.push((name, key.text.clone().into_bytes()));
+        }
+        self.edit_headers(edited, forward, policy.mark_of(matched.route), added, effects);
         Ok(())
     }
 
@@ -65,14 +69,14 @@ impl Decision {
         target.path(&matched.decoded(), self.identity()).ok_or_else(no_segment)
     }
 
-    /// Edits the headers for the backend. `parameters` are the headers with the path's parameters.
+    /// Edits the headers for the backend. `added` are the headers with the path's parameters and with the future key.
     #[inline(never)]
     pub(super) fn edit_headers<'a>(
         &self,
         edited: &EditedLines<'a>,
         forward: &'a Forward,
         mark: Option<&'a str>,
-        parameters: Vec<(&'a str, Vec<u8>)>,
+        added: Vec<(&'a str, Vec<u8>)>,
         effects: &mut Vec<Effect<'a>>,
     ) {
         let project = |identity: &'_ Identity| matches!(identity.project, Project::Named(_));
@@ -94,7 +98,7 @@ impl Decision {
         let is_set = |name: &[u8]| {
             let is_name = |set: &&str| set.as_bytes() == name;
             forwarded.iter().flatten().any(is_name)
-                || parameters.iter().any(|(set, _)| is_name(set))
+                || added.iter().any(|(set, _)| is_name(set))
                 || mark.is_some() && is_name(&REWRITE_MARK)
                 || key.is_some() && is_name(&IDEMPOTENCY_KEY)
         };
@@ -115,7 +119,7 @@ impl Decision {
         for (name, value) in &edited.once {
             set(name, Cow::Borrowed(value));
         }
-        for (name, value) in parameters {
+        for (name, value) in added {
             set(name, Cow::Owned(value));
         }
         if let Some(value) = mark {

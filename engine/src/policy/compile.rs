@@ -10,6 +10,7 @@ mod operations;
 mod parameters;
 mod readings;
 mod recovery;
+mod shadow;
 mod webhooks;
 
 use super::document::{Document, Mode, PolicyKind, RouteDocument, Scope, Unmatched};
@@ -151,6 +152,7 @@ impl Compiler<'_> {
         self.hosts_warning();
         self.check_retry_headers();
         let providers = self.providers();
+        self.check_shadow_key(&identities, caller_headers.as_ref(), &providers, &routes);
         for (declared, backend) in document.backends.iter().zip(&mut backends) {
             backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers);
         }
@@ -176,6 +178,7 @@ impl Compiler<'_> {
             routes: routes.into_iter().map(|(_, route)| route).collect(),
             table,
             names,
+            shadow_key_header: document.shadow_key_header.clone(),
             gateway_routes: document.gateway_routes,
             backend: backends.next().unwrap_or_default(),
             other_backends: backends.collect(),

@@ -27,6 +27,7 @@ pub use secrets::Secret;
 pub(crate) use stores::{OpenBao, Service, Unkey};
 pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
 
+use crate::headers::IDEMPOTENCY_KEY;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 use crate::key::KeyRules;
 use std::sync::Arc;
@@ -111,6 +112,8 @@ pub(crate) struct Document<'j> {
     pub strips_prohibited: bool,
     /// `forward.parameters`: the beginning of the headers that carry path parameters; lower case
     pub parameter_prefix: Option<String>,
+    /// `shadow_key_header`: the request header with the future key in shadow mode; lower case
+    pub shadow_key_header: Option<String>,
     /// `retention.services`
     pub retentions: Vec<ServiceRetention>,
 }
@@ -138,6 +141,7 @@ impl<'j> Document<'j> {
             "key",
             "on_prohibited",
             "forward",
+            "shadow_key_header",
             "allow_inline_secrets",
         ];
         let Some(fields) = root.fields(&known, issues) else { return Self::default() };
@@ -174,6 +178,7 @@ impl<'j> Document<'j> {
             key: read_key(&fields, issues),
             strips_prohibited: read_on_prohibited(&fields, issues).unwrap_or_default(),
             parameter_prefix: forward.and_then(|at| at.parse("parameters", issues, parse_prefix)),
+            shadow_key_header: fields.parse("shadow_key_header", issues, parse_shadow_key_header),
             retentions: retentions.unwrap_or_default(),
         }
     }
@@ -211,6 +216,58 @@ fn parse_prefix(text: &str) -> Result<String, String> {
         Err(format!("headers that begin with `{text}` already have a meaning: choose another beginning"))
     } else {
         Ok(text.to_owned())
+    }
+}
+
+/// Parses the name of a request header that nothing else uses.
+fn parse_shadow_key_header(text: &str) -> Result<String, String> {
+    const FAMILIES: [&str; 12] = [
+        "accept",
+        "access-control-",
+        "content-",
+        "if-",
+        "proxy-",
+        "sec-",
+        "x-b3-",
+        "x-edge-",
+        "x-envoy-",
+        "x-forwarded-",
+        "x-http-",
+        "x-restate-",
+    ];
+    const TAKEN: [&str; 24] = [
+        IDEMPOTENCY_KEY,
+        "authorization",
+        "cache-control",
+        "connection",
+        "cookie",
+        "date",
+        "expect",
+        "forwarded",
+        "host",
+        "keep-alive",
+        "origin",
+        "range",
+        "referer",
+        "te",
+        "traceparent",
+        "tracestate",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+        "via",
+        "x-api-key",
+        "x-method-override",
+        "x-request-id",
+    ];
+    let name = parse_header_name(text)?;
+    if name.contains('_') {
+        Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
+    } else if FAMILIES.iter().any(|family| name.starts_with(family)) || TAKEN.contains(&name.as_str()) {
+        Err(format!("`{name}` already has a meaning: choose another header, such as `future-idempotency-key`"))
+    } else {
+        Ok(name)
     }
 }
 

@@ -97,6 +97,8 @@ pub struct Policy {
     caller_sources: Vec<IdentitySource>,
     /// Whether a key is removed, and not refused, on a request that no route declares.
     strips_prohibited: bool,
+    /// The request header with the future key in shadow mode.
+    shadow_key_header: Option<String>,
     /// `recovery`
     recovery: RecoverySettings,
     /// Bindings of webhook ids.
@@ -198,6 +200,11 @@ impl Policy {
     pub(crate) fn cleans_errors(&self, route: Option<&Route>, backend: &Backend) -> bool {
         let said = route.and_then(|route| route.clean_errors).or(self.answers.clean_errors);
         said.unwrap_or_else(|| backend.cleans_errors())
+    }
+
+    /// The request header that carries the key of a request in shadow mode as enforcing would send it; lower case.
+    pub(crate) fn shadow_key_header(&self) -> Option<&str> {
+        self.shadow_key_header.as_deref()
     }
 
     /// How keys appear in logs.

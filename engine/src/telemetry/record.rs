@@ -3,6 +3,7 @@
 use super::digest;
 use crate::exchange::{Case, Exchange, Outcome};
 use crate::json::to_text;
+use crate::key;
 use crate::policy::operations::Operations;
 use crate::policy::recovery::SEGMENT;
 use crate::policy::{KeyInLogs, Policy};
@@ -61,13 +62,21 @@ impl<'a> Record<'a> {
             }
             RecordPart::Request => {
                 put_text(put, "idempotency_case", exchange.case().map(Case::name));
-                if let Some(key) = exchange.key() {
+                let mut put_key = |name: &'static str, key: &str| {
                     let digest = (policy.key_in_logs() == KeyInLogs::Hash).then(|| digest(key));
                     let shown = match &digest {
                         Some(digest) => std::str::from_utf8(digest).ok(),
                         None => Some(key).filter(|_| policy.key_in_logs() == KeyInLogs::Full),
                     };
-                    put_text(put, "idempotency_key_namespaced", shown);
+                    put_text(put, name, shown);
+                };
+                if let Some(key) = exchange.key() {
+                    put_key("idempotency_key_namespaced", key);
+                    // The backend got this one. Without it a log does not show whether several callers sent one key.
+                    let raw = key::decode(key).map(|decoded| decoded.raw);
+                    if let Some(raw) = raw.ok().filter(|_| exchange.shadow_verdict() == Some("rewrite")) {
+                        put_key("idempotency_key_raw", raw);
+                    }
                 }
                 put_text(put, "idempotency_source", exchange.source_name());
                 put_text(put, "idempotency_shadow", exchange.shadow_verdict());

@@ -2,7 +2,7 @@
 //! searched from end to end, without a thought for speed.
 
 use super::generate::{
-    KeyRulesModel, Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel,
+    FUTURE_KEY, KeyRulesModel, Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel,
 };
 use regex::bytes::Regex;
 use serde_json::Value as Json;
@@ -434,6 +434,7 @@ pub(crate) fn is_stripped(policy: &PolicyModel, backend: usize, name: &[u8]) -> 
         || prefixes.iter().any(|prefix| name.starts_with(prefix));
     let identity = policy.identity_headers();
     name == "idempotency-key"
+        || (policy.future_keys && name == FUTURE_KEY)
         || (policy.parameters && name.starts_with(PARAMETERS))
         || (!backend.keep.contains(&name.as_str())
             && (always.contains(&name.as_str())
@@ -603,11 +604,12 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         },
     };
     let acts = !shadow || strips || kind == Kind::HandlerInternalC;
-    let (key, stays) = if acts {
-        (decided?, false)
+    let (key, stays, future) = if acts {
+        (decided?, false, None)
     } else {
         let forged = |line: &[u8]| regex(r#"^[ \t"]*t-"#).is_match(line);
-        (None, matches!(lines.as_slice(), [line] if !forged(line)))
+        let future = decided.ok().flatten().filter(|_| policy.future_keys);
+        (None, matches!(lines.as_slice(), [line] if !forged(line)), future)
     };
 
     // What is forwarded.
@@ -667,6 +669,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     }
     if let Some(key) = &key {
         set("idempotency-key", key.as_bytes());
+    }
+    if let Some(future) = &future {
+        set(FUTURE_KEY, future.as_bytes());
     }
     headers.sort();
     Ok(Expected::Forwarded { headers, caller: caller.ok(), key })

@@ -200,6 +200,30 @@ pub(super) fn relations() -> Vec<Row> {
                 "`{oder_id}` is neither a parameter of the route's path nor `body:` followed by a JSON",
             )],
         ),
+        // The header of future keys.
+        row(
+            [
+                ("/shadow_key_header", json!("future-idempotency-key")),
+                ("/mode", json!("shadow")),
+                ("/identity/forward", json!({"tenant": "Future-Idempotency-Key"})),
+            ],
+            [(
+                "/shadow_key_header",
+                "this policy already uses the header `future-idempotency-key`: choose another one",
+            )],
+        ),
+        row(
+            [("/shadow_key_header", json!("x-timer-signature")), ("/callers", json!({"timer": timer(json!({}))}))],
+            [("/shadow_key_header", "this policy already uses the header `x-timer-signature`")],
+        ),
+        row(
+            [("/shadow_key_header", json!("x-path-key")), ("/forward", json!({"parameters": "x-path-"}))],
+            [("/forward/parameters", "the header `x-path-key`, which this policy uses, has the same beginning")],
+        ),
+        row(
+            [("/shadow_key_header", json!("future-key")), ("/backend/keep_headers", json!(["Future-Key"]))],
+            [("/backend/keep_headers/0", "the backend never gets `future-key` as a client sent it")],
+        ),
         // Keys that callers share.
         row(
             [("/routes/1/subject", json!("none")), ("/routes/2/subject", json!("none"))],

@@ -13,6 +13,23 @@ pub(super) fn values() -> Vec<Row> {
             [("/plugins", json!({}))],
             [("/plugins", "unknown member `plugins`; the known members are `$schema`, `version`, `mode`")],
         ),
+        // The header of future keys.
+        row(
+            [("/shadow_key_header", json!("Idempotency-Key"))],
+            [("/shadow_key_header", "`idempotency-key` already has a meaning: choose another header")],
+        ),
+        row(
+            [("/shadow_key_header", json!("x-envoy-key"))],
+            [("/shadow_key_header", "`x-envoy-key` already has a meaning: choose another header")],
+        ),
+        row([("/shadow_key_header", json!(":path"))], [("/shadow_key_header", "expected a header name")]),
+        row(
+            [("/shadow_key_header", json!("future_key"))],
+            [(
+                "/shadow_key_header",
+                "write the header with - instead of _: many servers and proxies drop names with _",
+            )],
+        ),
         // Rules for keys.
         row(
             [(

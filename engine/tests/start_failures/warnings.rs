@@ -44,6 +44,11 @@ pub(super) fn warnings() -> Vec<Row> {
             )],
         ),
         row(
+            [("/shadow_key_header", json!("future-key"))],
+            [("/shadow_key_header", "this member has no effect without a REQUIRED_A or ACCEPTED route in shadow mode")],
+        ),
+        row([("/shadow_key_header", json!("future-key")), ("/routes/0/mode", json!("shadow"))], []),
+        row(
             [("/webhooks", json!(GONE))],
             [(
                 "/webhooks",

@@ -196,7 +196,9 @@ impl<'d> Compiler<'d> {
             .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
             .chain(callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]))
             .collect();
-        let always = METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(identity.iter().copied());
+        let shadow_key = self.document.shadow_key_header.as_deref();
+        let always =
+            METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(shadow_key).chain(identity.iter().copied());
         let of_restate = restate::CREDENTIALS.into_iter().chain(of_webhooks.iter().map(String::as_str));
         let of_restate = of_restate.filter(|_| backend.is_restate());
         let names = signatures.iter().map(String::as_str).chain(of_restate).chain(always.clone());

@@ -131,8 +131,13 @@ pub(crate) struct PolicyModel {
     pub(crate) strip: bool,
     /// Whether the path's parameters go to the backend as headers that begin with [`PARAMETERS`]
     pub(crate) parameters: bool,
+    /// Whether the backend gets the future key in [`FUTURE_KEY`] in shadow mode
+    pub(crate) future_keys: bool,
     pub(crate) routes: Vec<RouteModel>,
 }
+
+/// The header of future keys.
+pub(crate) const FUTURE_KEY: &str = "future-key";
 
 /// The beginning of the headers with path parameters.
 pub(crate) const PARAMETERS: &str = "x-path-";
@@ -215,6 +220,7 @@ impl PolicyModel {
             keys: KeyRulesModel { min_length: 1, visible: false },
             strip: false,
             parameters: false,
+            future_keys: false,
             routes,
         }
     }
@@ -292,6 +298,9 @@ impl PolicyModel {
                 }
             }
         });
+        if self.future_keys {
+            document["shadow_key_header"] = json!(FUTURE_KEY);
+        }
         let mut backends = self.backends.iter().map(backend_document);
         match self.names {
             None => document["backend"] = backends.next().unwrap(),

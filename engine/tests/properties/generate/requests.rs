@@ -1,6 +1,6 @@
 //! Requests made of near misses.
 
-use super::documents::{HOOK_TOKEN, PolicyModel, Segment};
+use super::documents::{FUTURE_KEY, HOOK_TOKEN, PolicyModel, Segment};
 use super::policies::{HEADERS, NAMESPACES, policy};
 use crate::properties::model::percent_encoded;
 use proptest::collection::vec;
@@ -145,7 +145,9 @@ fn metadata() -> impl Strategy<Value = Json> {
     })
 }
 
-const OTHER_HEADERS: [&str; 18] = [
+const OTHER_HEADERS: [&str; 20] = [
+    FUTURE_KEY,
+    "future-keys",
     "x-path-p0",
     "x-path-other",
     "x-pathology",
