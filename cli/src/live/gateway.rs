@@ -104,12 +104,11 @@ fn clusters(live: &mut LiveCheck<'_>, answer: &Value) {
         answer.get("cluster_statuses").and_then(Value::as_array).into_iter().flatten().collect();
     let needs = GatewayNeeds::of(live.document);
     for name in needs.clusters() {
-        let at = [("/backend", "cluster"), ("/webhooks/unkey", "cluster"), ("/webhooks/openbao", "cluster")]
-            .iter()
-            .find(|(at, member)| {
-                live.document.pointer(at).and_then(|at| at.get(member)).is_some_and(|named| named == name)
-            })
-            .map_or_else(String::new, |(at, member)| format!("{at}/{member}"));
+        let stores = ["/webhooks/unkey", "/webhooks/openbao"];
+        let stores = stores.iter().filter_map(|at| Some(((*at).to_owned(), live.document.pointer(at)?)));
+        let own = live.backends.iter().map(|backend| (backend.pointer, backend.value));
+        let named = own.chain(stores).find(|(_, value)| value.get("cluster").is_some_and(|named| named == name));
+        let at = named.map(|(at, _)| format!("{at}/cluster")).unwrap_or_default();
         let Some(status) = statuses.iter().find(|status| status.get("name").is_some_and(|other| other == name)) else {
             let message = format!("the gateway has no cluster `{name}`");
             live.add("live-cluster", &at, message, "define it in the gateway, or correct its name in the policy");

@@ -6,22 +6,34 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use edge_idempotency_engine::collision::{GuardProbe, GuardVerdict};
 use edge_idempotency_engine::problem::Code;
+use serde_json::Value;
 
-const AT: &str = "/backend/guard";
 const START_ONE: &str = "register a guard that returns its input (docs/guard.md)";
 
 pub(super) fn check(live: &mut LiveCheck<'_>) {
+    let routes = live.document.get("routes").and_then(Value::as_array).into_iter().flatten();
+    if !routes.into_iter().any(|route| route.get("collision").is_some_and(|mode| mode != "off")) {
+        return;
+    }
     let mut bytes = [0; 32];
     if let Err(error) = getrandom::fill(&mut bytes) {
-        live.add("live-unreachable", AT, format!("the operating system gives no random bytes: {error}"), "");
+        live.add("live-unreachable", "", format!("the operating system gives no random bytes: {error}"), "");
         return;
     }
     // No claim of the filter has such a key: it is a digest there, too.
-    let policy = live.policy;
-    let Some(probe) = GuardProbe::new(policy, &URL_SAFE_NO_PAD.encode(bytes)) else { return };
+    for probe in GuardProbe::all(live.policy, &URL_SAFE_NO_PAD.encode(bytes)) {
+        one(live, &probe);
+    }
+}
+
+/// Asks the guard of one backend.
+fn one(live: &mut LiveCheck<'_>, probe: &GuardProbe) {
     let calls = probe.calls();
     let [first, _] = &calls;
-    let at = if live.document.pointer(AT).is_some() { AT } else { "/backend" };
+    let cluster = first.cluster.as_str();
+    let own = live.backends.iter().find(|backend| backend.value.get("cluster").is_some_and(|name| name == cluster));
+    let at = own.map(|backend| backend.pointer + "/guard").unwrap_or_default();
+    let at = at.as_str();
     let Some(upstream) = live.upstreams.named(&first.cluster).cloned() else {
         live.not_asked(at, "the guard", &format!("--upstream {}=URL", first.cluster));
         return;

@@ -1,57 +1,79 @@
 //! Restate: does its ingress answer, and does it have the services and handlers that the policy names, for the time that it says?
 
 use super::LiveCheck;
+use crate::backends::BackendAt;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
 use crate::restate_admin::plan::{Plan, State};
 use crate::restate_admin::services::Service;
 use serde_json::Value;
-
-const AT: &str = "/backend";
+use std::rc::Rc;
 
 pub(super) fn check(live: &mut LiveCheck<'_>) {
-    if live.document.pointer("/backend/kind").and_then(Value::as_str) != Some("restate") {
-        return;
+    let backends = Rc::clone(&live.backends);
+    let restates: Vec<_> = backends.iter().filter(|backend| text(backend.value, "kind") == Some("restate")).collect();
+    for backend in &restates {
+        ingress(live, backend);
     }
-    ingress(live);
+    let [restate] = restates.as_slice() else {
+        if let Some(first) = restates.first() {
+            let message = "the policy has several backends of Restate, and `--admin` names one";
+            live.add("live-not-asked", &first.pointer, message, "check a policy for each of them");
+        }
+        return;
+    };
+    let at = restate.pointer.as_str();
     if !live.args.restate.names_an_address() {
-        return live.not_asked(AT, "Restate's admin API", &format!("--admin URL, or the variable {ADDRESS_VARIABLE}"));
+        return live.not_asked(at, "Restate's admin API", &format!("--admin URL, or the variable {ADDRESS_VARIABLE}"));
     }
     let admin = match Admin::connect(&live.args.restate) {
         Ok(admin) => admin,
-        Err(error) => return live.add("live-unreachable", AT, error, ""),
+        Err(error) => return live.add("live-unreachable", at, error, ""),
     };
     let services = match admin.services() {
         Ok(services) => services,
-        Err(error) => return live.add("live-unreachable", AT, error, ""),
+        Err(error) => return live.add("live-unreachable", at, error, ""),
     };
     let before = live.findings.len();
-    targets(live, &services);
-    guard(live, &services);
+    targets(live, restate, &services);
+    guard(live, restate, &services);
     if live.findings.len() == before {
-        live.works(AT, format!("Restate {} has every service and handler that the policy names", admin.version));
+        live.works(at, format!("Restate {} has every service and handler that the policy names", admin.version));
     }
     retention(live, &services);
 }
 
+fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
+    value.get(name).and_then(Value::as_str)
+}
+
 /// Whether the ingress answers where the filter's own calls go.
-fn ingress(live: &mut LiveCheck<'_>) {
-    let cluster = live.document.pointer("/backend/cluster").and_then(Value::as_str);
-    let Some(cluster) = cluster.map(str::to_owned) else { return };
-    let Some(upstream) = live.upstreams.named(&cluster).cloned() else {
-        return live.not_asked("/backend/cluster", "Restate's ingress", &format!("--upstream {cluster}=URL"));
+fn ingress(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>) {
+    let Some(cluster) = text(backend.value, "cluster") else { return };
+    let at = format!("{}/cluster", backend.pointer);
+    let Some(upstream) = live.upstreams.named(cluster).cloned() else {
+        return live.not_asked(&at, "Restate's ingress", &format!("--upstream {cluster}=URL"));
     };
     let url = format!("{}/restate/health", upstream.url());
     match live.upstreams.client().send("GET", &url, &[], None) {
-        Ok(reply) if reply.status == 200 => live.works("/backend/cluster", "Restate's ingress is healthy"),
+        Ok(reply) if reply.status == 200 => live.works(&at, "Restate's ingress is healthy"),
         Ok(reply) => live.add(
             "live-unreachable",
-            "/backend/cluster",
+            &at,
             format!("GET {url} is answered {}, and Restate's ingress answers 200", reply.status),
             "the ingress has port 8080 by default; 9070 is the admin API",
         ),
-        Err(error) => live.add("live-unreachable", "/backend/cluster", format!("Restate's ingress: {error}"), ""),
+        Err(error) => live.add("live-unreachable", &at, format!("Restate's ingress: {error}"), ""),
     }
+}
+
+/// Routes of a backend, with their places.
+fn routes<'d>(live: &LiveCheck<'d>, backend: &BackendAt<'_, Value>) -> Vec<(usize, &'d Value)> {
+    let all = live.document.get("routes").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let is_own = |(_, route): &(usize, &Value)| {
+        live.backends.of(text(route, "backend")).is_some_and(|own| own.pointer == backend.pointer)
+    };
+    all.filter(is_own).collect()
 }
 
 /// Service, whether there is an object key, and handler of `Service/handler` or `Service/{key}/handler`.
@@ -63,10 +85,8 @@ fn parts(target: &str) -> Option<(&str, bool, &str)> {
     })
 }
 
-fn targets(live: &mut LiveCheck<'_>, services: &[Service]) {
-    let document = live.document;
-    let routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
-    for (index, route) in routes.enumerate() {
+fn targets(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>, services: &[Service]) {
+    for (index, route) in routes(live, backend) {
         let target = route.get("target").and_then(Value::as_str);
         let Some((service, keyed, handler)) = target.and_then(parts) else { continue };
         let at = format!("/routes/{index}/target");
@@ -92,16 +112,18 @@ fn targets(live: &mut LiveCheck<'_>, services: &[Service]) {
     }
 }
 
-fn guard(live: &mut LiveCheck<'_>, services: &[Service]) {
-    let document = live.document;
-    let mut routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
-    let compares = |route: &Value| route.get("collision").is_some_and(|mode| mode != "off");
-    if !routes.any(compares) {
+fn guard(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>, services: &[Service]) {
+    let compares = |(_, route): &(usize, &Value)| route.get("collision").is_some_and(|mode| mode != "off");
+    if !routes(live, backend).iter().any(compares) {
         return;
     }
-    if let Some(message) = missing(services, guard_name(document), "claim") {
-        let at = if document.pointer("/backend/guard").is_some() { "/backend/guard" } else { AT };
-        live.add("live-missing-handler", at, message, "register the guard (docs/guard.md)");
+    if let Some(message) = missing(services, &guard_name(live.document), "claim") {
+        live.add(
+            "live-missing-handler",
+            &format!("{}/guard", backend.pointer),
+            message,
+            "register the guard (docs/guard.md)",
+        );
     }
 }
 

@@ -5,14 +5,11 @@ use super::claim::{Claim, ClaimVerdict, call, read};
 use super::fingerprint::VERSION;
 use crate::call::{Call, CallReply};
 use crate::policy::Policy;
-use crate::policy::collision::GuardService;
+use std::sync::Arc;
 
-/// Two claims, and the guard that they are for.
+/// Two claims at one guard.
 #[derive(Debug)]
-pub struct GuardProbe<'p> {
-    guard: &'p GuardService,
-    claims: [Claim; 2],
-}
+pub struct GuardProbe([Claim; 2]);
 
 /// What the guard made of two claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,21 +24,28 @@ pub enum GuardVerdict {
     Forgets,
 }
 
-impl<'p> GuardProbe<'p> {
-    /// The claims for a policy with a guard. `key` is the key at the guard; nobody may have used it.
-    pub fn new(policy: &'p Policy, key: &str) -> Option<Self> {
-        let claim = |digest: &str| Claim { key: key.to_owned(), fingerprint: format!("{VERSION}r.{digest}") };
-        Some(Self { guard: policy.guard()?, claims: [claim("first"), claim("second")] })
+impl GuardProbe {
+    /// The claims for each backend that has a guard. `key` is the key at the guard; nobody may have used it.
+    pub fn all(policy: &Policy, key: &str) -> Vec<Self> {
+        let guards = policy.backends().filter_map(|backend| backend.guard.as_ref());
+        let probe = |guard| {
+            Self(["first", "second"].map(|digest| Claim {
+                guard: Arc::clone(guard),
+                key: key.to_owned(),
+                fingerprint: format!("{VERSION}r.{digest}"),
+            }))
+        };
+        guards.map(probe).collect()
     }
 
     /// The calls, in their order.
     pub fn calls(&self) -> [Call; 2] {
-        self.claims.each_ref().map(|claim| call(self.guard, claim))
+        self.0.each_ref().map(call)
     }
 
     /// What the replies to [`GuardProbe::calls`] mean.
     pub fn verdict(&self, replies: [CallReply<'_>; 2]) -> GuardVerdict {
-        let [first, second] = &self.claims;
+        let [first, second] = &self.0;
         let [to_first, to_second] = replies.map(|reply| read(&reply));
         match (first.verdict(&to_first), second.verdict(&to_second)) {
             (ClaimVerdict::Unknown(reason), _) | (_, ClaimVerdict::Unknown(reason)) => {
@@ -70,7 +74,7 @@ mod tests {
     #[test]
     fn a_guard_has_to_keep_the_first_fingerprint() {
         let policy = Policy::from_json(POLICY).unwrap();
-        let probe = GuardProbe::new(&policy, "key").unwrap();
+        let probe = GuardProbe::all(&policy, "key").pop().unwrap();
         let [first, second] = probe.calls().map(|call| call.body);
         let verdict = |one: &[u8], two: &[u8]| probe.verdict([reply(200, one), reply(200, two)]);
         assert_eq!(verdict(&first, &first), GuardVerdict::Keeps);
@@ -91,6 +95,6 @@ mod tests {
     #[test]
     fn a_policy_without_a_guard_has_nothing_to_ask() {
         let policy = Policy::from_json(br#"{"version": 1, "backend": {"kind": "generic"}, "routes": []}"#).unwrap();
-        assert!(GuardProbe::new(&policy, "key").is_none());
+        assert!(GuardProbe::all(&policy, "key").is_empty());
     }
 }
