@@ -11,6 +11,7 @@ mod init_policy;
 mod input;
 mod lines;
 mod lint;
+mod live;
 mod log_line;
 mod record;
 mod render;

@@ -6,8 +6,11 @@ use crate::diagnostics::source::SourceText;
 use crate::diagnostics::{CheckedFile, FindingCounts, formats, sarif, text};
 use crate::input::{print, read, variable};
 use crate::lint;
+use crate::live::{self, arguments::LiveArguments};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use edge_idempotency_engine::Policy;
+use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +24,10 @@ use std::path::{Path, PathBuf};
 /// configuration, checks it, and also checks the gateway: order of filters, buffer limits, path normalisation, variables,
 /// clusters, routes, retries, access log.
 ///
+/// With --live the command also asks what the policy needs: the guard, Restate, the registry, the secret store, the issuer's keys
+/// and the gateway. Options say where they are, as seen from here. Credentials come from the environment: those that the policy
+/// names, UNKEY_ROOT_KEY, BAO_TOKEN or VAULT_TOKEN, RESTATE_AUTH_TOKEN. The guard keeps two claims of a made-up key.
+///
 /// Secrets are checked where the command can see them: in the document, or in this command's environment.
 ///
 /// Examples:
@@ -28,6 +35,8 @@ use std::path::{Path, PathBuf};
 ///   cat policy.json | edge-idempotency check -
 ///   edge-idempotency check --deny all --allow unmatched-write policies/examples/*.json
 ///   edge-idempotency check --envoy envoy.yaml
+///   edge-idempotency check --live --upstream restate=http://127.0.0.1:8080 --admin http://127.0.0.1:9070 \
+///     --admin-envoy http://127.0.0.1:9901 policy.json
 ///   edge-idempotency check --format sarif policy.json > check.sarif
 ///
 /// Exit status: 0 if there is no error; 1 if the only errors are those of --deny; 2 if the filter would not start, the
@@ -41,6 +50,8 @@ pub(crate) struct Arguments {
     /// The files are configurations of Envoy.
     #[arg(long)]
     envoy: bool,
+    #[command(flatten)]
+    live: LiveArguments,
     /// How findings are printed: text to standard error, all others to standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -74,10 +85,13 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         print(lint::page::table().trim_end())?;
         return Ok(FORWARD);
     }
+    if !args.live.live && args.live.restate.is_given() {
+        return Err("--admin and --header-env say where `check --live` asks: add --live".to_owned());
+    }
     let mut files = Vec::new();
     for path in &args.files {
         match read(path) {
-            Ok(bytes) => files.extend(check(path, &bytes, args.envoy)),
+            Ok(bytes) => files.extend(check(path, &bytes, args)),
             Err(message) => files.push(lint::unread_file(name(path), message)),
         }
     }
@@ -107,12 +121,16 @@ fn name(path: &Path) -> String {
     if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() }
 }
 
-fn check(path: &Path, bytes: &[u8], envoy: bool) -> Vec<CheckedFile> {
+fn check(path: &Path, bytes: &[u8], args: &Arguments) -> Vec<CheckedFile> {
     let source = SourceText::new(name(path), bytes);
-    if envoy {
+    if args.envoy {
         lint::gateway::check_file(source, path, variable)
     } else {
-        vec![lint::check_file(source, bytes, variable)]
+        let live = |policy: &Policy, document: &Value| match args.live.live {
+            true => live::check(&args.live, policy, document),
+            false => Vec::new(),
+        };
+        vec![lint::check_file(source, bytes, variable, live)]
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `list` | name, severity and texts of every lint of a policy document |
 //! | `gateway_list` | the same for the gateway around it |
+//! | `live_list` | the same for what `check --live` asks |
 //! | `view` | the members of a policy document that lints read |
 //! | `start` | what the engine itself says: errors, warnings |
 //! | `secrets` | weak secrets, without their values |
@@ -21,6 +22,7 @@ pub(crate) mod gateway;
 mod gateway_list;
 mod horizons;
 mod list;
+mod live_list;
 pub(crate) mod page;
 mod retention;
 mod routes;
@@ -35,6 +37,7 @@ use crate::diagnostics::source::{EmbeddedText, SourceText};
 use crate::diagnostics::tree::SpannedNode;
 use crate::diagnostics::{CheckedFile, Finding, json};
 use edge_idempotency_engine::Policy;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -45,7 +48,7 @@ pub(crate) fn can_be_allowed(lint: &Lint) -> bool {
 
 /// All lints: those of policy documents first.
 pub(crate) fn lints() -> impl Iterator<Item = &'static Lint> {
-    list::LINTS.iter().chain(gateway_list::LINTS)
+    list::LINTS.iter().chain(gateway_list::LINTS).chain(live_list::LINTS)
 }
 
 /// A lint by its name. A name that no list has is a mistake in this program, which a test would see.
@@ -55,7 +58,7 @@ fn lint(name: &str) -> &'static Lint {
 
 /// A finding in a policy document that has only its JSON pointer yet.
 #[derive(Debug)]
-struct PolicyFinding {
+pub(crate) struct PolicyFinding {
     lint: &'static Lint,
     pointer: String,
     /// The bytes, where something is known that the pointer cannot say
@@ -65,7 +68,13 @@ struct PolicyFinding {
 }
 
 impl PolicyFinding {
-    fn new(name: &str, pointer: impl Into<String>, message: impl Into<String>, help: impl Into<String>) -> Self {
+    /// A finding of the lint with this name. `help`: what to write instead; empty if the message says it.
+    pub(crate) fn new(
+        name: &str,
+        pointer: impl Into<String>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
         let (pointer, message, help) = (pointer.into(), message.into(), help.into());
         Self { lint: lint(name), pointer, span: None, message, help }
     }
@@ -226,9 +235,17 @@ impl PolicyFinding {
     }
 }
 
-/// Checks a file that is a policy document.
-pub(crate) fn check_file(mut source: SourceText, bytes: &[u8], variable: Variables) -> CheckedFile {
+/// Checks a file that is a policy document. `more` gives further findings about a policy that starts.
+pub(crate) fn check_file(
+    mut source: SourceText,
+    bytes: &[u8],
+    variable: Variables,
+    more: impl FnOnce(&Policy, &Value) -> Vec<PolicyFinding>,
+) -> CheckedFile {
     let mut checked = check_policy(&source, bytes, variable);
+    if let (Some(policy), Ok(document)) = (&checked.policy, serde_json::from_slice(bytes)) {
+        checked.findings.extend(more(policy, &document));
+    }
     let secrets = checked.secrets(&source);
     checked.conceal(&source, &secrets);
     source.hide(secrets);

@@ -1,6 +1,6 @@
 //! The page of all lints, docs/lints.md, from the texts in the code.
 
-use super::{can_be_allowed, gateway_list, list};
+use super::{can_be_allowed, gateway_list, list, live_list};
 use crate::diagnostics::lint::Lint;
 
 const HEAD: &str = include_str!("page_head.md");
@@ -9,7 +9,11 @@ const HEAD: &str = include_str!("page_head.md");
 #[cfg_attr(not(test), allow(dead_code))]
 pub(crate) fn page() -> String {
     let mut page = HEAD.to_owned();
-    for (title, lints) in [("Policy documents", list::LINTS), ("The gateway around them", gateway_list::LINTS)] {
+    for (title, lints) in [
+        ("Policy documents", list::LINTS),
+        ("The gateway around them", gateway_list::LINTS),
+        ("What they need while they run", live_list::LINTS),
+    ] {
         page += &format!("\n## {title}\n");
         lints.iter().for_each(|lint| page += &section(lint));
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The variable with the address, where `--admin` is not given. Restate's own command has the same.
-const ADDRESS_VARIABLE: &str = "RESTATE_ADMIN_URL";
+pub(crate) const ADDRESS_VARIABLE: &str = "RESTATE_ADMIN_URL";
 /// The variable with the bearer token. Restate's own command has the same.
 const TOKEN_VARIABLE: &str = "RESTATE_AUTH_TOKEN";
 
@@ -29,6 +29,28 @@ pub(crate) struct ConnectionArguments {
     /// How long to wait for each reply.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
+}
+
+impl ConnectionArguments {
+    /// Whether there is an address.
+    pub(crate) fn names_an_address(&self) -> bool {
+        self.admin.is_some() || variable(ADDRESS_VARIABLE).is_some_and(|address| !address.is_empty())
+    }
+
+    /// Whether an option says where Restate is, or with which credentials.
+    pub(crate) fn is_given(&self) -> bool {
+        self.admin.is_some() || !self.headers.is_empty()
+    }
+
+    /// How long to wait for each reply.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
+    /// Whether credentials may go over plain http to other machines.
+    pub(crate) fn allows_plain_http(&self) -> bool {
+        self.allow_plain_http
+    }
 }
 
 /// An admin API that has answered.

@@ -7,6 +7,7 @@ mod asking;
 mod failures;
 mod forgetting;
 mod keys;
+mod live;
 mod partial;
 mod retention;
 mod setup;
@@ -16,6 +17,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut tests = retention::tests();
     tests.extend(forgetting::tests());
     tests.extend(keys::tests());
+    tests.extend(live::tests());
     let mut without_restate = failures::tests();
     without_restate.extend(partial::tests());
     without_restate.extend(asking::tests());

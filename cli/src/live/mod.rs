@@ -1,0 +1,70 @@
+//! `check --live`: asks what a policy needs whether it is there, before and after a rollout.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `arguments` | options: where everything is |
+//! | `upstreams` | calls of the filter, made from here to the addresses of its clusters |
+//! | `guard` | two claims with a key that nobody else has |
+//! | `restate` | Restate's ingress and admin API: services, handlers, retention |
+//! | `stores` | the registry and the secret store of webhooks |
+//! | `key_sets` | the keys that verify tokens |
+//! | `gateway` | the admin interface of Envoy: filter, policy, clusters, refused configurations |
+//! | `dump` | a filter of this project in a configuration dump of Envoy |
+
+pub(crate) mod arguments;
+mod dump;
+mod gateway;
+mod guard;
+mod key_sets;
+mod restate;
+mod stores;
+mod upstreams;
+
+use crate::backends::Backends;
+use crate::lint::PolicyFinding;
+use arguments::LiveArguments;
+use edge_idempotency_engine::Policy;
+use serde::Deserialize as _;
+use serde_json::Value;
+use std::rc::Rc;
+use upstreams::Upstreams;
+
+/// A policy, and what is known of its surroundings.
+struct LiveCheck<'c> {
+    args: &'c LiveArguments,
+    policy: &'c Policy,
+    document: &'c Value,
+    backends: Rc<Backends<Value>>,
+    upstreams: Upstreams<'c>,
+    findings: Vec<PolicyFinding>,
+}
+
+impl LiveCheck<'_> {
+    fn add(&mut self, lint: &str, pointer: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(PolicyFinding::new(lint, pointer, message, help));
+    }
+
+    /// Something that answered as it should.
+    fn works(&mut self, pointer: &str, message: impl Into<String>) {
+        self.add("live-works", pointer, message, "");
+    }
+
+    /// Something that was not asked, because nobody said where it is.
+    fn not_asked(&mut self, pointer: &str, what: &str, option: &str) {
+        self.add("live-not-asked", pointer, format!("{what} was not asked"), format!("give {option}"));
+    }
+}
+
+/// Asks everything that the options say where it is.
+pub(crate) fn check(args: &LiveArguments, policy: &Policy, document: &Value) -> Vec<PolicyFinding> {
+    // The engine has accepted the document.
+    let Ok(backends) = Backends::deserialize(document).map(Rc::new) else { return Vec::new() };
+    let upstreams = Upstreams { args };
+    let mut live = LiveCheck { args, policy, document, backends, upstreams, findings: Vec::new() };
+    guard::check(&mut live);
+    restate::check(&mut live);
+    stores::check(&mut live);
+    key_sets::check(&mut live);
+    gateway::check(&mut live);
+    live.findings
+}

@@ -1,0 +1,156 @@
+//! Restate: does its ingress answer, and does it have the services and handlers that the policy names, for the time that it says?
+
+use super::LiveCheck;
+use crate::backends::BackendAt;
+use crate::restate_admin::claims_outlast::guard_name;
+use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
+use crate::restate_admin::plan::{Plan, State};
+use crate::restate_admin::services::Service;
+use serde_json::Value;
+use std::rc::Rc;
+
+pub(super) fn check(live: &mut LiveCheck<'_>) {
+    let backends = Rc::clone(&live.backends);
+    let restates: Vec<_> = backends.iter().filter(|backend| text(backend.value, "kind") == Some("restate")).collect();
+    for backend in &restates {
+        ingress(live, backend);
+    }
+    let [restate] = restates.as_slice() else {
+        if let Some(first) = restates.first() {
+            let message = "the policy has several backends of Restate, and `--admin` names one";
+            live.add("live-not-asked", &first.pointer, message, "check a policy for each of them");
+        }
+        return;
+    };
+    let at = restate.pointer.as_str();
+    if !live.args.restate.names_an_address() {
+        return live.not_asked(at, "Restate's admin API", &format!("--admin URL, or the variable {ADDRESS_VARIABLE}"));
+    }
+    let admin = match Admin::connect(&live.args.restate) {
+        Ok(admin) => admin,
+        Err(error) => return live.add("live-unreachable", at, error, ""),
+    };
+    let services = match admin.services() {
+        Ok(services) => services,
+        Err(error) => return live.add("live-unreachable", at, error, ""),
+    };
+    let before = live.findings.len();
+    targets(live, restate, &services);
+    guard(live, restate, &services);
+    if live.findings.len() == before {
+        live.works(at, format!("Restate {} has every service and handler that the policy names", admin.version));
+    }
+    retention(live, &services);
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
+    value.get(name).and_then(Value::as_str)
+}
+
+/// Whether the ingress answers where the filter's own calls go.
+fn ingress(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>) {
+    let Some(cluster) = text(backend.value, "cluster") else { return };
+    let at = format!("{}/cluster", backend.pointer);
+    let Some(upstream) = live.upstreams.named(cluster).cloned() else {
+        return live.not_asked(&at, "Restate's ingress", &format!("--upstream {cluster}=URL"));
+    };
+    let url = format!("{}/restate/health", upstream.url());
+    match live.upstreams.client().send("GET", &url, &[], None) {
+        Ok(reply) if reply.status == 200 => live.works(&at, "Restate's ingress is healthy"),
+        Ok(reply) => live.add(
+            "live-unreachable",
+            &at,
+            format!("GET {url} is answered {}, and Restate's ingress answers 200", reply.status),
+            "the ingress has port 8080 by default; 9070 is the admin API",
+        ),
+        Err(error) => live.add("live-unreachable", &at, format!("Restate's ingress: {error}"), ""),
+    }
+}
+
+/// Routes of a backend, with their places.
+fn routes<'d>(live: &LiveCheck<'d>, backend: &BackendAt<'_, Value>) -> Vec<(usize, &'d Value)> {
+    let all = live.document.get("routes").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let is_own = |(_, route): &(usize, &Value)| {
+        live.backends.of(text(route, "backend")).is_some_and(|own| own.pointer == backend.pointer)
+    };
+    all.filter(is_own).collect()
+}
+
+/// Service, whether there is an object key, and handler of `Service/handler` or `Service/{key}/handler`.
+fn parts(target: &str) -> Option<(&str, bool, &str)> {
+    let (service, rest) = target.split_once('/')?;
+    Some(match rest.rsplit_once('/') {
+        Some((_, handler)) => (service, true, handler),
+        None => (service, false, rest),
+    })
+}
+
+fn targets(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>, services: &[Service]) {
+    for (index, route) in routes(live, backend) {
+        let target = route.get("target").and_then(Value::as_str);
+        let Some((service, keyed, handler)) = target.and_then(parts) else { continue };
+        let at = format!("/routes/{index}/target");
+        if let Some(message) = missing(services, service, handler) {
+            live.add(
+                "live-missing-handler",
+                &at,
+                message,
+                "register the deployment that has it, or correct the target",
+            );
+        } else if let Some(found) = services.iter().find(|found| *found.name == *service)
+            && !found.ty.is_empty()
+            && (found.ty == "Service") == keyed
+        {
+            let wrong = if keyed { "has no object key" } else { "needs an object key" };
+            live.add(
+                "live-missing-handler",
+                &at,
+                format!("`{service}` is a {} in Restate, which {wrong}", found.ty),
+                "write `Service/handler` for a service, and `Service/{key}/handler` for an object or a workflow",
+            );
+        }
+    }
+}
+
+fn guard(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>, services: &[Service]) {
+    let compares = |(_, route): &(usize, &Value)| route.get("collision").is_some_and(|mode| mode != "off");
+    if !routes(live, backend).iter().any(compares) {
+        return;
+    }
+    if let Some(message) = missing(services, &guard_name(live.document), "claim") {
+        live.add(
+            "live-missing-handler",
+            &format!("{}/guard", backend.pointer),
+            message,
+            "register the guard (docs/guard.md)",
+        );
+    }
+}
+
+/// Why a handler cannot be called; nothing if it can.
+fn missing(services: &[Service], service: &str, handler: &str) -> Option<String> {
+    let Some(found) = services.iter().find(|found| *found.name == *service) else {
+        return Some(format!("Restate has no service `{service}`"));
+    };
+    let has = found.handlers.iter().any(|other| *other.name == *handler);
+    (!has).then(|| format!("the service `{service}` has no handler `{handler}` in Restate"))
+}
+
+fn retention(live: &mut LiveCheck<'_>, services: &[Service]) {
+    let plan = Plan::new(live.document, services);
+    for row in plan.rows.iter().filter(|row| row.state != State::Equal) {
+        let service = &row.declared.service;
+        let message = match &row.actual {
+            None => format!("Restate has no service `{service}`, whose retention the policy declares"),
+            Some(actual) => {
+                format!(
+                    "Restate has {actual} as `{}` of `{service}`, and the policy declares {}",
+                    row.setting(),
+                    row.wish()
+                )
+            }
+        };
+        let help = "edge-idempotency retention plan --policy FILE shows what to change, and retention apply changes it";
+        live.add("live-retention", &row.declared.pointer, message, help);
+    }
+}
