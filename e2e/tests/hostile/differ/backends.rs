@@ -4,10 +4,11 @@
 use serde_json::{Value, json};
 
 use super::api::{Keys, Listener, PUBLIC, ROUTE, Route};
-use super::case::Case;
+use super::case::{Case, CaseLine};
 use super::native::GUARD;
 use super::random::Random;
 use super::reading;
+use super::upstream::{self, Record};
 
 /// Where a request can arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +196,7 @@ const PATHS: [&str; 42] = [
     "/elsewhere/jobs",
 ];
 
-/// Puts such a path in the place of the target, or a mark beside the other lines, and says which.
+/// Puts such a path in the place of the target, and says which.
 pub(crate) fn mutate(case: &mut Case, random: &mut Random) -> String {
     let path = random.pick(&PATHS);
     case.target = path.as_bytes().to_vec();
@@ -207,6 +208,33 @@ pub(crate) fn mutate(case: &mut Case, random: &mut Random) -> String {
         case.lines.retain(|line| line.name != "idempotency-key");
     }
     format!("path: {path} in the place")
+}
+
+/// What the API gets as a client sent it, and Restate never.
+const CREDENTIALS: [&str; 4] = ["cookie", "origin", "x-api-key", "x-restate-id"];
+
+/// Adds credentials, or a mark that would choose the backend, and says which.
+pub(crate) fn claim(case: &mut Case, random: &mut Random) -> String {
+    let (name, value) = match random.below(2) {
+        0 => (random.pick(&CREDENTIALS), "a-1"),
+        _ => (random.pick(&["x-edge-idempotency", "x_edge_idempotency"]), random.pick(&["restate", "api", "1"])),
+    };
+    let line = CaseLine::new(name, value);
+    if random.percent(50) {
+        case.lines.insert(0, line);
+    } else {
+        case.lines.push(line);
+    }
+    format!("header: {name}: {value}")
+}
+
+/// The credentials of a sound request that did not come to the API.
+pub(crate) fn lost_credentials(case: &Case, record: &Record) -> Vec<&'static str> {
+    // The gateway removes what `connection` names.
+    let is_hop = case.lines.iter().any(|line| line.name.eq_ignore_ascii_case("connection"));
+    let is_sent = |name: &&str| case.lines.iter().any(|line| line.name == **name && line.value == b"a-1");
+    let is_lost = |name: &&str| upstream::lines(&record.message, name).next().is_none();
+    CREDENTIALS.into_iter().filter(|name| !is_hop && is_sent(name) && is_lost(name)).collect()
 }
 
 /// The backend's services: the first segments that are closed for its requests, whatever routes there are.

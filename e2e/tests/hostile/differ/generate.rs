@@ -33,6 +33,9 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
                 spellings::mutate(&mut case, &mut random)
             }
             Class::Host => hosts::mutate(&mut case, &mut random),
+            Class::Header if listener.has_two_backends() && random.percent(50) => {
+                backends::claim(&mut case, &mut random)
+            }
             Class::Header => lines::mutate(&mut case, &mut random),
             Class::Method => lines::method(&mut case, &mut random),
             Class::Token => lines::token(&mut case, &mut random),

@@ -36,6 +36,10 @@ pub(crate) fn judge(case: &Case, expected: &ModelAnswer, outcome: &CaseOutcome, 
             if whole && !record.complete {
                 wrong.push("the upstream got a part of it".to_owned());
             }
+            if whole && record.at == Backend::Api {
+                let lost = backends::lost_credentials(case, record);
+                wrong.extend(lost.into_iter().map(|name| format!("the API did not get {name}")));
+            }
             if let Some(forwarded) = &expected.forwarded {
                 compare(forwarded, record, record.complete && case.sound() == Sound::Yes, &mut wrong);
             }
