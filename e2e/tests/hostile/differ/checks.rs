@@ -6,7 +6,7 @@ use e2e::wire::Message;
 
 use super::api::Listener;
 use super::backends::Backend;
-use super::case::Case;
+use super::case::{Case, CaseLine};
 use super::client::{CaseOutcome, End};
 use super::model::{self, ModelAnswer, Reach};
 use super::upstream::Record;
@@ -31,6 +31,12 @@ pub(crate) fn group() -> Group {
 fn example(listener: Listener) -> (Case, ModelAnswer, Record) {
     let case = generate::plain(listener);
     let expected = model::expect(&case);
+    let record = example_of(&case, &expected);
+    (case, expected, record)
+}
+
+/// The record of a case as the upstream would have it.
+fn example_of(case: &Case, expected: &ModelAnswer) -> Record {
     let forwarded = expected.forwarded.clone();
     let line = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     let key = forwarded.as_ref().and_then(|forwarded| forwarded.key.clone()).unwrap_or_default();
@@ -49,7 +55,7 @@ fn example(listener: Listener) -> (Case, ModelAnswer, Record) {
         trailers: Vec::new(),
     };
     let at = forwarded.map_or(Backend::Restate, |forwarded| forwarded.at);
-    (case, expected, Record { message, at, complete: true, part: "1".to_owned() })
+    Record { message, at, complete: true, part: "1".to_owned() }
 }
 
 fn answered(status: u16) -> CaseOutcome {
@@ -169,6 +175,16 @@ fn faults() -> Result<()> {
         start(record, "POST /elsewhere HTTP/1.1");
     });
     ensure!(key.contains("takes no key of the API"), "{key}");
+    let mut case = generate::plain(Listener::Beside);
+    case.target = b"/api/v1/notes".to_vec();
+    let mut record = example_of(&case, &model::expect(&case));
+    case.lines.push(CaseLine::new("cookie", "a-1"));
+    let expected = model::expect(&case);
+    let lost = judge::judge(&case, &expected, &answered(200), std::slice::from_ref(&record)).join("; ");
+    ensure!(lost == "the API did not get cookie", "{lost}");
+    add(&mut record, "cookie", "a-1");
+    let got = judge::judge(&case, &expected, &answered(200), &[record]);
+    ensure!(got.is_empty(), "{got:?}");
     let (case, expected, record) = example(Listener::Plain);
     let twice = judge::judge(&case, &expected, &answered(200), &[record.clone(), record.clone()]);
     ensure!(!twice.is_empty(), "a request that came twice is not found");
