@@ -2,6 +2,7 @@
 //! try several policies: Envoy's start is what takes time.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -13,6 +14,8 @@ const LISTENER: &str = "/static_resources/listeners/0";
 const MANAGER: &str = "/filter_chains/0/filters/0/typed_config";
 const ROUTES: &str = "/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
 const FILTER: &str = "edge-idempotency";
+/// The header with which the filter says which backend a request is for.
+const MARK: &str = "x-edge-idempotency";
 
 /// The demo's policy document without collision detection, operations and shaped answers, for tests that are about other things or add
 /// these by themselves: operation ids are those of Restate, and every success has its status 200.
@@ -77,6 +80,17 @@ pub enum Change {
     Configuration(Option<Value>),
     /// The connection manager has this member.
     Manager(&'static str, Value),
+    /// The gateway chooses the backend by the value of the filter's mark: the shipped one and another, whose cluster has its name.
+    BackendByMark {
+        /// The mark of the shipped backend.
+        shipped: &'static str,
+        /// The mark of the other one.
+        other: &'static str,
+        /// Where the other one listens.
+        address: SocketAddr,
+        /// Whether the other one gets the requests without a mark.
+        is_default: bool,
+    },
     /// The plugin's configuration lacks `allow_on_headers_stop_iteration`.
     WithoutStopIteration,
     /// The listener's `per_connection_buffer_limit_bytes`.
@@ -95,8 +109,28 @@ pub fn write(path: &Path, options: &EnvoyOptions, specs: &[(String, ListenerSpec
         "explicit_http_config": {"http_protocol_options": {"enable_trailers": true}},
     }});
     set(&mut config, "/static_resources/clusters/0", "typed_extension_protocol_options", trailers)?;
+    for change in specs.iter().flat_map(|(_, spec)| &spec.changes) {
+        if let Change::BackendByMark { other, address, .. } = change {
+            add_cluster(&mut config, other, *address)?;
+        }
+    }
     // JSON leaves no question of which type a value has.
     fs::write(path, config.to_string()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Adds a cluster like that of the shipped backend's requests, unless there is one of this name.
+fn add_cluster(config: &mut Value, name: &str, address: SocketAddr) -> Result<()> {
+    let clusters = at(config, "/static_resources/clusters")?.as_array_mut().context("no list of clusters")?;
+    if clusters.iter().any(|cluster| is_named(cluster, name)) {
+        return Ok(());
+    }
+    let mut cluster = clusters.first().context("no cluster")?.clone();
+    set(&mut cluster, "", "name", json!(name))?;
+    set(&mut cluster, "/load_assignment", "cluster_name", json!(name))?;
+    let place = json!({"address": address.ip().to_string(), "port_value": address.port()});
+    set(&mut cluster, "/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address", "socket_address", place)?;
+    clusters.push(cluster);
+    Ok(())
 }
 
 fn shipped(options: &EnvoyOptions) -> Result<Value> {
@@ -167,6 +201,24 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
         }
         Change::NoAuthentication => {
             set(listener, &format!("{MANAGER}/http_filters/1/typed_config"), "rules", json!([]))
+        }
+        Change::BackendByMark { shipped, other, is_default, .. } => {
+            let marked = |value: &str| json!([{"name": MARK, "string_match": {"exact": value}}]);
+            for name in ["waits", "backend"] {
+                let matched = format!("{}/match", route(listener, name)?);
+                set(listener, &matched, "headers", marked(shipped))?;
+            }
+            if *is_default {
+                let public = format!("{}/route", route(listener, "public")?);
+                set(listener, &public, "cluster", json!(other))?;
+            }
+            let added = json!({
+                "name": other,
+                "match": {"prefix": "/", "headers": marked(other)},
+                "route": {"cluster": other, "timeout": "60s"},
+                "request_headers_to_remove": [MARK],
+            });
+            apply(listener, &Change::Route(added))
         }
         Change::ShownMark => ["waits", "backend"].iter().try_for_each(|name| {
             let marked = route(listener, name)?;

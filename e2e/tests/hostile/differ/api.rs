@@ -1,9 +1,12 @@
 //! The API that the differ attacks: its routes, and the rules of Envoy's RBAC filter that deny some of them. The policy
 //! document, Envoy's configuration and the model are all made of these tables.
 
+use std::net::SocketAddr;
+
 use e2e::config::{Change, ListenerSpec};
 use serde_json::{Value, json};
 
+use super::backends::{self, BACKENDS, Backend};
 use super::native::{self, DECLARED, NATIVE};
 use super::spellings::HOSTS;
 
@@ -44,7 +47,9 @@ pub(crate) struct Route {
     pub(crate) hosts: &'static [&'static str],
     /// Its policy.
     pub(crate) keys: Keys,
-    /// Where the rewriting listener sends it.
+    /// Its backend, on the listeners with two.
+    pub(crate) backend: Backend,
+    /// Where the rewriting listeners send it.
     pub(crate) target: &'static str,
     /// Whether its keys belong to the tenant instead of the project: on the listeners that do not rewrite, this tells a
     /// denied host's route from the one that has the same path and no host.
@@ -60,6 +65,7 @@ pub(crate) const ROUTE: Route = Route {
     path: "",
     hosts: &[],
     keys: Keys::Required,
+    backend: Backend::Restate,
     target: "",
     tenant_wide: false,
     example: (PUBLIC, ""),
@@ -223,10 +229,14 @@ pub(crate) enum Listener {
     NativeStrict,
     /// The same with routes that are Restate's own paths.
     Declared,
+    /// An API that gets what no route declares, and Restate for some routes.
+    Beside,
+    /// Restate, and an API for some routes; what no route declares is refused.
+    Behind,
 }
 
 /// Every listener.
-pub(crate) const LISTENERS: [Listener; 7] = [
+pub(crate) const LISTENERS: [Listener; 9] = [
     Listener::Rewriting,
     Listener::Plain,
     Listener::AsWritten,
@@ -234,6 +244,8 @@ pub(crate) const LISTENERS: [Listener; 7] = [
     Listener::Native,
     Listener::NativeStrict,
     Listener::Declared,
+    Listener::Beside,
+    Listener::Behind,
 ];
 
 impl Listener {
@@ -247,12 +259,24 @@ impl Listener {
             Self::Native => "native",
             Self::NativeStrict => "native, strict",
             Self::Declared => "native, declared",
+            Self::Beside => "two backends, the API first",
+            Self::Behind => "two backends, Restate first",
         }
     }
 
-    /// Whether the filter rewrites paths to targets.
+    /// Whether the filter rewrites paths to targets, on routes that have one.
     pub(crate) const fn rewrites(self) -> bool {
-        matches!(self, Self::Rewriting)
+        matches!(self, Self::Rewriting) || self.has_two_backends()
+    }
+
+    /// Whether the gateway chooses one of two backends.
+    pub(crate) const fn has_two_backends(self) -> bool {
+        matches!(self, Self::Beside | Self::Behind)
+    }
+
+    /// The backend of requests whose route names none.
+    pub(crate) const fn default_backend(self) -> Backend {
+        if matches!(self, Self::Beside) { Backend::Api } else { Backend::Restate }
     }
 
     /// Whether Envoy normalises paths before any rule.
@@ -282,20 +306,21 @@ impl Listener {
             Self::Hosts => &HOSTS,
             Self::Native | Self::NativeStrict => &NATIVE,
             Self::Declared => &DECLARED,
+            Self::Beside | Self::Behind => &BACKENDS,
         }
     }
 
     /// How requests that no route declares are forwarded; `None` if they are refused.
     pub(crate) const fn unmatched(self) -> Option<Keys> {
         match self {
-            Self::Rewriting | Self::Plain | Self::AsWritten => None,
-            Self::Hosts | Self::Native | Self::Declared => Some(Keys::Internal),
+            Self::Rewriting | Self::Plain | Self::AsWritten | Self::Behind => None,
+            Self::Hosts | Self::Native | Self::Declared | Self::Beside => Some(Keys::Internal),
             Self::NativeStrict => Some(Keys::Prohibited),
         }
     }
 
-    /// Its difference from the shipped listener.
-    pub(crate) fn spec(self) -> ListenerSpec {
+    /// Its difference from the shipped listener. `api`: where the API listens.
+    pub(crate) fn spec(self, api: SocketAddr) -> ListenerSpec {
         let changes = match self {
             Self::Rewriting | Self::Plain => vec![Change::Before(rbac(true))],
             Self::AsWritten => {
@@ -303,6 +328,15 @@ impl Listener {
             }
             Self::Hosts => vec![Change::AuthorityAsWritten, Change::EveryPath],
             Self::Native | Self::NativeStrict | Self::Declared => vec![Change::EveryPath],
+            Self::Beside | Self::Behind => vec![
+                Change::EveryPath,
+                Change::BackendByMark {
+                    shipped: Backend::Restate.name(),
+                    other: Backend::Api.name(),
+                    address: api,
+                    is_default: self.default_backend() == Backend::Api,
+                },
+            ],
         };
         ListenerSpec { policy: policy(self), changes }
     }
@@ -323,6 +357,9 @@ fn policy(listener: Listener) -> String {
             }
             if !route.hosts.is_empty() {
                 object.insert("hosts".to_owned(), json!(route.hosts));
+            }
+            if listener.has_two_backends() && (route.backend != listener.default_backend() || route.method == "PUT") {
+                object.insert("backend".to_owned(), json!(route.backend.name()));
             }
             if route.tenant_wide {
                 object.insert("scope".to_owned(), json!("tenant"));
@@ -348,6 +385,7 @@ fn policy(listener: Listener) -> String {
         "routes": listener.routes().iter().map(route).collect::<Vec<_>>(),
     });
     if let Some(policy) = policy.as_object_mut() {
+        policy.extend(listener.has_two_backends().then(|| backends::members(listener)).into_iter().flatten());
         policy.extend(native::retention(listener).map(|retention| ("retention".to_owned(), retention)));
     }
     policy.to_string()

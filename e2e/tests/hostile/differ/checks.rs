@@ -5,7 +5,8 @@ use e2e::runner::{Group, Test, separate};
 use e2e::wire::Message;
 
 use super::api::Listener;
-use super::case::Case;
+use super::backends::Backend;
+use super::case::{Case, CaseLine};
 use super::client::{CaseOutcome, End};
 use super::model::{self, ModelAnswer, Reach};
 use super::upstream::Record;
@@ -30,6 +31,12 @@ pub(crate) fn group() -> Group {
 fn example(listener: Listener) -> (Case, ModelAnswer, Record) {
     let case = generate::plain(listener);
     let expected = model::expect(&case);
+    let record = example_of(&case, &expected);
+    (case, expected, record)
+}
+
+/// The record of a case as the upstream would have it.
+fn example_of(case: &Case, expected: &ModelAnswer) -> Record {
     let forwarded = expected.forwarded.clone();
     let line = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     let key = forwarded.as_ref().and_then(|forwarded| forwarded.key.clone()).unwrap_or_default();
@@ -47,7 +54,8 @@ fn example(listener: Listener) -> (Case, ModelAnswer, Record) {
         body: case.payload(),
         trailers: Vec::new(),
     };
-    (case, expected, Record { message, complete: true, part: "1".to_owned() })
+    let at = forwarded.map_or(Backend::Restate, |forwarded| forwarded.at);
+    Record { message, at, complete: true, part: "1".to_owned() }
 }
 
 fn answered(status: u16) -> CaseOutcome {
@@ -67,7 +75,7 @@ fn sound() -> Result<()> {
 type Fault = fn(&mut Record);
 
 fn faults() -> Result<()> {
-    let faults: [(&str, Listener, Fault); 36] = [
+    let faults: [(&str, Listener, Fault); 44] = [
         ("a raw key", Listener::Plain, |record| set(record, "idempotency-key", "k-1")),
         ("another's key", Listener::Plain, |record| set(record, "idempotency-key", "t-globex:shop:user:u2:k-1")),
         ("a key beside", Listener::Plain, |record| add(record, "idempotency_key", "t-acme:shop:user:u1:k-1")),
@@ -121,6 +129,14 @@ fn faults() -> Result<()> {
             start(record, "POST /Cart/c/empty HTTP/1.1")
         }),
         ("a reserved path", Listener::Native, |record| start(record, "POST /internal/jobs HTTP/1.1")),
+        ("the other backend", Listener::Beside, |record| record.at = Backend::Api),
+        ("the other backend with Restate first", Listener::Behind, |record| record.at = Backend::Api),
+        ("a backend that the listener does not have", Listener::Plain, |record| record.at = Backend::Api),
+        ("a cookie at Restate", Listener::Beside, |record| add(record, "cookie", "a=b")),
+        ("the mark of a backend", Listener::Behind, |record| add(record, "x_edge_idempotency", "restate")),
+        ("the API's path at Restate", Listener::Beside, |record| start(record, "POST /api/v1/notes HTTP/1.1")),
+        ("another service", Listener::Behind, |record| start(record, "POST /restate/call/Cart/checkout HTTP/1.1")),
+        ("a result with a key", Listener::Beside, |record| start(record, "GET /restate/output/inv_1 HTTP/1.1")),
         ("two framings", Listener::Plain, |record| {
             add(record, "content-length", "3");
             add(record, "transfer-encoding", "chunked");
@@ -145,6 +161,30 @@ fn faults() -> Result<()> {
     ensure!(path.contains("a path of a named service that no route declares"), "{path}");
     let path = doubtful(Listener::Native, |record| start(record, "POST /x%2f..%2frestate/output HTTP/1.1"));
     ensure!(path.contains("as who decodes the whole first reads it"), "{path}");
+    let other = doubtful(Listener::Beside, |record| record.at = Backend::Api);
+    ensure!(other.contains("is closed, as who decodes the whole first reads it"), "{other}");
+    let own = doubtful(Listener::Behind, |record| start(record, "POST /api/v1/notes HTTP/1.1"));
+    ensure!(own.contains("is not Restate's"), "{own}");
+    let restates = doubtful(Listener::Behind, |record| {
+        record.at = Backend::Api;
+        start(record, "POST /api/v1/orders HTTP/1.1");
+    });
+    ensure!(restates.contains("is a route's of Restate"), "{restates}");
+    let key = doubtful(Listener::Beside, |record| {
+        record.at = Backend::Api;
+        start(record, "POST /elsewhere HTTP/1.1");
+    });
+    ensure!(key.contains("takes no key of the API"), "{key}");
+    let mut case = generate::plain(Listener::Beside);
+    case.target = b"/api/v1/notes".to_vec();
+    let mut record = example_of(&case, &model::expect(&case));
+    case.lines.push(CaseLine::new("cookie", "a-1"));
+    let expected = model::expect(&case);
+    let lost = judge::judge(&case, &expected, &answered(200), std::slice::from_ref(&record)).join("; ");
+    ensure!(lost == "the API did not get cookie", "{lost}");
+    add(&mut record, "cookie", "a-1");
+    let got = judge::judge(&case, &expected, &answered(200), &[record]);
+    ensure!(got.is_empty(), "{got:?}");
     let (case, expected, record) = example(Listener::Plain);
     let twice = judge::judge(&case, &expected, &answered(200), &[record.clone(), record.clone()]);
     ensure!(!twice.is_empty(), "a request that came twice is not found");

@@ -5,7 +5,7 @@ use e2e::frames::Flow;
 use super::api::{Keys, LISTENERS, Listener, Route};
 use super::case::{CLASSES, Case, CaseLine, Class, Frames, Framing, Protocol, Sound, Then, Token};
 use super::random::Random;
-use super::{framing, hosts, lines, native, paths, spellings, tables};
+use super::{backends, framing, hosts, lines, native, paths, spellings, tables};
 
 /// The case with this number.
 pub(crate) fn case(seed: u64, number: u64) -> Case {
@@ -25,11 +25,17 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
         let class = CLASSES.get(random.weighted(&[34, 20, 20, 6, 0, 6])).copied().unwrap_or(Class::Path);
         let what = match class {
             Class::Path if listener.is_native() && random.percent(50) => native::mutate(&mut case, &mut random),
+            Class::Path if listener.has_two_backends() && random.percent(50) => {
+                backends::mutate(&mut case, &mut random)
+            }
             Class::Path => paths::mutate(&mut case, route, &mut random),
             Class::Host if listener == Listener::Hosts && random.percent(70) => {
                 spellings::mutate(&mut case, &mut random)
             }
             Class::Host => hosts::mutate(&mut case, &mut random),
+            Class::Header if listener.has_two_backends() && random.percent(50) => {
+                backends::claim(&mut case, &mut random)
+            }
             Class::Header => lines::mutate(&mut case, &mut random),
             Class::Method => lines::method(&mut case, &mut random),
             Class::Token => lines::token(&mut case, &mut random),

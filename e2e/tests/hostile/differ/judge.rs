@@ -3,6 +3,7 @@
 use e2e::wire::{HeaderLine, shown, shown_lines};
 
 use super::api::{DENIED_METHOD, DENIED_SERVICES, Listener};
+use super::backends::{self, Backend};
 use super::case::{Case, Sound};
 use super::client::{CaseOutcome, End};
 use super::lines;
@@ -35,6 +36,10 @@ pub(crate) fn judge(case: &Case, expected: &ModelAnswer, outcome: &CaseOutcome, 
             if whole && !record.complete {
                 wrong.push("the upstream got a part of it".to_owned());
             }
+            if whole && record.at == Backend::Api {
+                let lost = backends::lost_credentials(case, record);
+                wrong.extend(lost.into_iter().map(|name| format!("the API did not get {name}")));
+            }
             if let Some(forwarded) = &expected.forwarded {
                 compare(forwarded, record, record.complete && case.sound() == Sound::Yes, &mut wrong);
             }
@@ -51,9 +56,11 @@ fn sent(case: &Case) -> usize {
 
 /// The pipelined request of `framing::second` has no token, so no identity, and goes where no key is taken.
 fn second_forwarded(case: &Case) -> Forwarded {
+    let at = if case.listener.has_two_backends() { Backend::Api } else { Backend::Restate };
     let target =
         if case.listener == Listener::Rewriting { "/restate/call/Devices/register" } else { "/api/v1/devices" };
     Forwarded {
+        at,
         method: "POST".to_owned(),
         target: target.to_owned(),
         authority: b"api.example.com".to_vec(),
@@ -71,6 +78,7 @@ fn compare(expected: &Forwarded, record: &Record, with_body: bool, wrong: &mut V
         }
     };
     let (method, target) = request_line(record);
+    differ("backend", record.at.name().as_bytes(), expected.at.name().as_bytes());
     differ("method", &method, expected.method.as_bytes());
     differ("path", &target, expected.target.as_bytes());
     let all = |name: &str| upstream::lines(&record.message, name).collect::<Vec<_>>().join(&b", "[..]);
@@ -89,17 +97,11 @@ fn compare(expected: &Forwarded, record: &Record, with_body: bool, wrong: &mut V
 const IDENTITY: [&str; 3] = ["x-tenant-id", "x-project-id", "x-subject"];
 
 /// Names that never reach the upstream from a client, `_` read as `-`.
-const NEVER: [&str; 9] = [
-    "x-edge-idempotency",
-    "x-http-method-override",
-    "x-http-method",
-    "x-method-override",
-    "x-original-method",
-    "authorization",
-    "cookie",
-    "origin",
-    "x-api-key",
-];
+const NEVER: [&str; 5] =
+    ["x-edge-idempotency", "x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
+
+/// Names that never reach Restate.
+const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "origin", "x-api-key"];
 
 /// Lines that begin as those do by which a client would tell Envoy what to do, and that Envoy itself adds.
 const FROM_ENVOY: [&str; 2] = ["x-envoy-expected-rq-timeout-ms", "x-envoy-external-address"];
@@ -109,7 +111,11 @@ fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
     let (method, target) = request_line(record);
     let message = &record.message;
     let path = reading::path_behind(&target);
-    if case.listener.rewrites() {
+    if case.listener.has_two_backends() {
+        let has_key = message.headers.iter().any(|(name, _)| name == "idempotency-key");
+        let method = String::from_utf8_lossy(&method).into_owned();
+        wrong.extend(backends::astray(record.at, &method, &target, has_key));
+    } else if case.listener.rewrites() {
         let mut segments = path.split('/').skip(1);
         let first = segments.next().unwrap_or_default();
         let service = if first == "restate" { segments.nth(1).unwrap_or_default() } else { first };
@@ -150,8 +156,11 @@ fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
         wrong.push(format!("{lengths} lengths and {encodings} encodings at the upstream"));
     }
     let identity = if record.part == "1" { model::identity(case.token) } else { None };
-    named(case, &message.headers, identity, "header", wrong);
-    named(case, &message.trailers, None, "trailer", wrong);
+    named(case, record.at, (&message.headers, "header"), identity, wrong);
+    named(case, record.at, (&message.trailers, "trailer"), None, wrong);
+    if record.at == Backend::Api && !case.listener.has_two_backends() {
+        wrong.push("the listener has no such backend".to_owned());
+    }
 }
 
 /// What Restate would do with a path: it splits it as it is.
@@ -169,7 +178,13 @@ fn native_path(case: &Case, target: &[u8], wrong: &mut Vec<String>) {
 }
 
 /// Keys, identities and what no client may claim.
-fn named(case: &Case, found: &[HeaderLine], identity: Option<[&'static str; 3]>, kind: &str, wrong: &mut Vec<String>) {
+fn named(
+    case: &Case,
+    at: Backend,
+    (found, kind): (&[HeaderLine], &str),
+    identity: Option<[&'static str; 3]>,
+    wrong: &mut Vec<String>,
+) {
     for (name, value) in found {
         let plain = name.to_ascii_lowercase().replace('_', "-");
         let text = String::from_utf8_lossy(value).into_owned();
@@ -197,7 +212,9 @@ fn named(case: &Case, found: &[HeaderLine], identity: Option<[&'static str; 3]>,
             }
         }
         let told_to_envoy = plain.starts_with("x-envoy-") && !FROM_ENVOY.contains(&plain.as_str());
-        if NEVER.contains(&plain.as_str()) || plain.starts_with("x-restate-") || told_to_envoy {
+        // The API gets what a browser and its own callers tell it.
+        let is_credential = CREDENTIALS.contains(&plain.as_str()) || plain.starts_with("x-restate-");
+        if NEVER.contains(&plain.as_str()) || (is_credential && at == Backend::Restate) || told_to_envoy {
             wrong.push(format!("the {kind} {name} of a client"));
         }
     }
@@ -246,7 +263,8 @@ pub(crate) fn shown_records(records: &[Record]) -> String {
         let end = if record.complete { "" } else { "\n    and then no more of it" };
         let trailers = shown_lines(&message.trailers);
         format!(
-            "  the upstream got {}{}\n    body {}{trailers}{end}",
+            "  the upstream ({}) got {}{}\n    body {}{trailers}{end}",
+            record.at.name(),
             shown(&message.start),
             shown_lines(&message.headers),
             shown(&message.body)

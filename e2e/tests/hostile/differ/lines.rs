@@ -115,6 +115,10 @@ fn claimed(case: &mut Case, random: &mut Random) -> String {
     for _ in 0..=random.below(3) {
         let (name, value) = random.pick(&[
             ("x-edge-idempotency", "1"),
+            ("x-edge-idempotency", "restate"),
+            ("x-edge-idempotency", "api"),
+            ("X-Edge-Idempotency", "restate"),
+            ("x_edge-idempotency", "api"),
             ("X_Edge_Idempotency", "1"),
             ("x-tenant-id", "globex"),
             ("x_tenant_id", "globex"),

@@ -7,6 +7,7 @@
 //! | [`case`] | a request, and how it stands on the wire |
 //! | [`generate`] | a case's number to a case; [`paths`], [`hosts`], [`lines`], [`framing`] and [`tables`] mutate it |
 //! | [`spellings`] | spellings of hosts: routes, mutations, and what is one host |
+//! | [`backends`] | two backends, and the gateway that chooses one by the mark: routes, mutations, what is closed, what may arrive where |
 //! | [`native`] | Restate's own paths: policies, mutations, and what is closed |
 //! | [`model`] | what has to become of it; [`reading`] reads paths, hosts and keys for it |
 //! | [`client`], [`upstream`] | who sends it, and who gets it |
@@ -15,6 +16,7 @@
 //! | [`checks`] | the judge itself, shown faults of every kind |
 
 mod api;
+mod backends;
 mod case;
 mod checks;
 mod client;
@@ -104,7 +106,8 @@ impl DifferentialSetup {
     fn start() -> Result<Self> {
         let upstream = Upstream::start()?;
         let around = TestEnvironment { backend: Some(upstream.address()), ..TestEnvironment::default() };
-        let specs: Vec<_> = LISTENERS.iter().map(|listener| (listener.name().to_owned(), listener.spec())).collect();
+        let spec = |listener: &Listener| (listener.name().to_owned(), listener.spec(upstream.api_address()));
+        let specs: Vec<_> = LISTENERS.iter().map(spec).collect();
         let gateway = TestGateway::start_within(&around, &specs)?;
         let addresses = LISTENERS.iter().map(|listener| Ok((*listener, gateway.address(listener.name())?)));
         let addresses = addresses.collect::<Result<_>>()?;
@@ -220,7 +223,7 @@ impl DifferentialSetup {
     fn settle(&self) -> Result<()> {
         self.gateway.until("no request is under way", |gateway| {
             Ok(gateway.stat("^http.gateway.downstream_rq_active$")? == 0
-                && gateway.stat("^cluster.backend.*upstream_rq_active$")? == 0)
+                && gateway.stat("^cluster.(backend|api).*upstream_rq_active$")? == 0)
         })
     }
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 use testkit::stores::invocation_reply;
 
 use super::api::{ADMIN, DENIED, DENIED_METHOD, DENIED_PREFIX, INTERNAL, Keys, Listener, PRIVATE, Route};
+use super::backends::{self, Backend};
 use super::case::{Case, Protocol, Sound, Token};
 use super::reading::{self, Key};
 use super::{native, spellings};
@@ -22,6 +23,8 @@ pub(crate) enum Reach {
 /// What the upstream gets if it gets anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Forwarded {
+    /// Which backend gets it.
+    pub(crate) at: Backend,
     /// The method.
     pub(crate) method: String,
     /// The request target.
@@ -117,6 +120,7 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     }
     let identity = identity(case.token);
     let mut forwarded = Forwarded {
+        at: case.listener.default_backend(),
         method: case.method.clone(),
         target: String::new(),
         authority,
@@ -130,10 +134,14 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     if case.listener.rewrites()
         && let Some(target) = recovered(case, &host, &path, identity)?
     {
-        return Ok(Forwarded { target, ..forwarded });
+        return Ok(Forwarded { at: Backend::Restate, target, ..forwarded });
     }
     let (routes, values) = routes_at(case.listener, &host, &path, exactly);
-    if case.listener.unmatched().is_some() {
+    if case.listener.has_two_backends() {
+        if backends::is_nearly_closed(&path) {
+            doubts.push("a closed path in another letter case, which Restate tells apart");
+        }
+    } else if case.listener.unmatched().is_some() {
         if let Some(why) = native::closed(case.listener, &path, !routes.is_empty()) {
             return Err(why);
         }
@@ -153,6 +161,12 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
             Some(routes.into_iter().find(takes).ok_or("a method that the path does not take")?)
         }
     };
+    if case.listener.has_two_backends() {
+        if let Some(why) = backends::closed(&path, route.map(|route| route.backend)) {
+            return Err(why);
+        }
+        forwarded.at = route.map_or(case.listener.default_backend(), |route| route.backend);
+    }
     let Some(keys) = route.map(|route| route.keys).or(case.listener.unmatched()) else {
         return Err("a path that no route has");
     };
@@ -182,7 +196,7 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     if values.iter().any(dots) {
         return Err("a dot segment behind an escaped slash");
     }
-    if let Some(route) = route.filter(|_| case.listener.rewrites()) {
+    if let Some(route) = route.filter(|route| case.listener.rewrites() && !route.target.is_empty()) {
         forwarded.target = format!("/restate/call{}", rewritten(route.target, route, &values, identity)?);
         if matches!(case.method.as_str(), "PUT" | "PATCH" | "DELETE") {
             // Restate's handlers are called with GET and POST only.
@@ -323,8 +337,13 @@ fn recovered(
 ) -> Result<Option<String>, &'static str> {
     let Some((base, key, what)) = recovery(path) else { return Ok(None) };
     let (routes, values) = routes_at(case.listener, host, &base, exactly);
-    let keyed = |route: &&Route| matches!(route.keys, Keys::Required | Keys::Accepted);
+    let keyed = |route: &&Route| !route.target.is_empty() && matches!(route.keys, Keys::Required | Keys::Accepted);
     let Some(route) = routes.into_iter().find(keyed) else { return Ok(None) };
+    if case.listener.has_two_backends()
+        && let Some(why) = backends::closed(path, Some(route.backend))
+    {
+        return Err(why);
+    }
     if case.method != "GET" {
         return Err("a method that the path does not take");
     }
@@ -397,6 +416,11 @@ fn leniently(text: &str, segment: &str) -> bool {
 /// Whether a route takes a path, on whatever host.
 pub(crate) fn is_declared(listener: Listener, path: &str) -> bool {
     listener.routes().iter().any(|route| values(route.path, path, exactly).is_some())
+}
+
+/// Whether a path fits a template.
+pub(crate) fn fits(template: &str, path: &str) -> bool {
+    values(template, path, exactly).is_some()
 }
 
 /// The values of a template's parameters in a path that fits it.
