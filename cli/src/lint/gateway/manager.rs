@@ -7,8 +7,6 @@ use super::{GatewayFindings, member_span};
 use crate::diagnostics::tree::{NodeContent, SpannedNode};
 use crate::lint::view::duration;
 
-/// The mark that the filter sets (docs/contract.md section 2).
-
 /// The member that says what the gateway does with escaped slashes.
 const ESCAPED_SLASHES: &str = "path_with_escaped_slashes_action";
 
