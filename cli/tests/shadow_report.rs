@@ -148,6 +148,7 @@ fn a_report_counts_by_tenant_endpoint_and_reason() {
     };
     let mut expected = totals(7, 4, 4.0 / 7.0, 2, 1);
     expected["lines"] = json!(10);
+    expected["raw_keys"] = json!({"compared": 0, "shared": 0, "requests_not_compared": 0, "endpoints": []});
     expected["refusals"] = json!([
         {"tenant": "acme", "endpoint": "orders.create", "policy": "REQUIRED_A", "code": INVALID, "reason": "length",
          "count": 3, "first": "2026-11-20T04:00:01.000Z", "last": "2026-11-22T04:00:03.000Z"},
