@@ -105,7 +105,7 @@ const config = `{
  "version": 3, "timeout": "60s", "read_timeout": "60s",
  "extra_config": {
   "router": {"disable_redirect_fixed_path": true, "disable_redirect_trailing_slash": true},
-  "edge-idempotency": {
+  "plugin/http-server": {"name": ["edge-idempotency"], "edge-idempotency": {
    "module": "MODULE",
    "upstreams": {"backend": {"url": "UPSTREAM"}},
    "policy": {
@@ -113,13 +113,13 @@ const config = `{
     "identity": {"sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
      "tenant": "tenant_id", "project": {"value": "shop"}, "subject": {"field": "sub", "type": "user"}}]},
     "backend": {"kind": "generic"},
-    "routes": [{"endpoint": "orders", "path": "/orders", "policy": "REQUIRED_A"}]}}},
+    "routes": [{"endpoint": "orders", "path": "/orders", "policy": "REQUIRED_A"}]}}}},
  "endpoints": [{
   "endpoint": "/orders", "method": "POST", "output_encoding": "no-op", "input_headers": ["X-Claim-Tenant", "X-Claim-Subject"],
   "extra_config": {"auth/validator": {"alg": "ES256", "jwk_url": "https://id.example/jwks.json",
    "propagate_claims": [["tenant_id", "X-Claim-Tenant"], ["sub", "X-Claim-Subject"]]}},
   "backend": [{"host": ["http://edge-idempotency.invalid"], "url_pattern": "/orders",
-   "extra_config": {"edge-idempotency": {"endpoint": "orders", "upstream": "backend"}}}]}]
+   "extra_config": {"plugin/http-client": {"name": "edge-idempotency", "edge-idempotency": {"endpoint": "orders", "upstream": "backend"}}}}]}]
 }`
 
 // aliases is the part of config.ExtraConfigAlias that matters here.
@@ -127,9 +127,12 @@ var aliases = map[string]string{
 	"auth/validator": "github.com/devopsfaith/krakend-jose/validator", "router": "github_com/luraproject/lura/router/gin",
 }
 
-var orders = &backend{Method: "POST", URLPattern: "/orders", ExtraConfig: extraConfig{
-	"edge-idempotency": map[string]interface{}{"endpoint": "orders", "upstream": "backend"},
-}}
+var orders = &backend{Method: "POST", URLPattern: "/orders", ExtraConfig: bound(map[string]interface{}{"endpoint": "orders", "upstream": "backend"})}
+
+// bound is the extra_config of a bound backend.
+func bound(own any) extraConfig {
+	return extraConfig{"plugin/http-client": map[string]interface{}{"name": "edge-idempotency", "edge-idempotency": own}}
+}
 
 func write(t *testing.T, upstream string, changes ...string) string {
 	t.Helper()
@@ -203,7 +206,7 @@ func TestBoundBackendsGoThroughTheModuleAndOthersDoNot(t *testing.T) {
 		t.Errorf("a backend that is not bound: %d", response.StatusCode)
 	}
 	for _, extra := range []extraConfig{
-		{"edge-idempotency": map[string]interface{}{"endpoint": "other"}}, {"edge-idempotency": "orders"},
+		bound(map[string]interface{}{"endpoint": "other"}), bound("orders"),
 		{"plugin/http-client": map[string]interface{}{"name": "edge-idempotency"}},
 	} {
 		if response, _ := order(t, make(&backend{Method: "POST", URLPattern: "/orders", ExtraConfig: extra}), "key-1"); response.StatusCode != 503 {
@@ -213,7 +216,7 @@ func TestBoundBackendsGoThroughTheModuleAndOthersDoNot(t *testing.T) {
 	named := extraConfig{"github.com/devopsfaith/krakend/transport/http/client/executor": map[string]interface{}{
 		"name": "edge-idempotency", "edge-idempotency": map[string]interface{}{"endpoint": "orders"}}}
 	if response, _ := order(t, make(&backend{Method: "POST", URLPattern: "/orders", ExtraConfig: named}), "key-1"); response.StatusCode != 200 {
-		t.Errorf("the plugin's form: %d", response.StatusCode)
+		t.Errorf("the older name: %d", response.StatusCode)
 	}
 	if !strings.Contains(strings.Join(log.lines, "\n"), "info edge-idempotency: policy with 1 route,") {
 		t.Errorf("%q", log.lines)

@@ -1,12 +1,8 @@
 package gateway
 
 // EndpointOf reads which endpoint a backend's extra_config is bound to, as KrakenD hands it over after it has read
-// krakend.json. Both forms count: extra["edge-idempotency"], and extra["plugin/http-client"] (or its older name) with the
-// plugin's name. ok is false if the backend is not bound; the endpoint is "" if it is and does not say to what.
+// krakend.json: extra["plugin/http-client"] (or its older name) with the bridge's name. ok is false if the backend is not bound; the endpoint is "" if it is and does not say to what.
 func EndpointOf(extra map[string]any) (endpoint string, ok bool) {
-	if own, ok := extra[Namespace]; ok {
-		return endpointIn(own), true
-	}
 	for _, name := range []string{clientPlugin, aliases[clientPlugin]} {
 		named, isObject := extra[name].(map[string]any)
 		if isObject && named["name"] == Namespace {

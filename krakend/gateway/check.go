@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"edge-idempotency/krakend/bridge"
@@ -14,8 +15,10 @@ import (
 
 // plan is what a krakend.json says, read and checked.
 type plan struct {
-	document   *krakendFile
-	service    serviceConfig
+	document *krakendFile
+	service  serviceConfig
+	// own is the text of service.
+	own        json.RawMessage
 	policy     policyView
 	policyText []byte
 	module     []byte
@@ -33,7 +36,7 @@ type plan struct {
 
 // servicePointer is the place of the bridge's own configuration, metricsPointer that of its metrics_listen.
 var (
-	servicePointer = pointer("extra_config", Namespace)
+	servicePointer = pointer("extra_config", serverPlugin, Namespace)
 	metricsPointer = servicePointer + "/metrics_listen"
 )
 
@@ -55,12 +58,10 @@ func read(file string, o LoadOptions) (*plan, error) {
 	}
 	document.override(o.LookupEnv)
 	p := &plan{document: document, bindings: map[string]*binding{}, upstreams: map[string]*upstream{}, backends: map[string]string{}}
-	own, ok := document.ExtraConfig[Namespace]
-	if !ok {
-		p.mistakes.add("/extra_config", "", "the service has no %q: add it, with module, policy_file and upstreams", Namespace)
+	if p.own = p.readServerPlugins(o); p.own == nil {
 		return p, nil
 	}
-	decode(own, &p.service, servicePointer, func(at, format string, arguments ...any) {
+	decode(p.own, &p.service, servicePointer, func(at, format string, arguments ...any) {
 		p.mistakes.add(at, "", format, arguments...)
 	})
 	p.checkNumbers()
@@ -80,6 +81,29 @@ func read(file string, o LoadOptions) (*plan, error) {
 		p.checkEndpoints(o)
 	}
 	return p, nil
+}
+
+// readServerPlugins returns the bridge's own configuration; nil if there is none.
+func (p *plan) readServerPlugins(o LoadOptions) json.RawMessage {
+	at := pointer("extra_config", serverPlugin)
+	if _, ok := p.document.ExtraConfig[Namespace]; ok {
+		p.mistakes.add(pointer("extra_config", Namespace), "", "KrakenD's schema refuses the name there: move it, as {%q: {\"name\": [%q], %q: {…}}}", serverPlugin, Namespace, Namespace)
+	}
+	var plugins serverPlugins
+	text, ok := p.document.ExtraConfig.get(serverPlugin)
+	if ok {
+		if err := json.Unmarshal(text, &plugins); err != nil {
+			p.mistakes.add(at, "", "it is no object: write {\"name\": [%q], %q: {…}}", Namespace, Namespace)
+			return nil
+		}
+	}
+	if o.Plugin && ok && !slices.Contains(plugins.Name, Namespace) {
+		p.mistakes.add(at+"/name", "", "add %q: KrakenD gives the plugin a hold of all endpoints only if it is listed, and endpoints that are not bound go on if the configuration is broken", Namespace)
+	}
+	if plugins.Own == nil {
+		p.mistakes.add(at, "", "there is no %q: add {\"name\": [%q], %q: {…}}, with module, policy_file and upstreams", Namespace, Namespace, Namespace)
+	}
+	return plugins.Own
 }
 
 // options are the bridge's.

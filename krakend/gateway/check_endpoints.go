@@ -12,6 +12,7 @@ import (
 // Names of krakend.json.
 const (
 	clientPlugin  = "plugin/http-client"
+	serverPlugin  = "plugin/http-server"
 	noOp          = "no-op"
 	invalidDomain = ".invalid"
 )
@@ -136,8 +137,8 @@ func (c *endpointCheck) binding() (*boundBackend, int) {
 func (c *endpointCheck) boundText(index int) (json.RawMessage, string, bool) {
 	extra := c.route.Backend[index].ExtraConfig
 	own, direct := extra[Namespace]
-	if direct && c.options.Plugin {
-		c.add(pointer("backend", index, "extra_config", Namespace), "the plugin sees what stands in %s only: write {%q: {\"name\": %q, %q: …}}", clientPlugin, clientPlugin, Namespace, Namespace)
+	if direct {
+		c.add(pointer("backend", index, "extra_config", Namespace), "KrakenD's schema refuses the name there: move it, as {%q: {\"name\": %q, %q: {…}}}", clientPlugin, Namespace, Namespace)
 	}
 	if text, ok := extra.get(clientPlugin); ok {
 		var named struct {

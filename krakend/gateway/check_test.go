@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const own, ownAt = "edge-idempotency", "/extra_config/edge-idempotency"
+const own, ownAt = "edge-idempotency", "/extra_config/plugin~1http-server/edge-idempotency"
 
 // change is one change of testConfig, and the mistake that it makes.
 type change struct {
@@ -20,33 +20,38 @@ type change struct {
 
 func at(path ...any) []any { return path }
 
-func policyAt(path ...any) []any { return append(at("extra_config", own, "policy"), path...) }
+func policyAt(path ...any) []any {
+	return append(at("extra_config", serverPlugin, own, "policy"), path...)
+}
 
 func changes() map[string]change {
 	plugin := "/endpoints/0/backend/0/extra_config/plugin~1http-client"
 	return map[string]change{
-		"no own configuration":     {at("extra_config", own), nil, "/extra_config", `has no "edge-idempotency"`},
-		"unknown member":           {at("extra_config", own, "polcy"), 1, ownAt + "/polcy", "remove it, or take one of module, policy"},
-		"another type":             {at("extra_config", own, "instances"), "2", ownAt + "/instances", "a string, and a whole number"},
-		"upstream's member":        {at("extra_config", own, "upstreams", "backend", "insecure"), true, ownAt + "/upstreams/backend/insecure", "one of url, timeout_ms, ca_file"},
-		"upstream's type":          {at("extra_config", own, "upstreams", "backend", "url"), 1, ownAt + "/upstreams/backend/url", "a number, and a string"},
-		"upstream is no object":    {at("extra_config", own, "upstreams", "backend"), "http://a", ownAt + "/upstreams/backend", "a string, and an object"},
-		"little memory":            {at("extra_config", own, "memory_mib"), 1, ownAt + "/memory_mib", "at least 8"},
-		"metrics address":          {at("extra_config", own, "metrics_listen"), "9464", ownAt + "/metrics_listen", "host:port"},
+		"no own configuration":     {at("extra_config", serverPlugin, own), nil, "/extra_config/plugin~1http-server", `there is no "edge-idempotency"`},
+		"own configuration above":  {at("extra_config", own), object{}, "/extra_config/edge-idempotency", "schema refuses the name there"},
+		"name not listed":          {at("extra_config", serverPlugin, "name"), list{"other", 1}, "/extra_config/plugin~1http-server/name", `add "edge-idempotency"`},
+		"no object of plugins":     {at("extra_config", serverPlugin), "edge-idempotency", "/extra_config/plugin~1http-server", "it is no object"},
+		"unknown member":           {at("extra_config", serverPlugin, own, "polcy"), 1, ownAt + "/polcy", "remove it, or take one of module, policy"},
+		"another type":             {at("extra_config", serverPlugin, own, "instances"), "2", ownAt + "/instances", "a string, and a whole number"},
+		"upstream's member":        {at("extra_config", serverPlugin, own, "upstreams", "backend", "insecure"), true, ownAt + "/upstreams/backend/insecure", "one of url, timeout_ms, ca_file"},
+		"upstream's type":          {at("extra_config", serverPlugin, own, "upstreams", "backend", "url"), 1, ownAt + "/upstreams/backend/url", "a number, and a string"},
+		"upstream is no object":    {at("extra_config", serverPlugin, own, "upstreams", "backend"), "http://a", ownAt + "/upstreams/backend", "a string, and an object"},
+		"little memory":            {at("extra_config", serverPlugin, own, "memory_mib"), 1, ownAt + "/memory_mib", "at least 8"},
+		"metrics address":          {at("extra_config", serverPlugin, own, "metrics_listen"), "9464", ownAt + "/metrics_listen", "host:port"},
 		"client credentials":       {at("endpoints", 0, "backend", 0, "extra_config", "auth/client-credentials"), object{}, "/endpoints/0/backend/0/extra_config/auth~1client-credentials", "without the token"},
-		"no module":                {at("extra_config", own, "module"), nil, ownAt + "/module", "name the .wasm file"},
-		"module unreadable":        {at("extra_config", own, "module"), "/none.wasm", ownAt + "/module", "cannot be read"},
-		"no policy":                {at("extra_config", own, "policy"), nil, ownAt + "/policy_file", "there is no policy"},
-		"policy twice":             {at("extra_config", own, "policy_file"), "x.json", ownAt + "/policy_file", "there twice"},
-		"negative number":          {at("extra_config", own, "instances"), -1, ownAt + "/instances", "from 0 to 1024"},
-		"long deadline":            {at("extra_config", own, "deadline_ms"), 9_300_000_000_000, ownAt + "/deadline_ms", "from 0 to 60000"},
+		"no module":                {at("extra_config", serverPlugin, own, "module"), nil, ownAt + "/module", "name the .wasm file"},
+		"module unreadable":        {at("extra_config", serverPlugin, own, "module"), "/none.wasm", ownAt + "/module", "cannot be read"},
+		"no policy":                {at("extra_config", serverPlugin, own, "policy"), nil, ownAt + "/policy_file", "there is no policy"},
+		"policy twice":             {at("extra_config", serverPlugin, own, "policy_file"), "x.json", ownAt + "/policy_file", "there twice"},
+		"negative number":          {at("extra_config", serverPlugin, own, "instances"), -1, ownAt + "/instances", "from 0 to 1024"},
+		"long deadline":            {at("extra_config", serverPlugin, own, "deadline_ms"), 9_300_000_000_000, ownAt + "/deadline_ms", "from 0 to 60000"},
 		"short name twice":         {at("endpoints", 0, "INPUT_HEADERS"), list{"*"}, "/endpoints/0/input_headers", "there twice"},
 		"agent":                    {at("async_agent"), list{object{"backend": list{object{"extra_config": bind("refunds.create")}}}}, "/async_agent/0/backend/0/extra_config/plugin~1http-client", "bind endpoints only"},
 		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "nothing can be checked"},
-		"much memory":              {at("extra_config", own, "memory_mib"), 5000, ownAt + "/memory_mib", "at most 4096"},
-		"upstream with a path":     {at("extra_config", own, "upstreams", "backend", "url"), "http://a/b", ownAt + "/upstreams/backend/url", "a port only"},
-		"upstream's authorities":   {at("extra_config", own, "upstreams", "backend", "ca_file"), "/none.pem", ownAt + "/upstreams/backend/ca_file", "cannot be read"},
-		"upstream's timeout":       {at("extra_config", own, "upstreams", "backend", "timeout_ms"), -1, ownAt + "/upstreams/backend/timeout_ms", "expected a number from 0"},
+		"much memory":              {at("extra_config", serverPlugin, own, "memory_mib"), 5000, ownAt + "/memory_mib", "at most 4096"},
+		"upstream with a path":     {at("extra_config", serverPlugin, own, "upstreams", "backend", "url"), "http://a/b", ownAt + "/upstreams/backend/url", "a port only"},
+		"upstream's authorities":   {at("extra_config", serverPlugin, own, "upstreams", "backend", "ca_file"), "/none.pem", ownAt + "/upstreams/backend/ca_file", "cannot be read"},
+		"upstream's timeout":       {at("extra_config", serverPlugin, own, "upstreams", "backend", "timeout_ms"), -1, ownAt + "/upstreams/backend/timeout_ms", "expected a number from 0"},
 		"redirects":                {at("extra_config", "router", "disable_redirect_fixed_path"), false, "/extra_config/router/disable_redirect_fixed_path", "set it to true"},
 		"slash redirects":          {at("extra_config", "router", "disable_redirect_trailing_slash"), nil, "/extra_config/router/disable_redirect_trailing_slash", "set it to true"},
 		"gateway_routes":           {policyAt("gateway_routes"), nil, "policy#/gateway_routes", "set it to true"},
@@ -59,7 +64,7 @@ func changes() map[string]change {
 		"two backends":             {at("endpoints", 0, "backend"), list{object{"host": list{"http://a.invalid"}, "url_pattern": "/api/refunds", "extra_config": bind("refunds.create")}, object{"host": list{"http://b"}, "url_pattern": "/b"}}, "/endpoints/0/backend", "one backend"},
 		"unknown member of bind":   {at("endpoints", 0, "backend", 0, "extra_config", "plugin/http-client", own, "endpont"), "x", plugin + "/edge-idempotency/endpont", "one of endpoint, upstream"},
 		"no object to bind":        {at("endpoints", 0, "backend", 0, "extra_config", "plugin/http-client", own), nil, plugin, "add \"edge-idempotency\""},
-		"form of the custom build": {at("endpoints", 0, "backend", 0, "extra_config"), object{own: object{"endpoint": "refunds.create", "upstream": "backend"}}, "/endpoints/0/backend/0/extra_config/edge-idempotency", "the plugin sees"},
+		"form of the custom build": {at("endpoints", 0, "backend", 0, "extra_config"), object{own: object{"endpoint": "refunds.create", "upstream": "backend"}}, "/endpoints/0/backend/0/extra_config/edge-idempotency", "schema refuses the name there"},
 		"wildcard header":          {at("endpoints", 0, "input_headers", 0), "*", "/endpoints/0/input_headers/0", "every header"},
 		"raw key elsewhere":        {at("endpoints", 4), object{"endpoint": "/api/other", "method": "POST", "input_headers": list{"idempotency_KEY"}, "backend": list{object{"host": list{"http://b"}, "url_pattern": "/b"}}}, "/endpoints/4/input_headers/0", "raw key"},
 		"raw key of a backend":     {at("endpoints", 4), object{"endpoint": "/api/other", "backend": list{object{"host": list{"http://b"}, "input_headers": list{"*"}}}}, "/endpoints/4/backend/0/input_headers/0", "every header"},
@@ -129,9 +134,13 @@ func TestTheConfigurationWithoutMistakesHasNone(t *testing.T) {
 				bound[aliases[clientPlugin]] = bound[clientPlugin]
 				delete(extra, "auth/validator")
 				delete(bound, clientPlugin)
-			case "custom build":
-				backend["extra_config"] = object{own: bound[aliases[clientPlugin]].(object)[own]}
 			}
+		}
+		if service := config["extra_config"].(object); form == "older names" {
+			service[aliases[serverPlugin]] = service[serverPlugin]
+			delete(service, serverPlugin)
+		} else if form == "custom build" { // KrakenD looks for no plugin of that name.
+			set(config, list{}, "extra_config", aliases[serverPlugin], "name")
 		}
 		notes, err := Check(writeConfig(t, config), LoadOptions{Plugin: form != "custom build", Aliases: aliases})
 		if err != nil || len(notes) != 0 {
@@ -142,7 +151,7 @@ func TestTheConfigurationWithoutMistakesHasNone(t *testing.T) {
 
 func TestAllMistakesComeAtOnceTheModulesToo(t *testing.T) {
 	config := testConfig(t, "http://backend:1")
-	set(config, "NONE", "extra_config", own, "policy", "routes", 1, "policy")
+	set(config, "NONE", "extra_config", serverPlugin, own, "policy", "routes", 1, "policy")
 	set(config, 2, "endpoints", 0, "concurrent_calls")
 	set(config, "json", "endpoints", 1, "output_encoding")
 	_, err := Load(writeConfig(t, config), LoadOptions{Plugin: true})
@@ -156,10 +165,10 @@ func TestAllMistakesComeAtOnceTheModulesToo(t *testing.T) {
 // Mistakes that concern the process come with the others, and a number that wazero cannot have is told, too.
 func TestNumbersAndAddressesAreToldWithTheOthers(t *testing.T) {
 	config := testConfig(t, "http://backend:1")
-	set(config, "192.0.2.1:1", "extra_config", own, "metrics_listen")
+	set(config, "192.0.2.1:1", "extra_config", serverPlugin, own, "metrics_listen")
 	set(config, 2, "endpoints", 0, "concurrent_calls")
 	for _, memory := range []int{1, 5000, -1} {
-		set(config, memory, "extra_config", own, "memory_mib")
+		set(config, memory, "extra_config", serverPlugin, own, "memory_mib")
 		_, err := Load(writeConfig(t, config), LoadOptions{Plugin: true})
 		for _, wanted := range []string{"3 mistakes", ownAt + "/memory_mib: ", ownAt + "/metrics_listen: nobody can listen there", "/endpoints/0/concurrent_calls"} {
 			if err == nil || !strings.Contains(err.Error(), wanted) {
@@ -215,6 +224,23 @@ func TestTheFileIsFound(t *testing.T) {
 		{nil, []string{"krakend", "run", "-c=a.json"}, "a.json"},
 		{nil, []string{"krakend", "run", "--config", "a.json", "-d"}, "a.json"},
 		{nil, []string{"krakend", "run", "--config=a.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-dc", "a.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-ddca.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-dc=a.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-d", "-c", "a.json"}, "a.json"},
+		{nil, []string{"krakend", "-c", "a.json", "run"}, "a.json"},
+		{nil, []string{"krakend", "--debug", "--config", "a.json", "run"}, "a.json"},
+		{nil, []string{"krakend", "run", "-c", "b.json", "--config=a.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-p", "8080", "-c", "a.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-dp", "-c", "-c", "a.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-p8080", "--port", "-cb.json", "-c", "a.json"}, "a.json"},
+		{nil, []string{"krakend", "run", "-d=1", "-c", "-a.json"}, "-a.json"},
+		{nil, []string{"krakend", "run", "-c=a=b.json"}, "a=b.json"},
+		{nil, []string{"krakend", "run", "--", "-c", "a.json"}, ""},
+		{nil, []string{"krakend", "run", "-"}, ""},
+		{nil, []string{"krakend", "run", "-c"}, ""},
+		{nil, []string{"-c"}, ""},
+		{nil, nil, ""},
 		{nil, []string{"krakend", "run"}, ""},
 		{map[string]string{"FC_ENABLE": "1"}, []string{"krakend", "-c", "a.json"}, ""},
 		{map[string]string{"FC_ENABLE": "1", "FC_OUT": "b.json"}, []string{"krakend", "-c", "a.json"}, "b.json"},
@@ -233,7 +259,7 @@ func TestTheFileIsFound(t *testing.T) {
 
 func TestTheModuleSeesTheVariablesThatThePolicyNames(t *testing.T) {
 	config := testConfig(t, "http://backend:1")
-	set(config, object{"path": "/api/operations/{operation_id}", "secret": list{object{"env": "ONE"}, object{"env": "TWO"}}}, "extra_config", own, "policy", "backend", "operations")
+	set(config, object{"path": "/api/operations/{operation_id}", "secret": list{object{"env": "ONE"}, object{"env": "TWO"}}}, "extra_config", serverPlugin, own, "policy", "backend", "operations")
 	plan, err := read(writeConfig(t, config), LoadOptions{LookupEnv: func(name string) (string, bool) { return "value of " + name, name != "TWO" }})
 	if err != nil || len(plan.environment) != 1 || plan.environment["ONE"] != "value of ONE" {
 		t.Errorf("%v %v", plan.environment, err)
@@ -243,13 +269,13 @@ func TestTheModuleSeesTheVariablesThatThePolicyNames(t *testing.T) {
 func TestPolicyFilesAreReadFromTheGivenDirectory(t *testing.T) {
 	directory := t.TempDir()
 	config := testConfig(t, "http://backend:1")
-	policy := config["extra_config"].(object)[own].(object)["policy"]
+	policy := config["extra_config"].(object)[serverPlugin].(object)[own].(object)["policy"]
 	text := writeConfig(t, policy.(object))
 	if err := os.Rename(text, filepath.Join(directory, "policy.json")); err != nil {
 		t.Fatal(err)
 	}
-	set(config, nil, "extra_config", own, "policy")
-	set(config, "policy.json", "extra_config", own, "policy_file")
+	set(config, nil, "extra_config", serverPlugin, own, "policy")
+	set(config, "policy.json", "extra_config", serverPlugin, own, "policy_file")
 	if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true, Directory: directory}); err != nil {
 		t.Error(err)
 	}
@@ -271,9 +297,9 @@ func TestKrakenDsOwnVariablesTakeThePlaceOfMembers(t *testing.T) {
 
 func TestTheBufferTakesTheLongestBodyOfThePolicy(t *testing.T) {
 	config := testConfig(t, "http://backend:1")
-	set(config, 5<<20, "extra_config", own, "policy", "routes", 0, "max_body_bytes")
+	set(config, 5<<20, "extra_config", serverPlugin, own, "policy", "routes", 0, "max_body_bytes")
 	for given, wanted := range map[int]int{0: 5<<20 + 64<<10, 100: 100} {
-		set(config, given, "extra_config", own, "request_buffer_bytes")
+		set(config, given, "extra_config", serverPlugin, own, "request_buffer_bytes")
 		plan, err := read(writeConfig(t, config), LoadOptions{Plugin: true})
 		if err != nil || plan.options(LoadOptions{}).RequestBuffer != wanted {
 			t.Errorf("%d: %v", given, err)
@@ -283,9 +309,9 @@ func TestTheBufferTakesTheLongestBodyOfThePolicy(t *testing.T) {
 
 func TestTheBufferTakesTheLongestAnswerOfThePolicy(t *testing.T) {
 	config := testConfig(t, "http://backend:1")
-	set(config, map[string]any{"max_body_bytes": 5 << 20}, "extra_config", own, "policy", "answers")
+	set(config, map[string]any{"max_body_bytes": 5 << 20}, "extra_config", serverPlugin, own, "policy", "answers")
 	for given, wanted := range map[int]int{0: 5<<20 + 64<<10, 100: 100} {
-		set(config, given, "extra_config", own, "response_buffer_bytes")
+		set(config, given, "extra_config", serverPlugin, own, "response_buffer_bytes")
 		plan, err := read(writeConfig(t, config), LoadOptions{Plugin: true})
 		if err != nil || plan.options(LoadOptions{}).ResponseBuffer != wanted {
 			t.Errorf("%d: %v", given, err)
@@ -314,8 +340,8 @@ func TestRoutesWithoutRecoveryNeedNoEndpointsForIt(t *testing.T) {
 func TestTheModuleIsNotStartedWithNumbersOutOfRange(t *testing.T) {
 	for _, memory := range []int{-1, 5000} {
 		config := testConfig(t, "http://backend:1")
-		set(config, memory, "extra_config", own, "memory_mib")
-		if _, err := Load(writeConfig(t, config), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "memory_mib: set it to at least") || !strings.Contains(err.Error(), "1 mistake,") {
+		set(config, memory, "extra_config", serverPlugin, own, "memory_mib")
+		if _, err := Load(writeConfig(t, config), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "memory_mib: set it to at least") || !strings.Contains(err.Error(), "1 mistake:") {
 			t.Errorf("%d: %v", memory, err)
 		}
 	}
@@ -347,7 +373,7 @@ func TestACustomBuildHasToKnowTheNames(t *testing.T) {
 // TestEachBackendHasAnUpstreamOfItsOwn: what the filter decides for one backend must not arrive at the other.
 func TestEachBackendHasAnUpstreamOfItsOwn(t *testing.T) {
 	config := testConfig(t, "http://backend:1")
-	restate := clone(t, testConfig(t, ""))["extra_config"].(object)[own].(object)["policy"].(object)["backend"]
+	restate := clone(t, testConfig(t, ""))["extra_config"].(object)[serverPlugin].(object)[own].(object)["policy"].(object)["backend"]
 	set(config, object{"restate": restate, "api": object{"kind": "generic"}}, policyAt("backends")...)
 	set(config, "restate", policyAt("backend")...)
 	if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true}); err != nil {
@@ -360,7 +386,7 @@ func TestEachBackendHasAnUpstreamOfItsOwn(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `binds the upstream "backend" for the policy's backend "restate", and this endpoint's backend is "api"`) {
 		t.Errorf("one upstream for both: %v", err)
 	}
-	set(config, object{"url": "http://api:1"}, "extra_config", own, "upstreams", "api")
+	set(config, object{"url": "http://api:1"}, "extra_config", serverPlugin, own, "upstreams", "api")
 	set(config, "api", "endpoints", at, "backend", 0, "extra_config", "plugin/http-client", own, "upstream")
 	if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true}); err != nil {
 		t.Errorf("one for each: %v", err)

@@ -19,8 +19,8 @@ const (
 )
 
 // ConfigFile finds the krakend.json that the process runs with: the file that ConfigVariable names, else with flexible
-// configuration the file that it writes (FC_OUT), else what -c or --config says in arguments (os.Args). The error says what
-// to set.
+// configuration the file that it writes (FC_OUT), else what -c or --config says in arguments (os.Args), in every form that
+// KrakenD's own command takes. The error says what to set.
 func ConfigFile(arguments []string) (string, error) {
 	if file := os.Getenv(ConfigVariable); file != "" {
 		return file, nil
@@ -32,18 +32,53 @@ func ConfigFile(arguments []string) (string, error) {
 		return "", fmt.Errorf("flexible configuration is on (%s), and the bridge reads the expanded file: set %s to the file that KrakenD should write",
 			flexibleEnable, flexibleOut)
 	}
-	for at, argument := range arguments {
-		name, value, joined := strings.Cut(argument, "=")
-		switch {
-		case (name == "-c" || name == "--config") && joined:
-			return value, nil
-		case (argument == "-c" || argument == "--config") && at+1 < len(arguments):
-			return arguments[at+1], nil
-		case strings.HasPrefix(argument, "-c") && len(argument) > 2 && !joined:
-			return argument[2:], nil
-		}
+	if file := configFlag(arguments[min(1, len(arguments)):]); file != "" {
+		return file, nil
 	}
 	return "", fmt.Errorf("the bridge does not find krakend.json: start KrakenD with -c FILE, or set %s", ConfigVariable)
+}
+
+// configFlag returns the value of --config in the arguments behind the program's name; "" if it is not there. It reads them as
+// KrakenD's library for flags does (pflag, for the commands of krakend-cobra): flags stand anywhere, one-letter flags can share
+// a dash, a value is joined or comes next, and the last one counts.
+func configFlag(arguments []string) (file string) {
+	// The flags with a value. All others are switches.
+	long, short := map[string]string{"config": "config", "port": "port"}, map[byte]string{'c': "config", 'p': "port"}
+	for at := 0; at < len(arguments); at++ {
+		argument := arguments[at]
+		var name, value string
+		var hasValue bool
+		switch {
+		case argument == "--":
+			return file
+		case strings.HasPrefix(argument, "--"):
+			var flag string
+			flag, value, hasValue = strings.Cut(argument[2:], "=")
+			name = long[flag]
+		case strings.HasPrefix(argument, "-"):
+			letters := argument[1:]
+			for letters != "" && name == "" {
+				name = short[letters[0]]
+				letters = letters[1:]
+				if len(letters) > 1 && letters[0] == '=' {
+					value, hasValue, letters = letters[1:], true, ""
+				} else if name != "" && letters != "" {
+					value, hasValue = letters, true
+				}
+			}
+		}
+		if name == "" {
+			continue
+		}
+		if !hasValue && at+1 < len(arguments) {
+			at++
+			value = arguments[at]
+		}
+		if name == "config" {
+			file = value
+		}
+	}
+	return file
 }
 
 // krakendFile is the part of krakend.json that the checks read. Names of members are compared without letter case, as
@@ -90,6 +125,7 @@ type extraConfig map[string]json.RawMessage
 
 // The namespaces that have an older name as well (krakend-ce, cmd/krakend-ce/main.go).
 var aliases = map[string]string{
+	"plugin/http-server": "github_com/devopsfaith/krakend/transport/http/server/handler",
 	"plugin/http-client": "github.com/devopsfaith/krakend/transport/http/client/executor",
 	"auth/validator":     "github.com/devopsfaith/krakend-jose/validator",
 	"router":             "github_com/luraproject/lura/router/gin",
@@ -124,7 +160,35 @@ func (d *duration) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*int64)(d))
 }
 
-// serviceConfig is extra_config["edge-idempotency"] of the service.
+// serverPlugins is extra_config["plugin/http-server"] of the service: the names of plugins, and the configuration of each
+// beside them.
+type serverPlugins struct {
+	Name pluginNames     `json:"name"`
+	Own  json.RawMessage `json:"edge-idempotency"`
+}
+
+// pluginNames are the names of plugins. KrakenD takes one name as well as a list.
+type pluginNames []string
+
+// UnmarshalJSON reads the two forms. KrakenD overlooks names of another type.
+func (n *pluginNames) UnmarshalJSON(text []byte) error {
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil {
+		return err
+	}
+	listed, isList := value.([]any)
+	if !isList {
+		listed = []any{value}
+	}
+	for _, item := range listed {
+		if name, ok := item.(string); ok {
+			*n = append(*n, name)
+		}
+	}
+	return nil
+}
+
+// serviceConfig is the bridge's own configuration, the member "edge-idempotency" of the service's plugin/http-server.
 type serviceConfig struct {
 	// Module is the path of the .wasm file.
 	Module string `json:"module"`
@@ -161,7 +225,7 @@ type upstreamConfig struct {
 	CAFile string `json:"ca_file"`
 }
 
-// boundBackend is extra_config["edge-idempotency"] of a backend.
+// boundBackend is the member "edge-idempotency" of a backend's plugin/http-client.
 type boundBackend struct {
 	// Endpoint is the policy's name of the route, or Operations.
 	Endpoint string `json:"endpoint"`

@@ -89,7 +89,7 @@ func TestAnUpstreamWithTLSAndATimeoutOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := testConfig(t, upstream.URL)
-	set(config, object{"url": upstream.URL, "ca_file": authorities, "timeout_ms": 200}, "extra_config", "edge-idempotency", "upstreams", "backend")
+	set(config, object{"url": upstream.URL, "ca_file": authorities, "timeout_ms": 200}, "extra_config", serverPlugin, own, "upstreams", "backend")
 	g := load(t, config)
 	if response, body := exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", header: alice(), body: strings.NewReader("{}")}); response.StatusCode != 200 {
 		t.Errorf("%d %s", response.StatusCode, body)
@@ -195,7 +195,7 @@ func TestTheModuleSeesThePathThatTheRouterMatched(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { seen <- r.RequestURI }))
 	defer upstream.Close()
 	config := testConfig(t, upstream.URL)
-	policy := config["extra_config"].(object)[own].(object)["policy"].(object)
+	policy := config["extra_config"].(object)[serverPlugin].(object)[own].(object)["policy"].(object)
 	policy["backend"] = object{"kind": "generic"}
 	policy["routes"] = list{object{"endpoint": "files.list", "methods": list{"GET"}, "path": "/api/files", "policy": "PROHIBITED"}}
 	set(config, config["endpoints"].(list)[4:], "endpoints")

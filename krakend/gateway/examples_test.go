@@ -25,9 +25,9 @@ func TestTheExamplesStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set(config, modulePath(t), "extra_config", own, "module")
-		set(config, policy, "extra_config", own, "policy_file")
-		set(config, "127.0.0.1:0", "extra_config", own, "metrics_listen")
+		set(config, modulePath(t), "extra_config", serverPlugin, own, "module")
+		set(config, policy, "extra_config", serverPlugin, own, "policy_file")
+		set(config, "127.0.0.1:0", "extra_config", serverPlugin, own, "metrics_listen")
 		file := writeConfig(t, config)
 		options := LoadOptions{Plugin: true, LookupEnv: func(name string) (string, bool) {
 			return strings.Repeat("s", 40), !strings.HasPrefix(name, "KRAKEND_")

@@ -5,15 +5,17 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
 	"edge-idempotency/krakend/bridge"
 )
 
-// Namespace is the name under which krakend.json's extra_config has the gateway's configuration, and the name of the plugin.
+// Namespace is the name of the bridge in krakend.json: that of the plugin, and of the members with its configuration.
 const Namespace = "edge-idempotency"
 
 // Operations is the endpoint name to which the endpoints of the policy's backend.operations are bound.
@@ -31,6 +33,8 @@ type Gateway struct {
 	fallback  sync.Once
 	requests  inFlight
 	upstreams map[string]*upstream
+	// own is the bridge's own configuration, as krakend.json has it.
+	own json.RawMessage
 }
 
 // binding is what the endpoints of one route have in common.
@@ -49,7 +53,7 @@ type LoadOptions struct {
 	// Directory is the directory that relative paths in krakend.json start from; empty stands for the working directory,
 	// which KrakenD itself uses.
 	Directory string
-	// Plugin says that the gateway runs as KrakenD's plugin, which sees backends only that name it in plugin/http-client.
+	// Plugin says that the gateway runs as KrakenD's plugin.
 	Plugin bool
 	// Aliases is config.ExtraConfigAlias of a custom build: KrakenD reads a short name such as auth/validator only if it is
 	// there. It is not asked for with Plugin, because KrakenD's own build has all of them.
@@ -82,7 +86,7 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	var host *bridge.Bridge
 	if plan.module != nil && plan.policyText != nil {
 		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
-			mistakes.add("/extra_config/"+Namespace, "", "%v", err)
+			mistakes.add(servicePointer, "", "%v", err)
 			plan.compared = nil
 		}
 	}
@@ -107,7 +111,7 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 		metrics = o.Replaces.takeMetrics()
 	}
 	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
-		owned: plan.policy.ownedHeaders(), log: o.Log, metrics: metrics, upstreams: plan.upstreams}
+		owned: plan.policy.ownedHeaders(), log: o.Log, metrics: metrics, upstreams: plan.upstreams, own: plan.own}
 	if metrics != nil {
 		metrics.serve(host)
 	}
@@ -132,6 +136,14 @@ func Check(file string, o LoadOptions) (notes []string, err error) {
 
 // Has says whether endpoints are bound to this name.
 func (g *Gateway) Has(endpoint string) bool { return g.bindings[endpoint] != nil }
+
+// RunsWith says whether this is the configuration of the bridge that KrakenD has read: own is what KrakenD hands over. If it is
+// another one, the gateway has read another file than KrakenD.
+func (g *Gateway) RunsWith(own any) bool {
+	text, err := json.Marshal(own)
+	var given, read any
+	return err == nil && json.Unmarshal(text, &given) == nil && json.Unmarshal(g.own, &read) == nil && reflect.DeepEqual(given, read)
+}
 
 // Bridge returns the running module.
 func (g *Gateway) Bridge() *bridge.Bridge { return g.bridge }

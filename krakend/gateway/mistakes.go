@@ -30,9 +30,9 @@ type Mistakes []Mistake
 func (m Mistakes) Error() string {
 	lines := make([]string, 0, len(m)+1)
 	if len(m) == 1 {
-		lines = append(lines, "1 mistake, nothing is forwarded:")
+		lines = append(lines, "1 mistake:")
 	} else {
-		lines = append(lines, fmt.Sprintf("%d mistakes, nothing is forwarded:", len(m)))
+		lines = append(lines, fmt.Sprintf("%d mistakes:", len(m)))
 	}
 	for _, mistake := range m {
 		lines = append(lines, mistake.String())

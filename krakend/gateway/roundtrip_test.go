@@ -110,9 +110,9 @@ func TestARequestThatIsForwardedTooLongIsA504BeforeKrakenDsDeadline(t *testing.T
 func TestARequestWhoseBodyStallsIsA503BeforeKrakenDsDeadline(t *testing.T) {
 	upstream := newRecorder(t, answerOK)
 	config := testConfig(t, upstream.URL)
-	routes := config["extra_config"].(object)["edge-idempotency"].(object)["policy"].(object)["routes"].(list)
+	routes := config["extra_config"].(object)[serverPlugin].(object)[own].(object)["policy"].(object)["routes"].(list)
 	routes[0].(object)["collision"], routes[0].(object)["in_flight"] = "enforce", "attach"
-	policy := config["extra_config"].(object)["edge-idempotency"].(object)["policy"].(object)
+	policy := config["extra_config"].(object)[serverPlugin].(object)[own].(object)["policy"].(object)
 	policy["backend"].(object)["guard"] = object{"service": "IdempotencyGuard", "retention": "8d"}
 	policy["backend"].(object)["cluster"] = "backend"
 	policy["docs_url"], policy["answers"] = "https://docs.example/i", object{"retry_headers": list{"x-should-retry"}, "error_member": true}
@@ -193,7 +193,7 @@ func TestRecoveryAsksOnceMoreAfterA404(t *testing.T) {
 func TestRecoveryIsA202WhenTheWaitIsOver(t *testing.T) {
 	upstream := newRecorder(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	config := testConfig(t, upstream.URL)
-	set(config, object{"wait_ms": 1000}, "extra_config", "edge-idempotency", "policy", "recovery")
+	set(config, object{"wait_ms": 1000}, "extra_config", serverPlugin, own, "policy", "recovery")
 	g := load(t, config)
 	header := alice()
 	header.Del("Idempotency-Key")
@@ -216,7 +216,7 @@ func TestRecoveryIsA202WhenTheWaitIsOver(t *testing.T) {
 func TestARouteWithHostsIsServedOnThemOnly(t *testing.T) {
 	upstream := newRecorder(t, answerOK)
 	config := testConfig(t, upstream.URL)
-	set(config, list{"ops.example.com"}, "extra_config", "edge-idempotency", "policy", "routes", 0, "hosts")
+	set(config, list{"ops.example.com"}, "extra_config", serverPlugin, own, "policy", "routes", 0, "hosts")
 	g := load(t, config)
 	for host, status := range map[string]int{"ops.example.com": 200, "ops.example.com.:8443": 200, "api.example.com": 404} {
 		if response, body := exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", host: host, header: alice()}); response.StatusCode != status {
@@ -261,8 +261,8 @@ func (w *writer) Write(part []byte) (int, error) { return w.body.Write(part) }
 func TestMetricsAndRecordsAreThere(t *testing.T) {
 	upstream := newRecorder(t, answerOK)
 	config := testConfig(t, upstream.URL)
-	set(config, "127.0.0.1:0", "extra_config", "edge-idempotency", "metrics_listen")
-	set(config, true, "extra_config", "edge-idempotency", "log_records")
+	set(config, "127.0.0.1:0", "extra_config", serverPlugin, own, "metrics_listen")
+	set(config, true, "extra_config", serverPlugin, own, "log_records")
 	log := new(lines)
 	g, err := Load(writeConfig(t, config), LoadOptions{Plugin: true, Log: log.write})
 	if err != nil {
@@ -307,7 +307,7 @@ func TestLinesOfAConnectionStayThere(t *testing.T) {
 func TestAnIdentityHeaderThatTheClientAlsoSendsArrives(t *testing.T) {
 	upstream := newRecorder(t, answerOK)
 	config := testConfig(t, upstream.URL)
-	set(config, "X-Tenant-Id", "extra_config", own, "policy", "identity", "forward", "tenant")
+	set(config, "X-Tenant-Id", "extra_config", serverPlugin, own, "policy", "identity", "forward", "tenant")
 	g := load(t, config)
 	header := alice()
 	header.Set("X-Tenant-Id", "acme")

@@ -86,10 +86,10 @@ func testConfig(t *testing.T, upstream string) object {
 		"version": 3, "timeout": "60s", "read_timeout": "60s",
 		"extra_config": object{
 			"router": object{"disable_redirect_fixed_path": true, "disable_redirect_trailing_slash": true},
-			"edge-idempotency": object{
+			serverPlugin: object{"name": list{own}, own: object{
 				"module": modulePath(t), "policy": testPolicy(),
 				"upstreams": object{"backend": object{"url": upstream}},
-			},
+			}},
 		},
 		"endpoints": list{
 			testEndpoint("POST", "/api/refunds", "refunds.create"),

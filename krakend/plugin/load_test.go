@@ -15,8 +15,10 @@ import (
 // loaded is what the loader prints.
 type loaded struct {
 	Answers map[string]int
-	Wrong   []string
-	Log     []string
+	// Health is the status of KrakenD's own health endpoint.
+	Health int
+	Wrong  []string
+	Log    []string
 }
 
 // build builds the plugin and the loader, as KrakenD and its plugins are built.
@@ -46,9 +48,10 @@ func build(t *testing.T) (plugin, loader string) {
 	return plugin, loader
 }
 
-func load(t *testing.T, loader, plugin, requests, config string) loaded {
+// load sends requests through a plugin. given is the krakend.json that KrakenD reads, flags how its command names one.
+func load(t *testing.T, loader, plugin, requests, given string, flags ...string) loaded {
 	t.Helper()
-	command := exec.Command(loader, plugin, requests, "16", "refunds.create", "-c", config)
+	command := exec.Command(loader, append([]string{plugin, requests, "16", "refunds.create", given}, flags...)...)
 	command.Stderr = os.Stderr
 	output, err := command.Output()
 	if err != nil {
@@ -72,13 +75,14 @@ func TestThePluginUnderLoad(t *testing.T) {
 	}))
 	defer upstream.Close()
 
-	result := load(t, loader, plugin, "4000", writeConfig(t, upstream.URL, moduleFile(t)))
-	if result.Answers["200"] != 4000 || len(result.Answers) != 1 || len(result.Wrong) > 0 || len(result.Log) > 0 {
+	file := writeConfig(t, upstream.URL, moduleFile(t))
+	result := load(t, loader, plugin, "4000", file, "-dc", file)
+	if result.Answers["200"] != 4000 || result.Health != http.StatusOK || len(result.Answers) != 1 || len(result.Wrong) > 0 || len(result.Log) > 0 {
 		t.Errorf("%v %q %.2000q", result.Answers, result.Wrong, result.Log)
 	}
 }
 
-// Whatever is broken at start, the factory gives a handler that forwards nothing.
+// Whatever is broken at start, the factories give handlers that forward nothing.
 func TestABrokenConfigurationForwardsNothing(t *testing.T) {
 	plugin, loader := build(t)
 	hits := 0
@@ -90,23 +94,37 @@ func TestABrokenConfigurationForwardsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, broken := range map[string]string{
-		"no module":      strings.Replace(string(text), "edge_idempotency.wasm", "none.wasm", 1),
-		"policy":         strings.Replace(string(text), "REQUIRED_A", "REQUIRED", 1),
-		"surroundings":   strings.ReplaceAll(string(text), "no-op", "json"),
-		"no JSON":        string(text)[1:],
-		"other endpoint": strings.ReplaceAll(string(text), "refunds.create", "other"),
+		"no module":    strings.Replace(string(text), "edge_idempotency.wasm", "none.wasm", 1),
+		"policy":       strings.Replace(string(text), "REQUIRED_A", "REQUIRED", 1),
+		"surroundings": strings.ReplaceAll(string(text), "no-op", "json"),
+		"no JSON":      string(text)[1:],
+		"unbound key": strings.Replace(string(text), `"endpoints": [{`,
+			`"endpoints": [{"endpoint": "/open", "input_headers": ["Idempotency-Key"], "backend": [{"host": ["`+upstream.URL+`"], "url_pattern": "/"}]}, {`, 1),
+		"name not listed": strings.Replace(string(text), `["edge-idempotency"]`, `[]`, 1),
+		"other endpoint":  strings.ReplaceAll(string(text), "refunds.create", "other"),
 	} {
 		file := filepath.Join(t.TempDir(), "krakend.json")
 		if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		result := load(t, loader, plugin, "3", file)
-		if result.Answers["503"] != 3 || !strings.Contains(strings.Join(result.Log, "\n"), "critical edge-idempotency: ") {
+		result := load(t, loader, plugin, "3", file, "-c", file)
+		if result.Answers["503"] != 3 || result.Health != 503 && name != "other endpoint" || !strings.Contains(strings.Join(result.Log, "\n"), "critical edge-idempotency: ") {
 			t.Errorf("%s: %v %q", name, result.Answers, result.Log)
 		}
 	}
-	if result := load(t, loader, plugin, "3", "/none.json"); result.Answers["503"] != 3 {
-		t.Errorf("no file: %v", result.Answers)
+	for name, flags := range map[string][]string{"no file": {"-c", "/none.json"}, "no flag": nil} {
+		if result := load(t, loader, plugin, "3", sound, flags...); result.Answers["503"] != 3 || result.Health != 503 {
+			t.Errorf("%s: %v %d", name, result.Answers, result.Health)
+		}
+	}
+	// The plugin finds another file than KrakenD reads.
+	other := filepath.Join(t.TempDir(), "krakend.json")
+	if err := os.WriteFile(other, []byte(strings.Replace(string(text), `"project_id", "subject"`, `"other", "subject"`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	result := load(t, loader, plugin, "0", other, "-c", sound)
+	if result.Health != 503 || !strings.Contains(strings.Join(result.Log, "\n"), "another configuration of the bridge") {
+		t.Errorf("another file: %d %q", result.Health, result.Log)
 	}
 	if hits != 0 {
 		t.Errorf("%d requests reached the upstream", hits)
@@ -136,7 +154,7 @@ func writeConfig(t *testing.T, upstream, module string) string {
  "version": 3, "timeout": "60s", "read_timeout": "60s",
  "extra_config": {
   "router": {"disable_redirect_fixed_path": true, "disable_redirect_trailing_slash": true},
-  "edge-idempotency": {
+  "plugin/http-server": {"name": ["edge-idempotency"], "edge-idempotency": {
    "module": "MODULE",
    "upstreams": {"backend": {"url": "UPSTREAM"}},
    "policy": {
@@ -144,7 +162,7 @@ func writeConfig(t *testing.T, upstream, module string) string {
     "identity": {"sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
      "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}]},
     "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
-    "routes": [{"endpoint": "refunds.create", "path": "/api/refunds", "policy": "REQUIRED_A", "target": "Refunds/create", "recovery": false}]}}},
+    "routes": [{"endpoint": "refunds.create", "path": "/api/refunds", "policy": "REQUIRED_A", "target": "Refunds/create", "recovery": false}]}}}},
  "endpoints": [{
   "endpoint": "/api/refunds", "method": "POST", "output_encoding": "no-op",
   "input_headers": ["Content-Type", "X-Claim-Tenant", "X-Claim-Project", "X-Claim-Subject"],

@@ -1,4 +1,6 @@
-// Command plugin is the bridge as a plugin of KrakenD 2.x (plugin/http-client), built with -buildmode=plugin.
+// Command plugin is the bridge as a plugin of KrakenD 2.x, built with -buildmode=plugin: of plugin/http-client, where it
+// answers the requests of bound backends, and of plugin/http-server, where it closes the whole gateway if the configuration is
+// broken.
 package main
 
 import (
@@ -13,8 +15,11 @@ import (
 	"edge-idempotency/krakend/gateway"
 )
 
-// ClientRegisterer is the symbol that KrakenD looks up.
-var ClientRegisterer = registerer(gateway.Namespace)
+// ClientRegisterer and HandlerRegisterer are the symbols that KrakenD looks up.
+var (
+	ClientRegisterer  = registerer(gateway.Namespace)
+	HandlerRegisterer = registerer(gateway.Namespace)
+)
 
 // registerer registers the plugin under its name.
 type registerer string
@@ -34,6 +39,33 @@ func (registerer) RegisterLogger(v interface{}) {
 // RegisterClients registers the factory of handlers.
 func (r registerer) RegisterClients(register func(name string, handler func(context.Context, map[string]interface{}) (http.Handler, error))) {
 	register(string(r), newHandler)
+}
+
+// RegisterHandlers registers the factory that may take the place of KrakenD's router.
+func (r registerer) RegisterHandlers(register func(name string, handler func(context.Context, map[string]interface{}, http.Handler) (http.Handler, error))) {
+	register(string(r), newServer)
+}
+
+// newServer returns KrakenD's router. If anything is wrong it returns a handler that answers 503 to every request, KrakenD's
+// health endpoint among them: a plugin cannot keep KrakenD from starting, and what is wrong may concern endpoints that are not
+// bound, such as one that lists Idempotency-Key in input_headers.
+func newServer(ctx context.Context, extra map[string]interface{}, router http.Handler) (http.Handler, error) {
+	const closed = ": all endpoints of this gateway answer 503, its health endpoint too"
+	if !wazeroIsKnown {
+		log(bridge.LevelCritical, gateway.Namespace+closed)
+		return misconfigured("The gateway was built wrongly, and its log says how."), nil
+	}
+	running := plugins.get(ctx, os.Args, log)
+	if running == nil {
+		log(bridge.LevelCritical, gateway.Namespace+closed)
+		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
+	}
+	if !running.RunsWith(extra[gateway.Namespace]) {
+		log(bridge.LevelCritical, gateway.Namespace+closed+": KrakenD runs with another configuration of the bridge than the file has that the plugin found: set "+
+			gateway.ConfigVariable+" to the file that KrakenD runs with, and restart KrakenD")
+		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
+	}
+	return router, nil
 }
 
 // newHandler makes the handler of one backend. It never returns an error: KrakenD would send the requests to the backend

@@ -80,8 +80,12 @@ impl KrakendPlan {
             "extra_config": {
                 "router": {"disable_redirect_fixed_path": true, "disable_redirect_trailing_slash": true},
                 "telemetry/logging": {"level": "INFO", "stdout": true, "prefix": "[KRAKEND]"},
-                BRIDGE: {
-                    "module": self.module, "policy_file": self.policy_file, "upstreams": upstreams, "metrics_listen": self.metrics,
+                // KrakenD's schema lets a plugin's configuration stand beside the names of the plugins.
+                "plugin/http-server": {
+                    "name": [BRIDGE],
+                    BRIDGE: {
+                        "module": self.module, "policy_file": self.policy_file, "upstreams": upstreams, "metrics_listen": self.metrics,
+                    },
                 },
             },
             "endpoints": endpoints,
@@ -219,11 +223,7 @@ impl KrakendPlan {
         }
         headers.extend(validator.iter().flat_map(|validator| validator.headers.iter().map(String::as_str)));
         let bound = json!({"endpoint": name, "upstream": upstream});
-        let extra = if self.plugins.is_some() {
-            json!({"plugin/http-client": {"name": BRIDGE, BRIDGE: bound}})
-        } else {
-            json!({BRIDGE: bound})
-        };
+        let extra = json!({"plugin/http-client": {"name": BRIDGE, BRIDGE: bound}});
         let backend = json!([{"host": [NOWHERE], "url_pattern": path, "extra_config": extra}]);
         let mut endpoint =
             json!({"endpoint": path, "method": method, "output_encoding": "no-op", "input_headers": headers});

@@ -53,6 +53,7 @@ impl KrakendBackendSetup {
                 "unkey": url(&stores.unkey.server().address()),
                 "openbao": url(&stores.openbao_proxy.address()),
             }),
+            others: Vec::new(),
             environment,
             signer: &signer,
             directory: directory.path(),

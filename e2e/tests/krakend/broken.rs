@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{bail, ensure};
 use e2e::capture::Capture;
+use e2e::raw::Request;
 use e2e::runner::Test;
 use harness::senders::Senders;
 use harness::tokens::Signer;
@@ -35,6 +36,9 @@ pub(crate) fn tests(way: Way) -> Vec<Test<()>> {
         test(way, "a route of the policy names no such target", "/routes/0/target", |parts| {
             set(&mut parts.policy, "/routes/0", "target", json!("x"))
         }),
+        test(way, "an endpoint that is not bound lets keys through", "/input_headers/0 (POST /open)", |parts| {
+            parts.open_headers = json!(["Idempotency-Key"]);
+        }),
     ];
     if way == Way::Plugin {
         tests.push(test(way, "the plugin is not there", "", |parts| {
@@ -56,10 +60,12 @@ struct Parts {
     plugins: Option<PathBuf>,
     policy: Value,
     environment: Vec<(String, String)>,
+    /// The headers that the endpoint which is not bound passes on.
+    open_headers: Value,
 }
 
 /// A custom build does not start. KrakenD starts without a plugin, and with one that cannot start: then every endpoint of the
-/// policy answers an error, and the upstream gets nothing. `reason` is a piece of what the log says.
+/// policy answers an error, and the upstream gets nothing; with a plugin that cannot start so does every other endpoint. `reason` is a piece of what the log says.
 fn test(way: Way, name: &str, reason: &'static str, break_it: fn(&mut Parts)) -> Test<()> {
     Test::new(name, move |()| {
         let (capture, signer) = (Capture::start()?, Signer::generate());
@@ -69,9 +75,14 @@ fn test(way: Way, name: &str, reason: &'static str, break_it: fn(&mut Parts)) ->
             plugins: None,
             policy: policy()?,
             environment: environment(&Senders::generate()),
+            open_headers: json!(["Content-Type"]),
         };
         break_it(&mut parts);
         let upstream = json!({"url": format!("http://{}", capture.address())});
+        let open = json!({
+            "endpoint": "/open", "method": "POST", "output_encoding": "no-op", "input_headers": parts.open_headers,
+            "backend": [{"host": [format!("http://{}", capture.address())], "url_pattern": "/open"}],
+        });
         let started = StandIn::start(Options {
             way,
             race: false,
@@ -79,6 +90,7 @@ fn test(way: Way, name: &str, reason: &'static str, break_it: fn(&mut Parts)) ->
             plugins: parts.plugins.as_deref(),
             policy: &parts.policy,
             upstreams: json!({"backend": upstream, "unkey": upstream, "openbao": upstream}),
+            others: vec![open],
             environment: parts.environment,
             signer: &signer,
             directory: parts.directory.path(),
@@ -108,6 +120,15 @@ fn test(way: Way, name: &str, reason: &'static str, break_it: fn(&mut Parts)) ->
                         let code = reply.json().get("code").and_then(Value::as_str).map(str::to_owned);
                         ensure!(code.as_deref() == Some("policy_invalid"), "{}", shown(&reply));
                     }
+                }
+                // The plugin closes what is not bound, too, and KrakenD's health endpoint tells it.
+                if parts.plugins.is_none() {
+                    for request in [keyed("/open", "raw-key"), Request::new("GET", "/__health")] {
+                        let reply = gateway.send(&request)?;
+                        ensure!(reply.status == 503, "{}\n{}", shown(&reply), gateway.log()?);
+                    }
+                    let log = gateway.log()?;
+                    ensure!(log.contains("all endpoints of this gateway answer 503"), "{log}");
                 }
             }
         }

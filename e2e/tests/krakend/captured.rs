@@ -45,6 +45,7 @@ impl KrakendSetup {
             plugins: None,
             policy: &policy()?,
             upstreams: json!({"backend": upstream, "unkey": upstream, "openbao": upstream}),
+            others: Vec::new(),
             environment: environment(&senders),
             signer: &signer,
             directory: directory.path(),
@@ -325,6 +326,7 @@ fn broken_off(setup: &KrakendSetup) -> Result<()> {
                 let upstream = json!({"url": format!("http://{}", listener.local_addr()?)});
                 json!({"backend": upstream, "unkey": upstream, "openbao": upstream})
             },
+            others: Vec::new(),
             environment: environment(&setup.senders),
             signer: &setup.signer,
             directory: tempfile::tempdir()?.path(),

@@ -48,18 +48,20 @@ pub(crate) struct StandInEnvironment<'a> {
     pub(crate) metrics_port: u16,
     /// The bridge's `upstreams`.
     pub(crate) upstreams: Value,
+    /// Endpoints beside those of the policy.
+    pub(crate) others: Vec<Value>,
 }
 
 /// The whole krakend.json.
 pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>) -> Result<Value> {
-    let StandInEnvironment { module, keys, plugins, metrics_port, upstreams } = around;
+    let StandInEnvironment { module, keys, plugins, metrics_port, upstreams, others } = around;
     let mut endpoints = Vec::new();
     for route in policy.get("routes").and_then(Value::as_array).context("no routes")? {
         let text = |name: &str| route.get(name).and_then(Value::as_str).unwrap_or_default();
         let (name, path) = (text("endpoint"), text("path"));
         // Third parties have no token, and signed callers have none either.
         let has_validator = route.get("webhook").is_none() && name != "reports.run";
-        let mut add = |method: &str, path: &str| endpoints.push(endpoint(way, name, method, path, has_validator, keys));
+        let mut add = |method: &str, path: &str| endpoints.push(endpoint(name, method, path, has_validator, keys));
         let methods = route.get("methods").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![json!("POST")]);
         methods.iter().filter_map(Value::as_str).for_each(|method| add(method, path));
         let has_keys = ["REQUIRED_A", "ACCEPTED"].contains(&text("policy"));
@@ -69,9 +71,10 @@ pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>)
         }
     }
     if let Some(path) = policy.pointer("/backend/operations/path").and_then(Value::as_str) {
-        endpoints.push(endpoint(way, "_operations", "GET", path, true, keys));
-        endpoints.push(endpoint(way, "_operations", "GET", &format!("{path}/output"), true, keys));
+        endpoints.push(endpoint("_operations", "GET", path, true, keys));
+        endpoints.push(endpoint("_operations", "GET", &format!("{path}/output"), true, keys));
     }
+    endpoints.extend_from_slice(others);
     let mut krakend = json!({
         "$schema": "https://www.krakend.io/schema/v2.13/krakend.json",
         "version": 3,
@@ -79,11 +82,14 @@ pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>)
         "endpoints": endpoints,
         "extra_config": {
             "router": {"disable_redirect_trailing_slash": true, "disable_redirect_fixed_path": true},
-            "edge-idempotency": {
-                "module": module,
-                "policy": policy,
-                "upstreams": upstreams,
-                "metrics_listen": format!("127.0.0.1:{metrics_port}"),
+            "plugin/http-server": {
+                "name": ["edge-idempotency"],
+                "edge-idempotency": {
+                    "module": module,
+                    "policy": policy,
+                    "upstreams": upstreams,
+                    "metrics_listen": format!("127.0.0.1:{metrics_port}"),
+                },
             },
         },
     });
@@ -95,12 +101,9 @@ pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>)
     Ok(krakend)
 }
 
-fn endpoint(way: Way, name: &str, method: &str, path: &str, has_validator: bool, keys: &Path) -> Value {
+fn endpoint(name: &str, method: &str, path: &str, has_validator: bool, keys: &Path) -> Value {
     let bound = json!({"endpoint": name, "upstream": "backend"});
-    let backend = match way {
-        Way::Plugin => json!({"plugin/http-client": {"name": "edge-idempotency", "edge-idempotency": bound}}),
-        Way::Executor => json!({"edge-idempotency": bound}),
-    };
+    let backend = json!({"plugin/http-client": {"name": "edge-idempotency", "edge-idempotency": bound}});
     let mut headers = vec!["Content-Type"];
     let mut extra = json!({});
     if has_validator {

@@ -61,6 +61,8 @@ pub(crate) struct Options<'a> {
     pub(crate) policy: &'a Value,
     /// The bridge's `upstreams`.
     pub(crate) upstreams: Value,
+    /// Endpoints beside those of the policy.
+    pub(crate) others: Vec<Value>,
     /// What the policy reads.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) signer: &'a Signer,
@@ -90,11 +92,12 @@ impl StandIn {
             plugins: &options.plugins.map_or_else(|| built.join("plugins"), Path::to_owned),
             metrics_port: metrics.port(),
             upstreams: options.upstreams,
+            others: options.others,
         };
         let file = directory.join("krakend.json");
         fs::write(&file, serde_json::to_vec_pretty(&krakend(way, options.policy, &around)?)?)?;
         let mut command = Command::new(built.join(format!("standin-{}", way.name())));
-        command.args(["run", "-c"]).arg(&file).args(["--listen", "127.0.0.1:0"]);
+        command.args(["run", "-dc"]).arg(&file).args(["--listen", "127.0.0.1:0"]);
         command.envs(options.environment);
         let mut process = Process::spawn("the stand-in for KrakenD", &mut command, &directory.join("krakend.log"))?;
         let log = process.log().to_owned();

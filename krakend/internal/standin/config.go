@@ -63,6 +63,7 @@ const (
 	routerNamespace    = "router"
 	validatorNamespace = "auth/validator"
 	pluginNamespace    = "plugin/http-client"
+	serverNamespace    = "plugin/http-server"
 )
 
 // parameter matches {name} in a path. lura's config/uri.go and config/config.go have such expressions.

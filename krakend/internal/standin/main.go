@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 )
 
 // Arguments is what a stand-in is started with: `run -c krakend.json --listen 127.0.0.1:0`, as KrakenD's own command but for
@@ -28,7 +29,8 @@ func ParseArguments(arguments []string) (*Arguments, error) {
 	flags.StringVar(&a.Config, "c", "", "krakend.json")
 	flags.StringVar(&a.Config, "config", "", "krakend.json")
 	flags.StringVar(&a.Listen, "listen", "", "host:port")
-	if err := flags.Parse(arguments[2:]); err != nil {
+	flags.BoolVar(new(bool), "d", false, "debug")
+	if err := flags.Parse(separated(arguments[2:])); err != nil {
 		return nil, err
 	}
 	if a.Config == "" {
@@ -37,10 +39,22 @@ func ParseArguments(arguments []string) (*Arguments, error) {
 	return a, nil
 }
 
+// separated writes the flags -d and -c apart, which KrakenD's command takes behind one dash.
+func separated(arguments []string) []string {
+	var all []string
+	for _, argument := range arguments {
+		for strings.HasPrefix(argument, "-d") && len(argument) > 2 {
+			all, argument = append(all, "-d"), "-"+argument[2:]
+		}
+		all = append(all, argument)
+	}
+	return all
+}
+
 // Run serves until the listener fails. It writes "listening on host:port" to the log when it is ready.
-func Run(a *Arguments, c *Config, factory ExecutorFactory, logger *Logger) error {
+func Run(a *Arguments, c *Config, factory ExecutorFactory, wrap ServerWrapper, logger *Logger) error {
 	logger.Info("This is a stand-in for KrakenD, for tests. It is not KrakenD.")
-	s, err := New(c, factory, logger)
+	s, err := New(c, factory, wrap, logger)
 	if err != nil {
 		return err
 	}

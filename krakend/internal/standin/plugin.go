@@ -18,15 +18,29 @@ type Opened interface {
 	Lookup(symbol string) (any, error)
 }
 
-// registerer is the interface of the symbol ClientRegisterer.
-type registerer interface {
-	RegisterClients(func(name string, handler func(context.Context, map[string]interface{}) (http.Handler, error)))
+// ServerFactory is what a plugin registers that stands before the router (lura's transport/http/server/plugin).
+type ServerFactory = func(context.Context, map[string]interface{}, http.Handler) (http.Handler, error)
+
+// Plugins are the factories of the loaded plugins by their names.
+type Plugins struct {
+	clients map[string]HandlerFactory
+	servers map[string]ServerFactory
 }
 
-// LoadPlugins opens each plugin as lura's loader does: scan, Lookup("ClientRegisterer"), RegisterLogger, RegisterClients. A
+// clientRegisterer and serverRegisterer are the interfaces of the symbols ClientRegisterer and HandlerRegisterer.
+type (
+	clientRegisterer interface {
+		RegisterClients(func(name string, handler func(context.Context, map[string]interface{}) (http.Handler, error)))
+	}
+	serverRegisterer interface {
+		RegisterHandlers(func(name string, handler func(context.Context, map[string]interface{}, http.Handler) (http.Handler, error)))
+	}
+)
+
+// LoadPlugins opens each plugin as lura's loaders do: scan, Lookup, RegisterLogger, RegisterClients or RegisterHandlers. A
 // plugin that cannot be loaded is an error in the log, and the gateway starts without it, as KrakenD does.
-func LoadPlugins(folder *PluginFolder, open func(file string) (Opened, error), logger *Logger) map[string]HandlerFactory {
-	registered := make(map[string]HandlerFactory)
+func LoadPlugins(folder *PluginFolder, open func(file string) (Opened, error), logger *Logger) Plugins {
+	registered := Plugins{make(map[string]HandlerFactory), make(map[string]ServerFactory)}
 	if folder == nil {
 		return registered
 	}
@@ -46,7 +60,7 @@ func LoadPlugins(folder *PluginFolder, open func(file string) (Opened, error), l
 	return registered
 }
 
-func load(file string, open func(string) (Opened, error), registered map[string]HandlerFactory, logger *Logger) (err error) {
+func load(file string, open func(string) (Opened, error), registered Plugins, logger *Logger) (err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
 			err = fmt.Errorf("%v", problem)
@@ -56,32 +70,77 @@ func load(file string, open func(string) (Opened, error), registered map[string]
 	if err != nil {
 		return err
 	}
-	symbol, err := opened.Lookup("ClientRegisterer")
+	client, err := lookup[clientRegisterer](opened, "ClientRegisterer", logger)
 	if err != nil {
 		return err
 	}
-	r, ok := symbol.(registerer)
-	if !ok {
-		return fmt.Errorf("http-request-executor plugin loader: unknown type")
+	client.RegisterClients(func(name string, factory func(context.Context, map[string]interface{}) (http.Handler, error)) {
+		registered.clients[name] = factory
+	})
+	server, err := lookup[serverRegisterer](opened, "HandlerRegisterer", logger)
+	if err != nil {
+		return err
 	}
-	if l, ok := symbol.(interface{ RegisterLogger(interface{}) }); ok {
-		l.RegisterLogger(logger)
-	}
-	r.RegisterClients(func(name string, factory func(context.Context, map[string]interface{}) (http.Handler, error)) {
-		registered[name] = factory
+	server.RegisterHandlers(func(name string, factory func(context.Context, map[string]interface{}, http.Handler) (http.Handler, error)) {
+		registered.servers[name] = factory
 	})
 	return nil
 }
 
-// PluginExecutors is lura's HTTPRequestExecutorWithContext: a backend whose plugin is not there, or fails, goes to its host.
-func PluginExecutors(ctx context.Context, registered map[string]HandlerFactory, logger *Logger) ExecutorFactory {
+// lookup finds a symbol, and gives it the logger.
+func lookup[R any](opened Opened, name string, logger *Logger) (registerer R, err error) {
+	symbol, err := opened.Lookup(name)
+	if err != nil {
+		return registerer, err
+	}
+	registerer, ok := symbol.(R)
+	if !ok {
+		return registerer, fmt.Errorf("plugin loader: %s has an unknown type", name)
+	}
+	if l, ok := symbol.(interface{ RegisterLogger(interface{}) }); ok {
+		l.RegisterLogger(logger)
+	}
+	return registerer, nil
+}
+
+// Server is lura's transport/http/server/plugin.New: each plugin that the configuration names stands before the router.
+func (p Plugins) Server(ctx context.Context, c *Config, logger *Logger) ServerWrapper {
+	return func(router http.Handler) http.Handler {
+		extra, _ := c.ExtraConfig[serverNamespace].(map[string]any)
+		names, isList := extra["name"].([]any)
+		if !isList {
+			names = []any{extra["name"]}
+		}
+		for _, name := range names {
+			name, ok := name.(string)
+			if !ok {
+				continue
+			}
+			factory, ok := p.servers[name]
+			if !ok {
+				logger.Error("[PLUGIN: Server] No plugin registered as", name)
+				continue
+			}
+			wrapped, err := factory(ctx, extra, router)
+			if err != nil {
+				logger.Error("[PLUGIN: Server] Error getting the plugin handler:", err.Error())
+				continue
+			}
+			router = wrapped
+		}
+		return router
+	}
+}
+
+// Executors is lura's HTTPRequestExecutorWithContext: a backend whose plugin is not there, or fails, goes to its host.
+func (p Plugins) Executors(ctx context.Context, logger *Logger) ExecutorFactory {
 	return func(b *Backend, next Executor) Executor {
 		extra, ok := b.ExtraConfig[pluginNamespace].(map[string]any)
 		if !ok {
 			return next
 		}
 		name, _ := extra["name"].(string)
-		factory, ok := registered[name]
+		factory, ok := p.clients[name]
 		if !ok {
 			logger.Debug("No plugin registered as", name)
 			return next

@@ -184,11 +184,19 @@ func clientIP(r *http.Request) string {
 // Server is the gateway.
 type Server struct {
 	router *router
-	logger *Logger
+	// handler is the router with what stands before it.
+	handler http.Handler
+	logger  *Logger
 }
 
+// ServerWrapper puts something before the gateway's router: lura's RunServer of plugins. Nil: nothing.
+type ServerWrapper func(router http.Handler) http.Handler
+
+// healthPath is lura's health endpoint.
+const healthPath = "/__health"
+
 // New builds the gateway. factory makes the executor of each backend.
-func New(c *Config, factory ExecutorFactory, logger *Logger) (*Server, error) {
+func New(c *Config, factory ExecutorFactory, wrap ServerWrapper, logger *Logger) (*Server, error) {
 	s := &Server{router: newRouter(), logger: logger}
 	var problems []error
 	for _, e := range c.Endpoints {
@@ -198,6 +206,17 @@ func New(c *Config, factory ExecutorFactory, logger *Logger) (*Server, error) {
 			continue
 		}
 		s.router.add(e, handle)
+	}
+	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == healthPath {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			io.WriteString(w, `{"status":"ok"}`)
+			return
+		}
+		s.router.ServeHTTP(w, r)
+	})
+	if wrap != nil {
+		s.handler = wrap(s.handler)
 	}
 	return s, errors.Join(problems...)
 }
@@ -223,7 +242,7 @@ func (s *Server) Serve(listener net.Listener) error {
 				return
 			}
 			defer recovered(w, s.logger)
-			s.router.ServeHTTP(&safeCast{w}, r)
+			s.handler.ServeHTTP(&safeCast{w}, r)
 		}),
 	}
 	addDebug(mux)

@@ -26,7 +26,7 @@ func serve(t *testing.T, endpoints string, execute Executor) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := New(config, func(*Backend, Executor) Executor { return execute }, NewLogger(io.Discard))
+	server, err := New(config, func(*Backend, Executor) Executor { return execute }, nil, NewLogger(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,8 @@ func run() error {
 	}
 	logger := standin.NewLogger(os.Stderr)
 	registered := standin.LoadPlugins(config.Plugin, open, logger)
-	factory := standin.PluginExecutors(context.Background(), registered, logger)
-	return standin.Run(arguments, config, factory, logger)
+	ctx := context.Background()
+	return standin.Run(arguments, config, registered.Executors(ctx, logger), registered.Server(ctx, config, logger), logger)
 }
 
 // opened gives a plugin's symbols as values without a type.

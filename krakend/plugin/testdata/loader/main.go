@@ -1,6 +1,6 @@
-// Command loader opens the plugin as KrakenD does and sends requests through it: `loader PLUGIN REQUESTS WORKERS ENDPOINT -c
-// krakend.json`. It uses the standard library only: if it contained wazero, the plugin would use the loader's copy.
-// It prints a JSON object: {"answers": {status: count}, "wrong": […], "log": […]}.
+// Command loader opens the plugin as KrakenD does and sends requests through it: `loader PLUGIN REQUESTS WORKERS ENDPOINT
+// KRAKEND.JSON [KrakenD's flags]`. The plugin finds the file by the flags, and gets its own configuration from KRAKEND.JSON. It uses the standard library only: if it contained wazero, the plugin would use the loader's copy.
+// It prints a JSON object: {"answers": {status: count}, "health": status, "wrong": […], "log": […]}.
 package main
 
 import (
@@ -36,6 +36,7 @@ func (c *ginContext) Value(key any) any {
 type result struct {
 	mutex   sync.Mutex
 	Answers map[string]int `json:"answers"`
+	Health  int            `json:"health"`
 	Wrong   []string       `json:"wrong"`
 	Log     []string       `json:"log"`
 }
@@ -91,6 +92,9 @@ func run(r *result) error {
 	if err != nil {
 		return fmt.Errorf("the factory returned an error: %w", err)
 	}
+	if r.Health, err = health(ctx, opened, os.Args[5]); err != nil {
+		return err
+	}
 	requests, _ := strconv.Atoi(os.Args[2])
 	workers, _ := strconv.Atoi(os.Args[3])
 	var group sync.WaitGroup
@@ -103,6 +107,32 @@ func run(r *result) error {
 	}
 	group.Wait()
 	return nil
+}
+
+// health asks for the health of the gateway behind the plugin's handler, as lura puts it around the router.
+func health(ctx context.Context, opened *plugin.Plugin, file string) (int, error) {
+	symbol, err := opened.Lookup("HandlerRegisterer")
+	if err != nil {
+		return 0, err
+	}
+	var config struct {
+		Extra map[string]map[string]interface{} `json:"extra_config"`
+	}
+	if text, err := os.ReadFile(file); err == nil {
+		_ = json.Unmarshal(text, &config)
+	}
+	var handler http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	symbol.(interface {
+		RegisterHandlers(func(string, func(context.Context, map[string]interface{}, http.Handler) (http.Handler, error)))
+	}).RegisterHandlers(func(name string, make func(context.Context, map[string]interface{}, http.Handler) (http.Handler, error)) {
+		handler, err = make(ctx, config.Extra["plugin/http-server"], handler)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("the factory returned an error: %w", err)
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequest("GET", "/__health", nil))
+	return recorder.Code, nil
 }
 
 // send sends one request of its own caller, and compares the answer, which repeats what came.
