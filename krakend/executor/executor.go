@@ -6,6 +6,7 @@ package executor
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"edge-idempotency/krakend/bridge"
@@ -17,6 +18,9 @@ type Executor struct {
 	aliases map[string]string
 	running atomic.Pointer[gateway.Gateway]
 	log     atomic.Pointer[func(bridge.Level, string)]
+	// mutex is of started and of what takes the place of running.
+	mutex   sync.Mutex
+	started bool
 }
 
 // New makes an executor that has read no configuration yet. Until then it writes its log to the standard error, and all
@@ -25,14 +29,23 @@ type Executor struct {
 // names are not there.
 func New(aliases map[string]string) *Executor {
 	e := &Executor{aliases: aliases}
-	e.SetLogger(nil)
+	write := gateway.LogTo(nil)
+	e.log.Store(&write)
 	return e
 }
 
-// SetLogger gives the executor KrakenD's logger (lura's logging.Logger).
-func (e *Executor) SetLogger(logger any) {
+// Start gives the executor KrakenD's logger (lura's logging.Logger), and opens the listener for metrics. main.go calls it
+// where KrakenD makes its backend factory, which `krakend run` does and `krakend check` does not: so a configuration can be
+// checked while another KrakenD runs with it.
+func (e *Executor) Start(logger any) {
 	write := gateway.LogTo(logger)
 	e.log.Store(&write)
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if running := e.running.Load(); running != nil && !e.started {
+		running.ServeMetrics(nil)
+	}
+	e.started = true
 }
 
 // Load reads krakend.json, checks it, and starts the module. It takes the place of what was loaded before. main.go calls it
@@ -41,15 +54,21 @@ func (e *Executor) Load(file string) error {
 	return e.LoadWith(file, gateway.LoadOptions{})
 }
 
-// LoadWith is Load with options, for tests. Log, Aliases and Replaces are the executor's own.
+// LoadWith is Load with options, for tests. Log and Aliases are the executor's own.
 func (e *Executor) LoadWith(file string, options gateway.LoadOptions) error {
 	options.Log = func(level bridge.Level, message string) { (*e.log.Load())(level, message) }
-	options.Aliases, options.Replaces = e.aliases, e.running.Load()
+	options.Aliases = e.aliases
 	loaded, err := gateway.Load(file, options)
 	if err != nil {
 		return err
 	}
-	if before := e.running.Swap(loaded); before != nil {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	before := e.running.Swap(loaded)
+	if e.started {
+		loaded.ServeMetrics(before)
+	}
+	if before != nil {
 		return before.Close(context.Background())
 	}
 	return nil

@@ -185,7 +185,7 @@ func TestBoundBackendsGoThroughTheModuleAndOthersDoNot(t *testing.T) {
 	defer upstream.Close()
 	e := executor.New(aliases)
 	log := new(logger)
-	e.SetLogger(log)
+	e.Start(log)
 	if err := e.Load(write(t, upstream.URL)); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestWithoutAValidConfigurationNothingIsForwarded(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits++ }))
 	defer upstream.Close()
 	e := executor.New(aliases)
-	e.SetLogger(new(logger))
+	e.Start(new(logger))
 	err := e.Load(write(t, upstream.URL, "REQUIRED_A", "REQUIRED"))
 	if err == nil || !strings.Contains(err.Error(), "/routes/0/policy") {
 		t.Errorf("a broken policy: %v", err)
@@ -248,7 +248,7 @@ func TestANewConfigurationTakesThePlaceOfTheOld(t *testing.T) {
 	}))
 	defer upstream.Close()
 	e := executor.New(aliases)
-	e.SetLogger(new(logger))
+	e.Start(new(logger))
 	run := factory(e, func(*backend) proxy { return nil })(orders)
 	// Both have the same address for metrics.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -279,6 +279,49 @@ func TestANewConfigurationTakesThePlaceOfTheOld(t *testing.T) {
 	if err := e.Close(context.Background()); err != nil || e.Gateway() != nil || first.Bridge().Stats().Instances != 0 {
 		t.Errorf("%v, %v", err, first.Bridge().Stats())
 	}
+}
+
+// `krakend check` loads and does not start: another KrakenD that runs keeps its address, and a check leaves none taken.
+func TestACheckBindsNothingAndATakenAddressIsAWarning(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer upstream.Close()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := write(t, upstream.URL, `"module"`, `"metrics_listen": "`+taken.Addr().String()+`", "module"`)
+	e := executor.New(aliases)
+	defer func() { _ = e.Close(context.Background()) }()
+	if err := e.Load(file); err != nil {
+		t.Fatalf("the address is taken: %v", err)
+	}
+	log := new(logger)
+	e.Start(log)
+	run := factory(e, func(*backend) proxy { return nil })(orders)
+	if response, body := order(t, run, "key-1"); response.StatusCode != 200 {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	if !strings.Contains(strings.Join(log.lines, "\n"), "warning edge-idempotency: /extra_config/plugin~1http-server/edge-idempotency/metrics_listen: there are no metrics") || e.Gateway().MetricsAddress() != "" {
+		t.Errorf("%q", log.lines)
+	}
+	_ = taken.Close()
+
+	checked := executor.New(aliases)
+	defer func() { _ = checked.Close(context.Background()) }()
+	if err := checked.Load(file); err != nil {
+		t.Fatal(err)
+	}
+	again, err := net.Listen("tcp", taken.Addr().String())
+	if err != nil {
+		t.Fatalf("a check listens: %v", err)
+	}
+	_ = again.Close()
+	checked.Start(log)
+	response, err := http.Get("http://" + taken.Addr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
 }
 
 func TestABuildThatDoesNotKnowTheShortNamesDoesNotStart(t *testing.T) {

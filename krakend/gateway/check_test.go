@@ -162,15 +162,15 @@ func TestAllMistakesComeAtOnceTheModulesToo(t *testing.T) {
 	}
 }
 
-// Mistakes that concern the process come with the others, and a number that wazero cannot have is told, too.
+// Mistakes in addresses come with the others, and a number that wazero cannot have is told, too.
 func TestNumbersAndAddressesAreToldWithTheOthers(t *testing.T) {
 	config := testConfig(t, "http://backend:1")
-	set(config, "192.0.2.1:1", "extra_config", serverPlugin, own, "metrics_listen")
+	set(config, "9464", "extra_config", serverPlugin, own, "metrics_listen")
 	set(config, 2, "endpoints", 0, "concurrent_calls")
 	for _, memory := range []int{1, 5000, -1} {
 		set(config, memory, "extra_config", serverPlugin, own, "memory_mib")
 		_, err := Load(writeConfig(t, config), LoadOptions{Plugin: true})
-		for _, wanted := range []string{"3 mistakes", ownAt + "/memory_mib: ", ownAt + "/metrics_listen: nobody can listen there", "/endpoints/0/concurrent_calls"} {
+		for _, wanted := range []string{"3 mistakes", ownAt + "/memory_mib: ", ownAt + "/metrics_listen: address 9464: missing port", "/endpoints/0/concurrent_calls"} {
 			if err == nil || !strings.Contains(err.Error(), wanted) {
 				t.Errorf("%d: %q is not in %v", memory, wanted, err)
 			}

@@ -23,16 +23,18 @@ const Operations = "_operations"
 
 // Gateway answers the requests of the bound endpoints of one krakend.json.
 type Gateway struct {
-	bridge    *bridge.Bridge
-	bindings  map[string]*binding
-	problems  problems
-	owned     func(name string) bool
-	log       func(bridge.Level, string)
-	mutex     sync.Mutex // of metrics
-	metrics   *metricsListener
-	fallback  sync.Once
-	requests  inFlight
-	upstreams map[string]*upstream
+	bridge   *bridge.Bridge
+	bindings map[string]*binding
+	problems problems
+	owned    func(name string) bool
+	log      func(bridge.Level, string)
+	// metricsListen is the address of the listener for metrics; empty: none.
+	metricsListen string
+	mutex         sync.Mutex // of metrics
+	metrics       *metricsListener
+	fallback      sync.Once
+	requests      inFlight
+	upstreams     map[string]*upstream
 	// own is the bridge's own configuration, as krakend.json has it.
 	own json.RawMessage
 }
@@ -58,9 +60,6 @@ type LoadOptions struct {
 	// Aliases is config.ExtraConfigAlias of a custom build: KrakenD reads a short name such as auth/validator only if it is
 	// there. It is not asked for with Plugin, because KrakenD's own build has all of them.
 	Aliases map[string]string
-	// Replaces is a gateway of the same process that this one will take the place of, or nil. Its listener for metrics goes on
-	// with the new one if both have the same address.
-	Replaces *Gateway
 	// Log gets the lines of the module and of the gateway. It is called from several goroutines. Nil: no log.
 	Log func(level bridge.Level, message string)
 	// LookupEnv reads environment variables: those that the policy names, and KrakenD's own. Nil stands for os.LookupEnv.
@@ -69,7 +68,8 @@ type LoadOptions struct {
 	Now func() time.Time
 }
 
-// Load reads krakend.json, checks it, and starts the module. All mistakes come in one error, each with its place and with
+// Load reads krakend.json, checks it, and starts the module. It listens nowhere, so it can run beside a gateway that serves: see
+// ServeMetrics. All mistakes come in one error, each with its place and with
 // what to change; those of the policy document are the module's own.
 func Load(file string, o LoadOptions) (*Gateway, error) {
 	if o.Log == nil {
@@ -90,32 +90,14 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 			plan.compared = nil
 		}
 	}
-	mistakes = append(mistakes, plan.compared...)
-	var metrics *metricsListener
-	inherited := o.Replaces.listensOn(plan.service.MetricsListen)
-	if plan.service.MetricsListen != "" && !inherited {
-		if metrics, err = listen(plan.service.MetricsListen); err != nil {
-			mistakes.add(metricsPointer, "", "nobody can listen there: %v; choose another address", err)
-		}
-	}
-	if len(mistakes) > 0 {
+	if mistakes = append(mistakes, plan.compared...); len(mistakes) > 0 {
 		if host != nil {
 			_ = host.Close(context.Background())
 		}
-		if metrics != nil {
-			metrics.close(context.Background())
-		}
 		return nil, fmt.Errorf("%s: %w", file, mistakes)
 	}
-	if inherited {
-		metrics = o.Replaces.takeMetrics()
-	}
-	g := &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
-		owned: plan.policy.ownedHeaders(), log: o.Log, metrics: metrics, upstreams: plan.upstreams, own: plan.own}
-	if metrics != nil {
-		metrics.serve(host)
-	}
-	return g, nil
+	return &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
+		owned: plan.policy.ownedHeaders(), log: o.Log, metricsListen: plan.service.MetricsListen, upstreams: plan.upstreams, own: plan.own}, nil
 }
 
 // Check validates krakend.json as Load does, without starting the module. The notes are what is allowed and probably not

@@ -19,6 +19,29 @@ type metricsListener struct {
 	server              *http.Server
 }
 
+// ServeMetrics opens the listener of metrics_listen, if there is one. replaces is a gateway of the same process whose place this
+// one has taken, or nil: its listener goes on with this one if both have the same address. If the address is taken, the log
+// has a warning, and requests are served without metrics.
+func (g *Gateway) ServeMetrics(replaces *Gateway) {
+	if g.metricsListen == "" {
+		return
+	}
+	var metrics *metricsListener
+	if replaces.listensOn(g.metricsListen) {
+		metrics = replaces.takeMetrics()
+	} else {
+		var err error
+		if metrics, err = listen(g.metricsListen); err != nil {
+			g.log(bridge.LevelWarn, Namespace+": "+metricsPointer+": there are no metrics, because nobody can listen there: "+err.Error()+"; choose another address, or free this one and restart KrakenD")
+			return
+		}
+	}
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.metrics = metrics
+	metrics.serve(g.bridge)
+}
+
 // listen opens the listener at an address, `host:port`.
 func listen(address string) (*metricsListener, error) {
 	listener, err := net.Listen("tcp", address)

@@ -44,12 +44,13 @@ func (p *pool) get(ctx context.Context, arguments []string, log func(bridge.Leve
 	used := p.running[key]
 	if used == nil {
 		used = &instance{users: map[context.Context]bool{}}
-		used.gateway, err = gateway.Load(file, gateway.LoadOptions{Plugin: true, Log: log, Replaces: p.latest})
+		used.gateway, err = gateway.Load(file, gateway.LoadOptions{Plugin: true, Log: log})
 		if err != nil {
 			log(bridge.LevelCritical, gateway.Namespace+": bound endpoints answer 503: "+err.Error())
 		}
 		p.running[key] = used
 		if used.gateway != nil {
+			used.gateway.ServeMetrics(p.latest)
 			p.latest = used.gateway
 		}
 	}

@@ -29,10 +29,10 @@ func run(ctx context.Context) error {
 	}
 	logger := standin.NewLogger(os.Stderr)
 	e := executor.New(standin.Aliases)
-	e.SetLogger(logger)
 	if err := e.Load(arguments.Config); err != nil {
 		return err
 	}
+	e.Start(logger)
 	defer e.Close(ctx)
 	factory := func(b *standin.Backend, next standin.Executor) standin.Executor {
 		execute, bound := e.For(b.ExtraConfig)
