@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -162,6 +165,10 @@ func (p *plan) readModule(o LoadOptions) {
 		return
 	}
 	module, err := os.ReadFile(resolve(o.Directory, p.service.Module))
+	if o.Elsewhere && errors.Is(err, fs.ErrNotExist) {
+		p.notes.add(at, "", "%s is not on this machine: it has to be on the gateway's", p.service.Module)
+		return
+	}
 	if err != nil {
 		p.mistakes.add(at, "", "the module cannot be read: %v; name the .wasm file", err)
 		return
@@ -202,6 +209,9 @@ func (p *plan) checkNumbers() {
 // tell.
 func (p *plan) readPolicy(o LoadOptions) bool {
 	at := servicePointer + "/policy_file"
+	if o.PolicyFile != "" && p.service.PolicyFile != "" {
+		p.service.PolicyFile = o.PolicyFile
+	}
 	switch {
 	case p.service.Policy != nil && p.service.PolicyFile != "":
 		p.mistakes.add(at, "", "the policy is there twice: keep policy or policy_file")
@@ -231,9 +241,11 @@ func (p *plan) readPolicy(o LoadOptions) bool {
 	names := map[string]bool{}
 	variables(whole, names)
 	p.environment = map[string]string{}
-	for name := range names {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if value, ok := o.LookupEnv(name); ok {
 			p.environment[name] = value
+		} else if o.Elsewhere {
+			p.notes.add("policy#", "", "the variable %s is not set here: set it where KrakenD runs, which refuses the policy without it", name)
 		}
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -86,3 +87,7 @@ func members(text []byte, at string, found *[]string) map[string]json.RawMessage
 	}
 	return object
 }
+
+// Aliases returns the older names of namespaces by the short ones: what config.ExtraConfigAlias of a complete build has, as far as
+// the checks rely on it.
+func Aliases() map[string]string { return maps.Clone(aliases) }

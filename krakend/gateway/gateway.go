@@ -60,6 +60,11 @@ type LoadOptions struct {
 	// Aliases is config.ExtraConfigAlias of a custom build: KrakenD reads a short name such as auth/validator only if it is
 	// there. It is not asked for with Plugin, because KrakenD's own build has all of them.
 	Aliases map[string]string
+	// Elsewhere says that the gateway runs on another machine, where the module is and the variables of the policy are set: if one
+	// is missing here, that is a note. It is for Check only.
+	Elsewhere bool
+	// PolicyFile takes the place of policy_file; empty: it does not.
+	PolicyFile string
 	// Log gets the lines of the module and of the gateway. It is called from several goroutines. Nil: no log.
 	Log func(level bridge.Level, message string)
 	// LookupEnv reads environment variables: those that the policy names, and KrakenD's own. Nil stands for os.LookupEnv.

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func none(string) (string, bool) { return "", false }
+
+func example(name string) (config, policy string) {
+	directory := filepath.Join("..", "examples", name)
+	return filepath.Join(directory, "krakend.json"), filepath.Join(directory, "policy.json")
+}
+
+// Neither the module nor a secret of production is on this machine.
+func TestTheExamplesPassWithoutTheGatewaysMachine(t *testing.T) {
+	for _, way := range []string{"--custom-build=false", "--custom-build"} {
+		config, policy := example("demo")
+		out := new(strings.Builder)
+		if status := run([]string{way, "--policy", policy, config}, none, out); status != 0 {
+			t.Errorf("%s: %d\n%s", way, status, out)
+		}
+		for _, note := range []string{"note: /extra_config/plugin~1http-server/edge-idempotency/module: /etc/krakend/edge_idempotency.wasm is not on this machine", "note: policy#: the variable UNKEY_ROOT_KEY is not set here"} {
+			if !strings.Contains(out.String(), note) {
+				t.Errorf("%s: %q is not in\n%s", way, note, out)
+			}
+		}
+	}
+}
+
+func TestMistakesAreToldWithTheAdviceForKrakenD(t *testing.T) {
+	config, policy := example("demo")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "krakend.json")
+	changed := strings.Replace(string(text), `"disable_redirect_fixed_path": true`, `"disable_redirect_fixed_path": false`, 1)
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := new(strings.Builder)
+	if status := run([]string{"--policy", policy, file}, none, out); status != 2 || !strings.Contains(out.String(), "1 mistake:\n  /extra_config/router/disable_redirect_fixed_path: set it to true") {
+		t.Errorf("%d\n%s", status, out)
+	}
+	for _, arguments := range [][]string{nil, {"--polcy", "x"}, {"/none.json"}, {config, config}, {config}} {
+		if status := run(arguments, none, out); status != 2 {
+			t.Errorf("%q: %d", arguments, status)
+		}
+	}
+}
