@@ -85,8 +85,7 @@ fn custom_build() -> serde_json::Value {
 fn a_custom_build_loads_no_plugin() {
     let config = custom_build();
     assert!(config.get("plugin").is_none() && !config.to_string().contains("disable_jwk_security"), "{config}");
-    let extra =
-        config.pointer("/endpoints/0/backend/0/extra_config/plugin~1http-client/edge-idempotency/endpoint");
+    let extra = config.pointer("/endpoints/0/backend/0/extra_config/plugin~1http-client/edge-idempotency/endpoint");
     assert_eq!(extra.unwrap(), "conversations.send-message");
 }
 
@@ -95,7 +94,8 @@ fn krakend_files() -> Vec<(String, serde_json::Value)> {
     let mut files = vec![("render krakend --custom-build".to_owned(), custom_build())];
     for (name, _) in KRAKEND {
         let file = format!("krakend/examples/{name}/krakend.json");
-        files.push((file.clone(), serde_json::from_str(&fs::read_to_string(repository().join(file)).unwrap()).unwrap()));
+        files
+            .push((file.clone(), serde_json::from_str(&fs::read_to_string(repository().join(file)).unwrap()).unwrap()));
     }
     let page = fs::read_to_string(repository().join("docs/hosts.md")).unwrap();
     let of_page = page.split("```json\n").skip(1).filter_map(|text| text.split_once("\n```"));

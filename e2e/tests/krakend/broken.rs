@@ -65,7 +65,8 @@ struct Parts {
 }
 
 /// A custom build does not start. KrakenD starts without a plugin, and with one that cannot start: then every endpoint of the
-/// policy answers an error, and the upstream gets nothing; with a plugin that cannot start so does every other endpoint. `reason` is a piece of what the log says.
+/// policy answers an error, with the second every other endpoint, too, and the upstream gets nothing. `reason` is a piece of
+/// what the log says.
 fn test(way: Way, name: &str, reason: &'static str, break_it: fn(&mut Parts)) -> Test<()> {
     Test::new(name, move |()| {
         let (capture, signer) = (Capture::start()?, Signer::generate());
