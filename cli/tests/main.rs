@@ -9,6 +9,7 @@ mod log_line;
 mod observability;
 mod pages;
 mod render;
+mod render_backends;
 mod render_kubernetes;
 mod shadow_report;
 mod structure;

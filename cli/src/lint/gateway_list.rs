@@ -282,6 +282,15 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Add `edge_idempotency: \"%TYPED_CEL(filter_state['wasm.edge_idempotency'])%\"` to the JSON format.",
     },
     Lint {
+        name: "envoy-wrong-backend",
+        severity: Error,
+        summary: "Requests reach another backend than the filter has chosen.",
+        why: "The filter removes and hides what the backend of the route must not get or show, and closes its paths. At another backend \
+              nothing of this fits: Restate would store a caller's token, and an API would get paths that no rule was made for.",
+        instead: "Write one route for each backend that matches `x-edge-idempotency` with the backend's name, before the others, to \
+                  clusters that no other route leads to; `render envoy` writes them.",
+    },
+    Lint {
         name: "envoy-client-mark",
         severity: Warning,
         summary: "A client's own `x-edge-idempotency` chooses the first route.",

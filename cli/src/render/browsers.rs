@@ -1,6 +1,8 @@
 //! Envoy's CORS filter for scripts in browsers (`--cors-origin`; docs/clients.md, "From a browser").
 
 use super::needs::GatewayNeeds;
+use crate::backends::{BackendAt, Backends};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -52,8 +54,14 @@ pub(crate) fn cors(document: &Value, needs: &GatewayNeeds, origins: &[String]) -
     }
     methods.retain(|method| *method != "OPTIONS");
     let retry = document.pointer("/answers/retry_headers").and_then(Value::as_array).into_iter().flatten();
-    let operation = document.pointer("/backend/operation_id/to").and_then(Value::as_str).unwrap_or("x-operation-id");
-    let exposed: Vec<&str> = EXPOSED.into_iter().chain([operation]).chain(retry.filter_map(Value::as_str)).collect();
+    let backends = Backends::<Value>::deserialize(document);
+    let operation = |backend: BackendAt<'_, Value>| {
+        let named = backend.value.pointer("/operation_id/to").and_then(Value::as_str);
+        named.unwrap_or("x-operation-id").to_owned()
+    };
+    let operations: BTreeSet<String> = backends.iter().flat_map(Backends::iter).map(operation).collect();
+    let operations = operations.iter().map(String::as_str);
+    let exposed: Vec<&str> = EXPOSED.into_iter().chain(operations).chain(retry.filter_map(Value::as_str)).collect();
     let origins: Vec<Value> = origins.iter().map(|origin| json!({"exact": origin})).collect();
     json!({
         "origins": origins,

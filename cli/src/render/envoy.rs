@@ -2,7 +2,7 @@
 
 use super::ext_authz::{AuthorizationService, EXT_AUTHZ};
 use super::module::ModuleFile;
-use super::needs::{BackendNeeds, GatewayNeeds, LookupNeeds};
+use super::needs::{BackendNeeds, GatewayNeeds};
 use super::public_paths::PublicPath;
 use super::template::fill;
 use super::tokens::{KeySet, TokenProvider, rules};
@@ -88,7 +88,11 @@ impl EnvoyPlan {
         let mut routes: Vec<_> = needs.routes.iter().filter(|route| route.webhook).collect();
         routes.sort_by_key(|route| std::cmp::Reverse((!route.hosts.is_empty(), route.pattern.rank())));
         let webhooks = routes.iter().map(|route| {
-            json!({"endpoint": route.endpoint, "match": {"safe_regex": {"regex": route.pattern.regex(false, true)}}})
+            // Without the mark a delivery leads to the default backend only, and nowhere if its own is another one.
+            json!({
+                "endpoint": route.endpoint, "match": {"safe_regex": {"regex": route.pattern.regex(false, true)}},
+                "closed": needs.closed || route.backend != 0,
+            })
         });
         let filter = match &self.ecds {
             Some(path) => fill(DISCOVERY, &json!({"ecds": path}))?,
@@ -100,7 +104,7 @@ impl EnvoyPlan {
             &mut values,
             json!({
                 "generic": needs.has_generic(),
-                "backends": needs.described(),
+                "behind": needs.described(),
                 "stats_config": Self::stats_config(),
                 "listen": {"host": self.listen.0, "port": self.listen.1},
                 "admin": {"host": self.admin.0, "port": self.admin.1},
@@ -143,7 +147,6 @@ impl EnvoyPlan {
         let owners = needs.owners.iter().map(|(name, headers)| json!({"name": name, "headers": headers}));
         let around = json!({
             "filter": filter.trim_end(), "clusters": needs.clusters(), "generic": needs.has_generic(), "tokens": needs.tokens,
-            "backends": needs.backends.iter().filter(|own| own.marked).filter_map(|own| own.name.as_ref()).collect::<Vec<_>>(),
             "owners": owners.collect::<Vec<_>>(), "other_metadata": needs.other_metadata,
         });
         extend(&mut values, around);
@@ -166,6 +169,7 @@ impl EnvoyPlan {
             "policy_quoted": policy,
             "buffer": needs.buffer,
             "marks": needs.marks(),
+            "backends": needs.backends.iter().filter(|own| own.marked).filter_map(|own| own.name.as_ref()).collect::<Vec<_>>(),
             "idle_s": self.idle_s(needs),
             "escaped_slashes": needs.escaped_slashes(),
             "cleans_errors": needs.cleans_errors,
@@ -246,17 +250,18 @@ impl EnvoyPlan {
             others.chain([upstream.clone()]).collect::<Vec<_>>()
         });
         let text = |upstream: NamedUpstream| {
-            let values = json!({"cluster": self.cluster(&upstream, &needs.lookups, backends), "ca_file": self.ca_file});
+            let values = json!({"cluster": self.cluster(&upstream, needs, backends), "ca_file": self.ca_file});
             fill(CLUSTER, &values).map(|text| (upstream.name, text.trim_end().to_owned()))
         };
         let service = self.ext_authz.iter().map(|service| service.upstream.clone());
         all.chain(keys.cloned()).chain(service).map(text).collect()
     }
 
-    fn cluster(&self, upstream: &NamedUpstream, lookups: &[LookupNeeds], backends: &[BackendClusters]) -> Value {
+    fn cluster(&self, upstream: &NamedUpstream, needs: &GatewayNeeds, backends: &[BackendClusters]) -> Value {
+        let lookups = &needs.lookups;
         let is_waits = backends.iter().any(|backend| backend.waits.as_ref() == Some(&upstream.name));
         let is_requests = backends.iter().any(|backend| backend.requests == upstream.name);
-        let is_given = backends.iter().any(|backend| backend.given == upstream.name);
+        let is_given = needs.backends.iter().any(|backend| backend.cluster.as_ref() == Some(&upstream.name));
         let is_called = lookups.iter().any(|lookup| lookup.cluster == upstream.name)
             || self.ext_authz.as_ref().is_some_and(|service| service.upstream.name == upstream.name)
             || is_given && !is_requests;

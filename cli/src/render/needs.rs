@@ -52,6 +52,13 @@ pub(crate) struct BackendNeeds {
     pub(crate) waits: bool,
 }
 
+impl BackendNeeds {
+    /// The upstream of its requests, if the document names one. The `cluster` of a generic backend leads to the Restate of its guard.
+    pub(crate) fn upstream(&self) -> Option<&str> {
+        self.cluster.as_deref().filter(|_| !self.generic).or(self.name.as_deref())
+    }
+}
+
 /// What a route takes from its document.
 struct RouteDefaults<'d> {
     backends: &'d [BackendNeeds],
@@ -177,7 +184,7 @@ impl GatewayNeeds {
             let own = || routes.iter().filter(|route| route.backend == index);
             let has_operations = operations.as_ref().is_some_and(|(_, backend)| *backend == index);
             // A request for a stored result is marked, too.
-            backend.marked = own().any(|route| route.marked || route.target);
+            backend.marked = has_operations || own().any(|route| route.marked || route.target);
             backend.waits = wait_ms > 0 && (has_operations || own().any(|route| route.recovery));
         }
         let mut needs = Self {

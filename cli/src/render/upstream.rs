@@ -97,7 +97,8 @@ impl GatewayNeeds {
         let given = self.upstreams(upstreams)?;
         let mut clusters: Vec<BackendClusters> = Vec::new();
         for (backend, given) in self.backends.iter().zip(given) {
-            let requests = if backend.cluster.is_some() { format!("{given}-requests") } else { given.clone() };
+            let requests =
+                if backend.cluster.as_ref() == Some(&given) { format!("{given}-requests") } else { given.clone() };
             let waits = backend.waits.then(|| format!("{given}-waits"));
             let made = [Some(&requests).filter(|name| **name != given), waits.as_ref()];
             if let Some(taken) =
@@ -112,7 +113,7 @@ impl GatewayNeeds {
         Ok(clusters)
     }
 
-    /// The upstream of each backend, of those that are given: the one that `cluster` names, else the one with the backend's name, else
+    /// The upstream of each backend, of those that are given: for Restate the one that `cluster` names, else the one with the backend's name, else
     /// the only one that nothing else needs.
     ///
     /// # Errors
@@ -122,8 +123,7 @@ impl GatewayNeeds {
         if given.len() != upstreams.len() {
             return Err("two --upstream have the same name".to_owned());
         }
-        let of_backends =
-            self.backends.iter().filter_map(|backend| backend.cluster.as_deref().or(backend.name.as_deref()));
+        let of_backends = self.backends.iter().filter_map(BackendNeeds::upstream);
         let named: BTreeSet<&str> = self.clusters().into_iter().chain(of_backends).collect();
         let missing: Vec<String> =
             named.difference(&given).map(|name| format!("--upstream {name}=http://HOST:PORT")).collect();
@@ -135,7 +135,7 @@ impl GatewayNeeds {
         }
         let mut others = given.difference(&named);
         let (other, another) = (others.next(), others.next());
-        let has_unnamed = self.backends.iter().any(|backend| backend.cluster.is_none() && backend.name.is_none());
+        let has_unnamed = self.backends.iter().any(|backend| backend.upstream().is_none());
         match (has_unnamed, other, another) {
             (false, Some(other), _) => {
                 return Err(format!(
@@ -151,10 +151,7 @@ impl GatewayNeeds {
             }
             (false, None, _) | (true, Some(_), None) => {}
         }
-        let upstream = |backend: &BackendNeeds| {
-            let own = backend.cluster.as_deref().or(backend.name.as_deref()).or(other.copied());
-            own.unwrap_or_default().to_owned()
-        };
+        let upstream = |backend: &BackendNeeds| backend.upstream().or(other.copied()).unwrap_or_default().to_owned();
         Ok(self.backends.iter().map(upstream).collect())
     }
 }

@@ -108,6 +108,17 @@ fn the_example_of_two_backends_is_rendered() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), TWO_BACKENDS, "write the file anew with this command");
 }
 
+/// A route that takes every request before the marked ones do.
+const TAKES_ALL: &str = "              routes:
+              - match: {prefix: /}
+                route: {cluster: api, timeout: 60s}
+";
+/// A route to Restate for requests that the filter has not marked.
+const WITHOUT_MARK: &str = "              routes:
+              - match: {prefix: /refunds}
+                route: {cluster: restate-requests, timeout: 60s}
+";
+
 /// The gateway chooses the backend by the name in the mark, so a route for each name has to be there.
 #[test]
 fn a_backend_without_a_route_for_its_name_is_found() {
@@ -116,10 +127,17 @@ fn a_backend_without_a_route_for_its_name_is_found() {
     for (right, wrong, more) in [
         (exact, exact, &[][..]),
         (exact, "present_match: true", &[]),
-        (exact, r#"string_match: {exact: "api"}"#, &["envoy-no-marked-route"]),
-        (exact, r#"string_match: {exact: "1"}"#, &["envoy-no-marked-route", "envoy-unmarked-route"]),
+        (exact, r#"string_match: {exact: "api"}"#, &["envoy-no-marked-route", "envoy-wrong-backend"]),
+        (
+            exact,
+            r#"string_match: {exact: "1"}"#,
+            &["envoy-no-marked-route", "envoy-unmarked-route", "envoy-wrong-backend"],
+        ),
         ("- remove: x-edge-idempotency\n", "", &["envoy-client-mark"]),
         (r#"cluster: "restate-requests""#, r#"cluster: "restate""#, &["envoy-shared-cluster"]),
+        (r#"cluster: "restate-requests""#, r#"cluster: "api""#, &["envoy-wrong-backend"]),
+        ("              routes:\n", TAKES_ALL, &["envoy-wrong-backend"]),
+        ("              routes:\n", WITHOUT_MARK, &["envoy-wrong-backend"]),
     ] {
         assert!(TWO_BACKENDS.contains(right), "{right}");
         let report = ConfiguredGateway::new(&TWO_BACKENDS.replace(right, wrong)).report();
@@ -370,7 +388,7 @@ fn every_lint_of_a_gateway_has_a_mistake() {
         .iter()
         .map(|(lint, ..)| *lint)
         .chain(["envoy-host-spelling", "envoy-open-host", "envoy-unserved-host"])
-        .chain(["envoy-second-filter", "envoy-token-removed"])
+        .chain(["envoy-second-filter", "envoy-token-removed", "envoy-wrong-backend"])
         .collect();
     for name in all_lints().iter().filter(|name| name.starts_with("envoy-")) {
         assert!(planted.contains(name.as_str()), "{name}");

@@ -48,6 +48,8 @@ pub fn tag(secret: &[u8], caller: &Identity, project: &Project, invocation: &str
 pub struct Operations {
     /// The index of the backend that is asked
     pub(super) backend: usize,
+    /// The place of the secrets in the document
+    pub(super) place: String,
     /// The path in front of the operation id, with its last slash
     pub(super) prefix: String,
     /// The first one that is not empty makes tags, and all of them verify tags
@@ -128,20 +130,18 @@ impl Operations {
     /// The secrets, each with its JSON pointer.
     pub(super) fn secrets_mut(&mut self) -> impl Iterator<Item = (String, &mut Secret)> {
         let single = self.secrets.len() == 1;
-        let pointer = move |index: usize| if single { SECRET.to_owned() } else { format!("{SECRET}/{index}") };
+        let place = self.place.clone();
+        let pointer = move |index: usize| if single { place.clone() } else { format!("{place}/{index}") };
         self.secrets.iter_mut().enumerate().map(move |(index, secret)| (pointer(index), secret))
     }
 
     /// Reports that no secret can make a tag.
     pub(super) fn check_keys(&self, issues: &mut Issues) {
         if self.secrets.iter().all(|secret| matches!(secret, Secret::Value(value) if value.is_empty())) {
-            issues.add(SECRET, "every secret is empty, so no operation id can be made");
+            issues.add(&self.place, "every secret is empty, so no operation id can be made");
         }
     }
 }
-
-/// The place of the secrets in a policy document.
-pub(super) const SECRET: &str = "/backend/operations/secret";
 
 impl Policy {
     /// What the policy says about operations; `None` if nobody can ask for one.
@@ -162,6 +162,7 @@ mod tests {
     fn operations(secrets: &[&str]) -> Operations {
         Operations {
             backend: 0,
+            place: "/backend/operations/secret".to_owned(),
             prefix: "/operations/".to_owned(),
             secrets: secrets.iter().map(|secret| Secret::Value(secret.as_bytes().to_vec())).collect(),
             wider_scopes: Vec::new(),

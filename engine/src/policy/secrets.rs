@@ -1,6 +1,5 @@
 //! The secrets of a policy: taken from the environment, and listed for checks.
 
-use super::operations::SECRET;
 use super::{Policy, PolicyErrors, Secret};
 use crate::json::Issues;
 use crate::json::cursor::child;
@@ -83,7 +82,7 @@ impl Policy {
             provider: Some(provider),
         });
         let operations = self.operations.iter().map(|operations| SecretList {
-            pointer: SECRET.to_owned(),
+            pointer: operations.place.clone(),
             secrets: &operations.secrets,
             provider: None,
         });

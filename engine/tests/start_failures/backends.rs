@@ -270,7 +270,7 @@ fn members() -> Vec<Row> {
             ],
             [("/backends/restate/guard/retention", "the guard would forget a request before the backend forgets")],
         ),
-        // Two guards share no keys.
+        // Guards of two backends can be one.
         of(
             moved(),
             [
@@ -285,7 +285,10 @@ fn members() -> Vec<Row> {
                     }),
                 ),
             ],
-            [],
+            [(
+                "/routes/3/fingerprint",
+                "`x` and `orders.create` (/routes/0) have `\"collision_scope\": \"caller\"`, so they share keys at the guard",
+            )],
         ),
         of(
             moved(),

@@ -18,6 +18,7 @@
 //! | `needs` | what the policy needs of a gateway |
 
 mod again;
+mod backends;
 mod buffers;
 mod callers;
 mod endpoints;

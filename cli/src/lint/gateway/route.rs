@@ -12,7 +12,7 @@ pub(super) fn asks_for_mark(route: &SpannedNode, values: &[String]) -> bool {
 }
 
 /// The value of the mark that a route asks for.
-fn mark_value(route: &SpannedNode) -> Option<&str> {
+pub(super) fn mark_value(route: &SpannedNode) -> Option<&str> {
     let rules = route.get("match")?.get("headers")?.items();
     let own = rules.iter().find(|rule| is_named(rule, MARK) && !rule.is_true(&["invert_match"]))?;
     own.text_at(&["string_match", "exact"]).or_else(|| own.text_at(&["exact_match"]))

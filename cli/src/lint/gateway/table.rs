@@ -8,7 +8,7 @@ use super::mark::{MARK, ONLY_MARK};
 use super::needs::GatewayNeeds;
 use super::paths::PathMatch;
 use super::route::{asks_for_mark, leads_to};
-use super::{GatewayFindings, again, member_span};
+use super::{GatewayFindings, again, backends, member_span};
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::collections::BTreeSet;
 
@@ -65,6 +65,7 @@ pub(super) fn check(
             shared_with_calls(&action.value, needs, findings);
         }
         if let Some(needs) = needs {
+            backends::check(tree, routes, needs, findings);
             unmarked(routes, needs, &marked_clusters, findings);
             marked(host, routes, needs, &marked_clusters, findings);
             shared_with_waits(routes, needs, findings);

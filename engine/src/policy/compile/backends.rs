@@ -70,7 +70,7 @@ impl<'d> Compiler<'d> {
             }
         }
         for backend in &backends.others {
-            if self.routes_of(backend).next().is_none() {
+            if backend.operations.is_none() && self.routes_of(backend).next().is_none() {
                 self.warnings.add(backend.pointer(""), "no route names this backend, so no request reaches it");
             }
         }

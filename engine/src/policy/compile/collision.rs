@@ -65,14 +65,11 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports a route that shares its keys at its backend's guard with an earlier one, but not its kind of fingerprint. Fingerprints
+    /// Reports a route that shares its keys at the guard with an earlier one, but not its kind of fingerprint. Fingerprints
     /// of `raw` and `json` cannot be compared, so a key that both have seen would never be noticed.
     #[inline(never)]
     fn check_shared_keys(&mut self, index: usize, route: &RouteDocument) {
-        let own = self.backend_index(route);
-        let shares = |route: &RouteDocument| {
-            route.collision_caller && route.collision != Collision::Off && self.backend_index(route) == own
-        };
+        let shares = |route: &RouteDocument| route.collision_caller && route.collision != Collision::Off;
         let first = self.document.routes.iter().find(|(_, other)| shares(other));
         if let Some((first_index, first)) = first.filter(|_| shares(route))
             && first.fingerprint_json != route.fingerprint_json

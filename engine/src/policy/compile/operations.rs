@@ -80,7 +80,8 @@ impl Compiler<'_> {
             }
         }
         let (prefix, secrets) = (declared.prefix.clone(), declared.secrets.clone());
-        Some(Operations { backend: index, prefix, secrets, wider_scopes })
+        let place = own + "/secret";
+        Some(Operations { backend: index, place, prefix, secrets, wider_scopes })
     }
 }
 
