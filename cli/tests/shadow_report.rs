@@ -1,5 +1,5 @@
 //! `shadow-report` as its users call it: files and standard input in, exit status and output out.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};

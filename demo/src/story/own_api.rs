@@ -91,7 +91,7 @@ impl OwnApi {
     /// What the API wrote about the last request that it got.
     fn last(&self) -> Result<String> {
         let log = fs::read_to_string(self.api.log())?;
-        Ok(log.lines().filter(|line| !line.starts_with("listening")).next_back().unwrap_or("nothing").to_owned())
+        Ok(log.lines().rfind(|line| !line.starts_with("listening")).unwrap_or("nothing").to_owned())
     }
 }
 
