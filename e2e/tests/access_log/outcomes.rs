@@ -12,6 +12,8 @@ use super::{SECRET, SECRET_VARIABLE, access_log, listener, log_lines};
 
 /// The SHA-256 of `t-acme:shop:user:u1:k-1`.
 const DIGEST: &str = "sha256:e378f1a947a3de7207338ec2bb066dc60c253fd1bbb22135eb8eddc885ff5706";
+/// The digest of the raw key `k-1`.
+const RAW_DIGEST: &str = "sha256:7c35c5a1785d20704e44d5de4beb81c1fce91b6fe48ed7c3159af6f7f832078b";
 const NAMESPACED: &str = "t-acme:shop:user:u1:k-1";
 /// The members of a line of the access log.
 const MEMBERS: [&str; 10] = [
@@ -403,7 +405,13 @@ fn forms_and_shadow(gateway: &TestGateway) -> Result<Vec<Row>> {
                 "idempotency_outcome": "rejected", "idempotency_code": "not_found", "tenant": "acme", "project": "shop"}),
         ),
         row("off", refund(), invoked(), (200, "via_upstream"), stored(&json!({"idempotency_key_namespaced": null}))),
-        row("shadow", refund(), invoked(), (200, "via_upstream"), stored(&json!({"idempotency_shadow": "rewrite"}))),
+        row(
+            "shadow",
+            refund(),
+            invoked(),
+            (200, "via_upstream"),
+            stored(&json!({"idempotency_shadow": "rewrite", "idempotency_key_raw": RAW_DIGEST})),
+        ),
         row(
             "shadow",
             Request::post("/api/v1/refunds").bearer(&token),

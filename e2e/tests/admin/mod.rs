@@ -17,12 +17,13 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut tests = retention::tests();
     tests.extend(forgetting::tests());
     tests.extend(keys::tests());
-    tests.extend(live::tests());
     let mut without_restate = failures::tests();
     without_restate.extend(partial::tests());
     without_restate.extend(asking::tests());
     Ok(vec![
         sharing(setup::AdminSetup::start, tests),
+        // Other tests change what Restate keeps.
+        sharing(setup::AdminSetup::start, live::tests()),
         sharing(setup::Clamped::start, retention::clamped_tests()),
         sharing(setup::command, without_restate),
     ])

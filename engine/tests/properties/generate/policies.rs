@@ -256,7 +256,7 @@ fn fitted(mut route: RouteModel, backends: &[BackendModel], routes: &[RouteModel
     }
     // Routes of scope `caller` share claims at a guard, so they need the same fingerprint.
     let of_callers = |other: &RouteModel| match other.collision {
-        Some([_, fingerprint, "caller"]) if other.backend == route.backend => Some(fingerprint),
+        Some([_, fingerprint, "caller"]) => Some(fingerprint),
         _ => None,
     };
     let shared = routes.iter().find_map(of_callers);
