@@ -401,6 +401,12 @@ fn init_writes_a_policy_and_never_over_another_file() {
     let told = refused(&["init", path, "--yes", "--force", "--tenant==a b"]);
     assert!(told.contains("/identity/sources/0/tenant/value"), "{told}");
     assert_eq!(fs::read_to_string(&file).unwrap(), first);
+    // A constant is a constant in each part.
+    let constants = ["--tenant==acme", "--project==main", "--subject==service:worker"];
+    let told = refused(&[&["init", path, "--yes", "--force"], constants.as_slice()].concat());
+    assert!(told.contains("/identity/sources/0"), "{told}");
+    let made = run(&["init", "-", "--yes", constants[1], constants[2]]);
+    assert!(String::from_utf8_lossy(&made.stdout).contains("\"value\": \"service:worker\""), "{made:?}");
     assert_eq!(run(&["init", path, "--yes", "--force", "--backend=restate"]).status.code(), Some(0));
     assert!(fs::read_to_string(&file).unwrap().contains("Orders/create"));
 }

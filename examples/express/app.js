@@ -10,14 +10,14 @@ const express = require("express");
 const { idempotency, Store } = require("./idempotency.js");
 
 const { PAYMENTS_URL, PORT = "9000", IDEMPOTENCY_DB = "results.db" } = process.env;
-const { IDEMPOTENCY_LEASE_SECONDS = "60", IDEMPOTENCY_RETENTION_SECONDS = "86400" } = process.env;
+const { IDEMPOTENCY_LEASE_SECONDS = "90", IDEMPOTENCY_RETENTION_SECONDS = "86400" } = process.env;
 
 const app = express();
 app.use(express.json());
 app.use(
   idempotency(
     new Store(IDEMPOTENCY_DB, {
-      // Longer than the gateway waits for an answer (30 s in the shipped configuration) and than any handler runs.
+      // Longer than the gateway waits for an answer (60 s in a rendered configuration) and than any handler runs.
       lease: Number(IDEMPOTENCY_LEASE_SECONDS),
       retention: Number(IDEMPOTENCY_RETENTION_SECONDS),
     }),
@@ -35,8 +35,9 @@ async function pay(what, { item, amount }, response) {
     signal: AbortSignal.timeout(25_000),
   });
   if (reply.ok) return (await reply.json()).id;
-  response.status(reply.status === 402 ? 402 : 503);
-  response.json({ detail: reply.status === 402 ? "The card was declined" : "The payment provider does not answer" });
+  const details = { 402: "The card was declined", 403: "The card needs a right that the caller does not have" };
+  const detail = details[reply.status];
+  response.status(detail ? reply.status : 503).json({ detail: detail ?? "The payment provider does not answer" });
   return undefined;
 }
 

@@ -40,9 +40,10 @@ WHERE operation = ? AND key = ? AND owner = ?`;
 const FREE = "DELETE FROM idempotency_results WHERE operation = ? AND key = ? AND owner = ? AND status IS NULL";
 const DELETE_EXPIRED = `DELETE FROM idempotency_results WHERE expires_at <= ${NOW}`;
 
-// An answer with one of these statuses is not stored. After 408, 425, 429 and 5xx a caller sends the same key again and expects that the
-// work is tried again; nobody knows how far it came, so the handler's own steps have to be safe to repeat (`operationKey`).
-const isFinal = (status) => status < 500 && ![408, 425, 429].includes(status);
+// An answer with one of these statuses is not stored. After 401 and 403 a caller gets a right or a new token and sends the same key again.
+// After 408, 425, 429 and 5xx it expects that the work is tried again; nobody knows how far it came, so the handler's own steps have to be
+// safe to repeat (`operationKey`).
+const isFinal = (status) => status < 500 && ![401, 403, 408, 425, 429].includes(status);
 // Headers of one answer or one connection. A stored `set-cookie` would be a credential in the table, and an old one in a replay.
 const NOT_STORED = ["connection", "content-length", "date", "keep-alive", "set-cookie", "trailer", "transfer-encoding"];
 

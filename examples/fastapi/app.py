@@ -23,8 +23,8 @@ app.add_middleware(
     Idempotency,
     store=Store(
         os.environ.get("IDEMPOTENCY_DB", "results.db"),
-        # Longer than the gateway waits for an answer (30 s in the shipped configuration) and than any handler runs.
-        lease=float(os.environ.get("IDEMPOTENCY_LEASE_SECONDS", "60")),
+        # Longer than the gateway waits for an answer (60 s in a rendered configuration) and than any handler runs.
+        lease=float(os.environ.get("IDEMPOTENCY_LEASE_SECONDS", "90")),
         retention=float(os.environ.get("IDEMPOTENCY_RETENTION_SECONDS", "86400")),
     ),
 )
@@ -47,6 +47,8 @@ def pay(what: str, order: Order, request: Request) -> str:
     except urllib.error.HTTPError as error:
         if error.code == 402:
             raise HTTPException(402, "The card was declined") from error
+        if error.code == 403:
+            raise HTTPException(403, "The card needs a right that the caller does not have") from error
         raise HTTPException(503, "The payment provider does not answer") from error
 
 

@@ -44,9 +44,10 @@ WHERE operation = ? AND key = ? AND owner = ?"""
 FREE = "DELETE FROM idempotency_results WHERE operation = ? AND key = ? AND owner = ? AND status IS NULL"
 DELETE_EXPIRED = f"DELETE FROM idempotency_results WHERE expires_at <= {NOW}"
 
-# An answer with one of these statuses is not stored. After 408, 425, 429 and 5xx a caller sends the same key again and expects that the
-# work is tried again; nobody knows how far it came, so the handler's own steps have to be safe to repeat (`operation_key`).
-NOT_FINAL = {408, 425, 429}
+# An answer with one of these statuses is not stored. After 401 and 403 a caller gets a right or a new token and sends the same key again.
+# After 408, 425, 429 and 5xx it expects that the work is tried again; nobody knows how far it came, so the handler's own steps have to be
+# safe to repeat (`operation_key`).
+NOT_FINAL = {401, 403, 408, 425, 429}
 # Headers of one answer or one connection. A stored `set-cookie` would be a credential in the table, and an old one in a replay.
 NOT_STORED = {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"set-cookie", b"trailer", b"transfer-encoding"}
 

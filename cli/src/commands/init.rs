@@ -52,8 +52,8 @@ pub(crate) struct Arguments {
     /// The claim or header with the project, or =VALUE for an API with one project [usual answer: project_id].
     #[arg(long, value_name = "NAME|=VALUE")]
     project: Option<String>,
-    /// The claim or header with the user or machine that calls [usual answer: sub].
-    #[arg(long, value_name = "NAME")]
+    /// The claim or header with the user or machine that calls, or =TYPE:ID if all callers share keys [usual answer: sub].
+    #[arg(long, value_name = "NAME|=TYPE:ID")]
     subject: Option<String>,
     /// A route: 'METHOD PATH POLICY [TARGET]', where TARGET is the Service/handler in Restate. Can be repeated
     /// [usual answer: 'POST /orders REQUIRED_A'].

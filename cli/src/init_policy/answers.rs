@@ -148,10 +148,11 @@ impl InitAnswers {
             IdentityKind::Jwt => json!({"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"]}),
             IdentityKind::Headers => json!({"name": "headers", "headers_owned_by": self.owner}),
         };
-        let subject = match self.identity {
-            IdentityKind::Jwt => json!({"field": self.subject, "type": "user"}),
+        let subject = match (self.subject.strip_prefix('='), self.identity) {
+            (Some(value), _) => json!({"value": value}),
+            (None, IdentityKind::Jwt) => json!({"field": self.subject, "type": "user"}),
             // The header holds `type:id`.
-            IdentityKind::Headers => json!({"field": self.subject}),
+            (None, IdentityKind::Headers) => json!({"field": self.subject}),
         };
         if let Some(source) = source.as_object_mut() {
             source.insert("tenant".to_owned(), member(&self.tenant));

@@ -141,8 +141,7 @@ impl KnownProvider {
                 let near =
                     catalogue::files().map(|(other, _)| other).min_by_key(|other| strsim::levenshtein(other, name));
                 Err(format!(
-                    "there is no provider `{name}`; did you mean `{}`? `edge-idempotency webhook providers` lists them, and \
-                     --provider-file takes a file of your own",
+                    "there is no provider `{name}`; did you mean `{}`? `edge-idempotency webhook providers` lists them",
                     near.unwrap_or_default()
                 ))
             }

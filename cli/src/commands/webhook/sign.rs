@@ -182,7 +182,11 @@ fn send(delivery: &SignedDelivery, args: &SignArguments) -> Result<u8, String> {
         })))?;
     } else {
         let what = if accepted { "accepted" } else { "NOT ACCEPTED" };
-        let key = delivery.identifier.as_deref().map(|key| format!("\nkey of the delivery: {key}")).unwrap_or_default();
+        let key = delivery
+            .identifier
+            .as_deref()
+            .map(|key| format!("\nidentifier of the delivery: {key}"))
+            .unwrap_or_default();
         let shown: Vec<_> = body.lines().map(printable).collect();
         print(&format!("{what}: {} from {}{key}\n\n{}", reply.status, delivery.url, shown.join("\n")))?;
     }
