@@ -73,8 +73,9 @@ impl<'a> Record<'a> {
                 if let Some(key) = exchange.key() {
                     put_key("idempotency_key_namespaced", key);
                     // The backend got this one. Without it a log does not show whether several callers sent one key.
-                    let raw = key::decode(key).map(|decoded| decoded.raw);
-                    if let Some(raw) = raw.ok().filter(|_| exchange.shadow_verdict() == Some("rewrite")) {
+                    if exchange.shadow_verdict() == Some("rewrite")
+                        && let Ok(key::Decoded { raw, .. }) = key::decode(key)
+                    {
                         put_key("idempotency_key_raw", raw);
                     }
                 }
