@@ -39,7 +39,7 @@ pub(crate) struct Call {
 
 /// What the provider knows about one item.
 #[derive(Default)]
-struct Item {
+struct OrderedItem {
     answers: Vec<Payment>,
     calls: Vec<Call>,
     is_released: bool,
@@ -47,12 +47,12 @@ struct Item {
 
 #[derive(Default)]
 struct State {
-    items: Mutex<BTreeMap<String, Item>>,
+    items: Mutex<BTreeMap<String, OrderedItem>>,
     changed: Condvar,
 }
 
 impl State {
-    fn items(&self) -> MutexGuard<'_, BTreeMap<String, Item>> {
+    fn items(&self) -> MutexGuard<'_, BTreeMap<String, OrderedItem>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,7 +92,7 @@ impl Payments {
     pub(crate) fn until_called(&self, item: &str, times: usize) -> Result<()> {
         let items = self.state.items();
         let is_missing =
-            |items: &mut BTreeMap<String, Item>| items.get(item).is_none_or(|item| item.calls.len() < times);
+            |items: &mut BTreeMap<String, OrderedItem>| items.get(item).is_none_or(|item| item.calls.len() < times);
         let waited = self.state.changed.wait_timeout_while(items, PATIENCE, is_missing);
         let (_items, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         ensure!(!timeout.timed_out(), "the provider got no {times} calls for {item} within {PATIENCE:?}");
@@ -124,7 +124,8 @@ fn serve(stream: TcpStream, state: &State) -> Result<()> {
         let answer = item.answers.get(number - 1).copied().unwrap_or(Payment::Status(200));
         state.changed.notify_all();
         if matches!(answer, Payment::Held) {
-            let held = |items: &mut BTreeMap<String, Item>| items.get(&name).is_some_and(|item| !item.is_released);
+            let held =
+                |items: &mut BTreeMap<String, OrderedItem>| items.get(&name).is_some_and(|item| !item.is_released);
             items = state.changed.wait_while(items, held).unwrap_or_else(PoisonError::into_inner);
         }
         drop(items);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::api::{Keys, Listener, PUBLIC, ROUTE, Route};
 use super::case::{Case, CaseLine};
-use super::native::GUARD;
+use super::native::{self, GUARD};
 use super::random::Random;
 use super::reading;
 use super::upstream::{self, Record};
@@ -198,16 +198,7 @@ const PATHS: [&str; 42] = [
 
 /// Puts such a path in the place of the target, and says which.
 pub(crate) fn mutate(case: &mut Case, random: &mut Random) -> String {
-    let path = random.pick(&PATHS);
-    case.target = path.as_bytes().to_vec();
-    let method = random.pick(&["", "POST", "GET"]);
-    if !method.is_empty() {
-        case.method = method.to_owned();
-    }
-    if random.percent(50) {
-        case.lines.retain(|line| line.name != "idempotency-key");
-    }
-    format!("path: {path} in the place")
+    native::put_one_of(&PATHS, case, random)
 }
 
 /// What the API gets as a client sent it, and Restate never.

@@ -137,7 +137,12 @@ const PATHS: [&str; 46] = [
 
 /// Puts such a path in the place of the target, and says which.
 pub(crate) fn mutate(case: &mut Case, random: &mut Random) -> String {
-    let path = random.pick(&PATHS);
+    put_one_of(&PATHS, case, random)
+}
+
+/// Puts one of these paths in the place of the target, and says which.
+pub(super) fn put_one_of(paths: &[&str], case: &mut Case, random: &mut Random) -> String {
+    let path = random.pick(paths);
     case.target = path.as_bytes().to_vec();
     let method = random.pick(&["", "POST", "GET"]);
     if !method.is_empty() {

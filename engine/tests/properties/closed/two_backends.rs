@@ -234,14 +234,14 @@ const MORE_PATHS: [&str; 9] = [
 ];
 
 #[derive(Default)]
-struct Tally {
+struct PairTally {
     refused: u64,
     closed: u64,
     /// Requests that reach the default backend, and the other
     reach: [u64; 2],
 }
 
-impl Tally {
+impl PairTally {
     fn take(&mut self, pair: &Pair) {
         let Ok(policy) = Policy::from_json(pair.document().to_string().as_bytes()) else {
             self.refused += 1;
@@ -268,8 +268,8 @@ impl Tally {
 #[test]
 fn what_is_closed_follows_the_backend_of_the_route() {
     let all: Vec<Pair> = pairs().collect();
-    let parts: Vec<Tally> = summed(&all, Tally::take);
-    let sum = |count: fn(&Tally) -> u64| parts.iter().map(count).sum::<u64>();
+    let parts: Vec<PairTally> = summed(&all, PairTally::take);
+    let sum = |count: fn(&PairTally) -> u64| parts.iter().map(count).sum::<u64>();
     let started = all.len() as u64 - sum(|tally| tally.refused);
     assert!(started > 3_000, "{started} of {}", all.len());
     let (closed, reach) = (sum(|tally| tally.closed), [sum(|tally| tally.reach[0]), sum(|tally| tally.reach[1])]);
