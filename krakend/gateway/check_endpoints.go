@@ -241,7 +241,7 @@ func (c *endpointCheck) surroundings(index int) {
 	if !c.options.Plugin {
 		for _, name := range skippedParts {
 			if _, ok := backend.ExtraConfig[name]; ok {
-				c.plan.notes.add(c.at+at+pointer("extra_config", name), c.where, "the custom build of docs/hosts.md leaves this part out for bound backends: set it on the endpoint")
+				c.plan.notes.add(c.at+at+pointer("extra_config", name), c.where, "the custom build of docs/krakend.md leaves this part out for bound backends: set it on the endpoint")
 			}
 		}
 	}
