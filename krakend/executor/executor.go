@@ -93,6 +93,18 @@ func (e *Executor) For(extra map[string]any) (run func(ctx context.Context, requ
 	}, true
 }
 
+// BeforeRouter gives what stands before KrakenD's router: see gateway.Gateway.BeforeRouter. main.go puts it there with a
+// RunServerFactory.
+func (e *Executor) BeforeRouter(router http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if running := e.running.Load(); running != nil {
+			running.BeforeRouter(router).ServeHTTP(w, r)
+			return
+		}
+		router.ServeHTTP(w, r)
+	})
+}
+
 // Gateway returns what runs; nil if nothing is loaded.
 func (e *Executor) Gateway() *gateway.Gateway { return e.running.Load() }
 

@@ -66,6 +66,15 @@ func (s *identitySource) metadata(r *http.Request) bridge.Metadata {
 	return bridge.Metadata{s.namespace[0]: claims}
 }
 
+// sender is the first claim of the metadata that the policy reads, which is its tenant.
+func (s *identitySource) sender(metadata bridge.Metadata) string {
+	if metadata == nil || len(s.claims) == 0 {
+		return ""
+	}
+	text, _ := textAt(metadata[s.namespace[0]], slices.Concat(s.namespace[1:], s.claims[0].path))
+	return text
+}
+
 // token returns the claims of the token that the validator has verified, which is found as the validator finds it
 // (krakend-jose, gin/jose.go): the header, with or without "Bearer ", and only if it is empty the cookie. KrakenD also takes
 // the JSON form of a token; here only the compact form counts. Nil: there is no such token.

@@ -65,7 +65,7 @@ func newServer(ctx context.Context, extra map[string]interface{}, router http.Ha
 			gateway.ConfigVariable+" to the file that KrakenD runs with, and restart KrakenD")
 		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
 	}
-	return router, nil
+	return running.BeforeRouter(router), nil
 }
 
 // newHandler makes the handler of one backend. It never returns an error: KrakenD would send the requests to the backend

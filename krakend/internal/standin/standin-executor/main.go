@@ -41,5 +41,5 @@ func run(ctx context.Context) error {
 		}
 		return execute
 	}
-	return standin.Run(arguments, config, factory, nil, logger)
+	return standin.Run(arguments, config, factory, e.BeforeRouter, logger)
 }
