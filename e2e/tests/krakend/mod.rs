@@ -5,6 +5,7 @@
 //! `make programs` builds the stand-in and the plugin.
 
 mod backend;
+mod bounds;
 mod broken;
 mod captured;
 mod claims;
@@ -23,6 +24,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             sharing(move || captured::KrakendSetup::start(way, false), tests(way)),
             sharing(move || backend::KrakendBackendSetup::start(way), backend::tests(way)),
             separate(broken::tests(way)),
+            separate(bounds::tests(way)),
             sharing(move || captured::KrakendSetup::start(way, false), load::tests(way)),
         ];
         let with_race = sharing(move || captured::KrakendSetup::start(way, true), load::race_tests(way));
