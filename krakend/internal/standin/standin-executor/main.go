@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 	e.Start(logger)
 	defer e.Close(ctx)
 	factory := func(b *standin.Backend, next standin.Executor) standin.Executor {
-		execute, bound := e.For(b.ExtraConfig)
+		execute, bound := e.For(b.ExtraConfig, nil)
 		if !bound {
 			return next
 		}
