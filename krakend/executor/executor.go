@@ -74,16 +74,19 @@ func (e *Executor) LoadWith(file string, options gateway.LoadOptions) error {
 	return nil
 }
 
-// For returns the executor of a backend by its extra_config, as KrakenD has read it. bound is false if the backend is not
-// bound to the policy: then KrakenD's own factory makes it. A backend that is bound to nothing known is answered 503.
+// Binds says whether a backend is bound to the policy, by its extra_config as KrakenD has read it. Others are made by KrakenD's own
+// factory.
+func (e *Executor) Binds(extra map[string]any) bool {
+	_, bound := gateway.EndpointOf(extra)
+	return bound
+}
+
+// For returns the executor of a bound backend. A backend that is bound to nothing known is answered 503.
 //
 // instrument puts KrakenD's telemetry around the connections to the backend's upstream, so that a request to it is a span of its own
 // in KrakenD's traces, and has its headers. It is called once. Nil: there is no telemetry.
-func (e *Executor) For(extra map[string]any, instrument func(http.RoundTripper) http.RoundTripper) (run func(ctx context.Context, request *http.Request) (*http.Response, error), bound bool) {
-	endpoint, bound := gateway.EndpointOf(extra)
-	if !bound {
-		return nil, false
-	}
+func (e *Executor) For(extra map[string]any, instrument func(http.RoundTripper) http.RoundTripper) func(ctx context.Context, request *http.Request) (*http.Response, error) {
+	endpoint, _ := gateway.EndpointOf(extra)
 	var via http.RoundTripper
 	if instrument != nil {
 		via = instrument(gateway.Plain)
@@ -100,7 +103,7 @@ func (e *Executor) For(extra map[string]any, instrument func(http.RoundTripper) 
 			ctx = gateway.WithTransport(ctx, via)
 		}
 		return running.RoundTrip(ctx, endpoint, request)
-	}, true
+	}
 }
 
 // Gateway returns what runs; nil if nothing is loaded.

@@ -38,6 +38,8 @@ type Gateway struct {
 	upstreams     map[string]*upstream
 	// propagators are the forms in which a span of KrakenD's is named to upstreams.
 	propagators []string
+	// claimHeaders are the headers that carry claims, in Go's spelling.
+	claimHeaders []string
 	// ready is the line of the log that says what is served.
 	ready string
 	// own is the bridge's own configuration, as krakend.json has it.
@@ -107,7 +109,7 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 		return nil, fmt.Errorf("%s: %w", file, mistakes)
 	}
 	return &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
-		owned: plan.policy.ownedHeaders(), log: o.Log, metricsListen: plan.service.MetricsListen, upstreams: plan.upstreams, propagators: plan.spanForms, ready: plan.ready(), own: plan.own}, nil
+		owned: plan.policy.ownedHeaders(), log: o.Log, metricsListen: plan.service.MetricsListen, upstreams: plan.upstreams, propagators: plan.spanForms, claimHeaders: plan.headersOfClaims(), ready: plan.ready(), own: plan.own}, nil
 }
 
 // ready says what the gateway serves.

@@ -87,6 +87,7 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 		})
 		from.request = withoutClient(request)
 	}
+	from.request = withKeys(from.request)
 	if !b.serves(authority(from.request.Host)) {
 		return g.problems.notFound(), from, false, nil
 	}

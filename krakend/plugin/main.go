@@ -46,7 +46,7 @@ func (r registerer) RegisterHandlers(register func(name string, handler func(con
 	register(string(r), newServer)
 }
 
-// newServer returns KrakenD's router. If anything is wrong it returns a handler that answers 503 to every request, KrakenD's
+// newServer returns KrakenD's router behind the gateway's guard. If anything is wrong it returns a handler that answers 503 to every request, KrakenD's
 // health endpoint among them: a plugin cannot keep KrakenD from starting, and what is wrong may concern endpoints that are not
 // bound, such as one that lists Idempotency-Key in input_headers.
 func newServer(ctx context.Context, extra map[string]interface{}, router http.Handler) (http.Handler, error) {
@@ -65,7 +65,7 @@ func newServer(ctx context.Context, extra map[string]interface{}, router http.Ha
 			gateway.ConfigVariable+" to the file that KrakenD runs with, and restart KrakenD")
 		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
 	}
-	return router, nil
+	return running.Guard(router), nil
 }
 
 // newHandler makes the handler of one backend. It never returns an error: KrakenD would send the requests to the backend
