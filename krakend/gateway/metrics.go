@@ -63,6 +63,7 @@ func (m *metricsListener) serve(host *bridge.Bridge) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		host.Tick(r.Context()) // The module writes what it has counted on a tick.
 		_ = host.Metrics().WriteText(w)
+		writeMemory(w)
 	})
 	m.server = &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = m.server.Serve(m.listener) }()

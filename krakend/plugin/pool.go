@@ -46,7 +46,7 @@ func (p *pool) get(ctx context.Context, arguments []string, log func(bridge.Leve
 		used = &instance{users: map[context.Context]bool{}}
 		used.gateway, err = gateway.Load(file, gateway.LoadOptions{Plugin: true, Log: log})
 		if err != nil {
-			log(bridge.LevelCritical, gateway.Prefix+"bound endpoints answer 503: "+err.Error())
+			log(bridge.LevelCritical, gateway.Prefix+"the configuration is refused: "+err.Error())
 		}
 		p.running[key] = used
 		if used.gateway != nil {
