@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -48,7 +47,8 @@ func (s *smallBody) fill(ctx context.Context, body io.ReadCloser) error {
 			// The module sees the end, and what comes behind it.
 			_, err = io.Copy(io.Discard, body)
 		}
-		read <- errors.Join(err, body.Close())
+		_ = body.Close()
+		read <- err
 	}()
 	select {
 	case err := <-read:
@@ -80,6 +80,9 @@ func endingWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 		buffer, _ := copyBuffers.Get().(*[32 << 10]byte)
 		_, err := io.CopyBuffer(writer, struct{ io.Reader }{body}, buffer[:])
 		copyBuffers.Put(buffer)
+		if err != nil {
+			err = &bodyError{err}
+		}
 		stop()
 		_ = writer.CloseWithError(err)
 		_ = body.Close()

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +31,8 @@ type plan struct {
 	// backends are the names of the policy's backends by the names of the upstreams that are bound for them
 	backends map[string]string
 	mistakes Mistakes
+	// spanForms are the gateway's propagators.
+	spanForms []string
 	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
 	compared Mistakes
 	notes    Mistakes
@@ -77,6 +78,7 @@ func read(file string, o LoadOptions) (*plan, error) {
 	p.readModule(o)
 	known := p.readPolicy(o)
 	p.readUpstreams(o)
+	p.spanForms = p.readPropagators(o)
 	p.checkRouter()
 	p.checkNames(o)
 	if known {
@@ -129,7 +131,7 @@ func (p *plan) options(o LoadOptions) bridge.Options {
 	options.RequestBuffer, options.ResponseBuffer = p.buffers()
 	options.Unavailable = newProblems(&p.policy).message
 	options.Upstreams = roundTrippers(p.upstreams)
-	if p.service.LogRecords {
+	if p.service.LogRecords == nil || *p.service.LogRecords {
 		options.Record = func(record []byte) { o.Log(bridge.LevelInfo, Namespace+": record "+string(record)) }
 	}
 	return options
@@ -277,27 +279,6 @@ func resolve(directory, path string) string {
 	return filepath.Join(directory, path)
 }
 
-func (p *plan) readUpstreams(o LoadOptions) {
-	for name, config := range p.service.Upstreams {
-		at := servicePointer + pointer("upstreams", name)
-		target, err := url.Parse(config.URL)
-		if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" ||
-			(target.Path != "" && target.Path != "/") || target.RawQuery != "" || target.User != nil {
-			p.mistakes.add(at+"/url", "", "expected a scheme, a host and a port only, such as \"http://restate:8080\"")
-			continue
-		}
-		if config.TimeoutMs < 0 || config.TimeoutMs > mostTimeoutMs {
-			p.mistakes.add(at+"/timeout_ms", "", numberOutOfRange, mostTimeoutMs)
-		}
-		made, err := newUpstream(name, target, config, o.Directory)
-		if err != nil {
-			p.mistakes.add(at+"/ca_file", "", "%v", err)
-			continue
-		}
-		p.upstreams[name] = made
-	}
-}
-
 // checkRouter checks the service's own switches of the router.
 func (p *plan) checkRouter() {
 	text, _ := p.document.ExtraConfig.get("router")
@@ -308,9 +289,6 @@ func (p *plan) checkRouter() {
 	_ = json.Unmarshal(text, &router)
 	if p.document.ReadTimeout == 0 {
 		p.notes.add("/read_timeout", "", "without it a client that stops in the middle of a body keeps its request longer than the endpoint's timeout: set it, for example to \"60s\"")
-	}
-	if p.document.ClientTLS != nil {
-		p.notes.add("/client_tls", "", "it has no effect on upstreams, to which the bridge connects by itself: name authorities in their ca_file; a client certificate cannot be given")
 	}
 	const why = "set it to true: a client that follows a redirect may send a POST again as a GET"
 	if !router.FixedPath {

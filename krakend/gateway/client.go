@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"edge-idempotency/krakend/bridge"
 )
@@ -246,20 +245,6 @@ func rawPath(r *http.Request) (path string, ok bool) {
 		}
 	}
 	return path, true
-}
-
-// BeforeRouter stands before KrakenD's router. It answers 400 where a parameter of the path would hold a control character, for
-// which KrakenD itself answers an empty 500.
-func (g *Gateway) BeforeRouter(router http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.ContainsFunc(r.URL.Path, unicode.IsControl) {
-			router.ServeHTTP(w, r)
-			return
-		}
-		response := g.problems.pathAmbiguous()
-		body, _ := io.ReadAll(response.Body)
-		Write(w, response, body)
-	})
 }
 
 // authority is the host without a port and without a final dot, as in the Envoy configurations of this project: the policy's

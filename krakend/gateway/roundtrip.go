@@ -99,6 +99,7 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 		})
 		from.request = withoutClient(request)
 	}
+	from.request = withKeys(from.request)
 	if !b.serves(authority(from.request.Host)) {
 		return g.problems.notFound(), from, bodyDone, nil
 	}
@@ -106,7 +107,7 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 	if !clear {
 		return g.problems.pathAmbiguous(), from, bodyDone, nil
 	}
-	v := newView(request, from.request, path, b)
+	v := newView(request, from.request, passQuery(path, request.URL), b)
 	if ok {
 		// Whose request it is was verified, if at all, for a request that came through KrakenD's router.
 		v.request.Metadata = b.identity.metadata(from.request)
@@ -120,13 +121,14 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx. What the context of the
 	// exchange says by itself: at its deadline the module answers, and when it is canceled the client is gone.
 	inner, cancel := untilReserve(ctx)
+	inner, forget := g.withTrace(inner, ctx)
 	unwatch := context.AfterFunc(ctx, func() {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // inner has a deadline of its own for that.
 			cancel()
 		}
 	})
 	g.requests.begin()
-	finish := sync.OnceFunc(func() { unwatch(); cancel(); g.requests.end() })
+	finish := sync.OnceFunc(func() { unwatch(); cancel(); forget(); g.requests.end() })
 	message, err := g.bridge.Exchange(inner, &v.request, func(ctx context.Context, message *bridge.Message) (*bridge.Message, error) {
 		return b.upstream.send(ctx, message, v.unlisted, g.owned)
 	})

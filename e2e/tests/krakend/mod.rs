@@ -11,6 +11,7 @@ mod captured;
 mod claims;
 mod config;
 mod load;
+mod settings;
 mod standin;
 
 use anyhow::Result;
@@ -25,6 +26,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             sharing(move || backend::KrakendBackendSetup::start(way), backend::tests(way)),
             separate(broken::tests(way)),
             separate(bounds::tests(way)),
+            separate(settings::tests(way)),
             sharing(move || captured::KrakendSetup::start(way, false), load::tests(way)),
         ];
         let with_race = sharing(move || captured::KrakendSetup::start(way, true), load::race_tests(way));
