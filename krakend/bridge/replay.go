@@ -41,7 +41,7 @@ func (x *exchange) move(dead *instance) {
 		return
 	}
 	before := *s
-	cause := CauseFault
+	cause, again := CauseFault, false
 	for result := replayLost; result == replayLost && before.canMove(); {
 		before.moves++
 		var in *instance
@@ -50,12 +50,17 @@ func (x *exchange) move(dead *instance) {
 		}
 		result = x.replay(in, &before)
 		if result == replayDone {
+			s.cancel = before.cancel
 			x.bridge.moved.Add(1)
 			x.in.Store(in)
 			in.mu.Unlock()
 			return
 		}
 		cause = max(s.cause, CauseFault)
+		if in.dead && !again {
+			// Most calls that trap in a replay do so by what else the instance has seen.
+			again, result = true, replayLost
+		}
 		before.past, before.calls = append(s.past, s.calls...), nil
 		before.request.taken, before.response.taken = s.request.taken, s.response.taken
 		s.request.taken, s.response.taken = 0, 0
@@ -90,7 +95,7 @@ func (x *exchange) replay(in *instance, before *stream) replayed {
 	past := slices.Concat(before.past, before.calls)
 	*s = stream{
 		metadata: s.metadata, routeMetadata: s.routeMetadata, sender: s.sender, verified: s.verified, isHead: s.isHead,
-		cancel: before.cancel, moves: before.moves, past: past,
+		moves: before.moves, past: past,
 	}
 	if !before.request.passed {
 		s.request.wake = before.request.wake
