@@ -294,21 +294,12 @@ func endingWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) })
 	go func() {
 		_, err := io.Copy(writer, body)
-		if err != nil {
-			err = &bodyError{err}
-		}
 		stop()
 		_ = writer.CloseWithError(err)
 		_ = body.Close()
 	}()
 	return reader
 }
-
-// bodyError is an error of the client's body: it says nothing about the upstream.
-type bodyError struct{ error }
-
-// Unwrap returns the error itself.
-func (e *bodyError) Unwrap() error { return e.error }
 
 // answer makes the bridge's message of an upstream's answer.
 func answer(response *http.Response, finish func()) *bridge.Message {
