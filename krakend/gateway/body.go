@@ -80,9 +80,6 @@ func endingWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 		buffer, _ := copyBuffers.Get().(*[32 << 10]byte)
 		_, err := io.CopyBuffer(writer, struct{ io.Reader }{body}, buffer[:])
 		copyBuffers.Put(buffer)
-		if err != nil {
-			err = &bodyError{err}
-		}
 		stop()
 		_ = writer.CloseWithError(err)
 		_ = body.Close()

@@ -26,7 +26,7 @@ type breaker = gobreaker.CircuitBreaker[*http.Response]
 const mostBreakerSeconds = 86_400
 
 // readBreaker makes the circuit breaker of an upstream; nil if it has none. As KrakenD's for no-op it counts connections that
-// fail and answers that do not come, and not statuses. A request that a client gave up counts as nothing.
+// fail and answers that do not come, and not statuses. A request that a client gave up, or whose body broke off, counts as nothing.
 func (p *plan) readBreaker(at, upstream string, config *breakerConfig, o LoadOptions) *breaker {
 	if config == nil {
 		return nil
@@ -46,10 +46,7 @@ func (p *plan) readBreaker(at, upstream string, config *breakerConfig, o LoadOpt
 		Interval:    time.Duration(config.Interval) * time.Second,
 		Timeout:     time.Duration(config.Timeout) * time.Second,
 		ReadyToTrip: func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures > uint32(config.MaxErrors) },
-		IsExcluded: func(err error) bool {
-			var body *bodyError
-			return errors.Is(err, context.Canceled) || errors.As(err, &body)
-		},
+		IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
 	}
 	if config.LogStatusChange && o.Log != nil {
 		settings.OnStateChange = func(name string, from, to gobreaker.State) {

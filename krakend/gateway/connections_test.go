@@ -494,6 +494,12 @@ func TestATokenThatDoesNotComeIsA503(t *testing.T) {
 		})
 	}
 	all.Wait()
+	kept := g.upstreams["backend"].tokens
+	kept.mutex.Lock()
+	if kept.fetch == nil {
+		t.Error("the requests waited for the end of the request for a token")
+	}
+	kept.mutex.Unlock()
 	tokens.set(func() {
 		if tokens.asked != 1 || upstream.count() != 0 {
 			t.Errorf("%d requests for tokens, %d sent", tokens.asked, upstream.count())
@@ -510,17 +516,6 @@ func TestTheCircuitBreakerStopsRequestsToAnUpstreamThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = g.Close(context.Background()) }()
-	// What a client does wrong opens it not: one that goes, and one whose body breaks off.
-	for range 5 {
-		parent, cancel := context.WithCancel(context.Background())
-		cancel()
-		ctx, request := call{method: "POST", path: "/api/refunds", header: alice()}.requests(parent)
-		_, _ = g.RoundTrip(ctx, "refunds.create", request)
-		_, err := g.upstreams["backend"].guarded(context.Background(), func() (*http.Response, error) { return nil, &bodyError{io.ErrUnexpectedEOF} })
-		if err == nil {
-			t.Error("no error")
-		}
-	}
 	for count := range 3 {
 		response, body := refund(t, g, fmt.Sprint("key-", count))
 		expect(t, "closed", 503, response, body)
@@ -542,4 +537,34 @@ func TestTheCircuitBreakerStopsRequestsToAnUpstreamThatFails(t *testing.T) {
 	// Without a breaker it gets them.
 	response, body = refund(t, load(t, testConfig(t, address)), "key-5")
 	expect(t, "without a breaker", 200, response, body)
+}
+
+// What a client does wrong does not open the breaker: one that goes, and one whose body breaks off.
+func TestTheCircuitBreakerDoesNotCountWhatClientsDo(t *testing.T) {
+	upstream := newRecorder(t, answerOK)
+	config := withUpstream(t, object{"url": upstream.URL, "circuit_breaker": object{"interval": 60, "timeout": 60, "max_errors": 1}})
+	set(config, object{"kind": "generic"}, policyAt("backend")...)
+	set(config, list{object{"endpoint": "uploads", "path": "/api/uploads", "policy": "PROHIBITED"}}, policyAt("routes")...)
+	set(config, list{testEndpoint("POST", "/api/uploads", "uploads")}, "endpoints")
+	g := load(t, config)
+	u := g.upstreams["backend"]
+	gone, leave := context.WithCancel(context.Background())
+	leave()
+	for range 3 {
+		reader, writer := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(writer, "part")
+			_ = writer.CloseWithError(io.ErrUnexpectedEOF)
+		}()
+		ctx, request := call{method: "POST", path: "/api/uploads", header: http.Header{}, body: reader}.requests(context.Background())
+		if response, err := g.RoundTrip(ctx, "uploads", request); err == nil {
+			_ = response.Body.Close()
+		}
+		if _, err := u.guarded(gone, func() (*http.Response, error) { return nil, io.ErrClosedPipe }); err == nil {
+			t.Error("no error")
+		}
+	}
+	if counts := u.breaker.Counts(); u.breaker.State().String() != "closed" || counts.TotalFailures != 0 || counts.TotalExclusions != 6 {
+		t.Errorf("%s %+v", u.breaker.State(), counts)
+	}
 }

@@ -135,7 +135,7 @@ func (p *plan) readPropagators(o LoadOptions) []string {
 // writes none, too.
 func (g *Gateway) spanHeaders(ctx context.Context) http.Header {
 	span := spanOf(ctx)
-	if span == nil || span.TraceFlags != "01" && span.TraceFlags != "03" {
+	if span == nil {
 		return nil
 	}
 	headers := http.Header{}

@@ -287,12 +287,6 @@ func (u *upstream) guarded(ctx context.Context, call func() (*http.Response, err
 	})
 }
 
-// bodyError is an error of the client's body: it says nothing about the upstream.
-type bodyError struct{ error }
-
-// Unwrap returns the error itself.
-func (e *bodyError) Unwrap() error { return e.error }
-
 // answer makes the bridge's message of an upstream's answer.
 func answer(response *http.Response, finish func()) *bridge.Message {
 	message := &bridge.Message{Header: bridge.Header{{Name: ":status", Value: strconv.Itoa(response.StatusCode)}}}
