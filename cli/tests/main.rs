@@ -10,6 +10,7 @@ mod observability;
 mod pages;
 mod render;
 mod render_backends;
+mod render_krakend;
 mod render_kubernetes;
 mod shadow_report;
 mod structure;

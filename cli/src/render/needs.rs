@@ -50,6 +50,8 @@ pub(crate) struct BackendNeeds {
     pub(crate) marked: bool,
     /// Requests wait for its results
     pub(crate) waits: bool,
+    /// Headers that reach it although it would journal them
+    pub(crate) keep_headers: Vec<String>,
 }
 
 impl BackendNeeds {
@@ -125,6 +127,7 @@ impl GatewayNeeds {
                 cluster: text_at(backend.value, "/cluster"),
                 marked: false,
                 waits: false,
+                keep_headers: strings(backend.value.get("keep_headers")),
             })
             .collect();
         let operations = declared.iter().enumerate();
