@@ -77,7 +77,11 @@ fn a_custom_build_loads_no_plugin() {
 
 /// The examples, what `render` writes for a custom build, and the whole example of the page.
 fn krakend_files() -> Vec<(String, Value)> {
-    let mut files = vec![("render krakend --custom-build".to_owned(), custom_build())];
+    let more = ["--cors-origin=https://app.example.com", "--trusted-proxy=10.0.0.0/8", "--header=Accept-Language"];
+    let mut files = vec![
+        ("render krakend --custom-build".to_owned(), custom_build()),
+        ("render krakend --cors-origin".to_owned(), rendered(&orders(), &[&TOKENS[..], &more].concat())),
+    ];
     for (name, _) in KRAKEND {
         let file = format!("krakend/examples/{name}/krakend.json");
         files
@@ -87,14 +91,14 @@ fn krakend_files() -> Vec<(String, Value)> {
     let of_page = page.split("```json\n").skip(1).filter_map(|text| text.split_once("\n```"));
     let of_page = of_page.filter(|(text, _)| text.contains("\"$schema\": \"https://www.krakend.io/"));
     files.extend(of_page.map(|(text, _)| ("docs/krakend.md".to_owned(), serde_json::from_str(text).unwrap())));
-    assert_eq!(files.len(), 4);
+    assert_eq!(files.len(), 5);
     files
 }
 
 /// The members of `extra_config` of the service, an endpoint and a backend that these files need, and that the schema of
 /// KrakenD 2.13 has. It refuses all others.
 const EXTRA_CONFIG: [&[&str]; 3] =
-    [&["plugin/http-server", "router", "telemetry/logging"], &["auth/validator"], &["plugin/http-client"]];
+    [&["plugin/http-server", "router", "telemetry/logging", "security/cors"], &["auth/validator"], &["plugin/http-client"]];
 
 #[test]
 fn configurations_for_krakend_have_no_members_of_extra_config_but_krakends() {
@@ -317,4 +321,15 @@ fn what_krakend_answers_by_itself_and_a_missing_key_file_are_noted() {
     for part in ["orders: KrakenD answers HEAD and OPTIONS by itself", "/no/such/file (--jwt-keys) is not here: KrakenD"] {
         assert!(told.contains(part), "{part}: {told}");
     }
+}
+
+#[test]
+fn browsers_may_send_keys_and_read_what_became_of_them() {
+    let config = rendered(&orders(), &[&TOKENS[..], &["--cors-origin=https://app.example.com"]].concat());
+    let cors = &config["extra_config"]["security/cors"];
+    assert_eq!((&cors["allow_origins"], &cors["allow_methods"]), (&json!(["https://app.example.com"]), &json!(["POST"])));
+    for (member, name) in [("allow_headers", "idempotency-key"), ("expose_headers", "idempotency-status")] {
+        assert!(cors[member].as_array().unwrap().contains(&json!(name)), "{cors}");
+    }
+    assert_eq!(rendered(&orders(), &TOKENS)["extra_config"].get("security/cors"), None);
 }

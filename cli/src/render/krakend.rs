@@ -11,6 +11,7 @@ mod paths;
 mod validator;
 mod webhooks;
 
+use super::browsers::cors;
 use super::json_text::compact_json;
 use super::needs::{GatewayNeeds, RouteNeeds};
 use super::upstream::NamedUpstream;
@@ -43,6 +44,8 @@ pub(crate) struct KrakendPlan {
     pub(crate) policy_file: String,
     pub(crate) plugins: Option<String>,
     pub(crate) port: u16,
+    /// Origins whose scripts may call the API
+    pub(crate) origins: Vec<String>,
     /// Networks of the proxies before KrakenD
     pub(crate) trusted_proxies: Vec<String>,
     pub(crate) metrics: String,
@@ -157,6 +160,9 @@ impl KrakendPlan {
             "log_records": true,
         });
         extra.insert("plugin/http-server".to_owned(), json!({"name": [BRIDGE], BRIDGE: own}));
+        if !self.origins.is_empty() {
+            extra.insert("security/cors".to_owned(), self.cors(needs));
+        }
         if let Some(check) = TokenValidator::check(validators) {
             extra.insert("@auth/validator".to_owned(), json!(check));
         }
@@ -196,6 +202,21 @@ impl KrakendPlan {
             }
         }
         router
+    }
+
+    /// KrakenD's CORS. It stands before the router, so it answers preflight requests too.
+    fn cors(&self, needs: &GatewayNeeds) -> Value {
+        let rules = cors(&self.document, needs, &self.origins);
+        let list = |name: &str| {
+            let text = rules.get(name).and_then(Value::as_str).unwrap_or_default();
+            json!(text.split(", ").filter(|name| !OF_KRAKEND.contains(name)).collect::<Vec<_>>())
+        };
+        json!({
+            "allow_origins": self.origins, "allow_methods": list("methods"),
+            "@allow_headers": "CHECK: add the other headers that your scripts send, and below those that they read. If they send \
+                cookies, add `allow_credentials`.",
+            "allow_headers": list("allowed"), "expose_headers": list("exposed"), "max_age": "10m",
+        })
     }
 
     /// How long a request for a stored result takes at most, in seconds.

@@ -3,6 +3,7 @@
 use super::super::{BAD_INPUT, FORWARD};
 use super::{PolicyOption, ReadPolicy};
 use crate::input::print;
+use crate::render::browsers;
 use crate::render::krakend::KrakendPlan;
 use crate::render::upstream::NamedUpstream;
 use clap::Args;
@@ -67,6 +68,9 @@ pub(super) struct KrakendArguments {
     /// as X-GitHub-Event. Can be repeated.
     #[arg(long = "webhook-provider", value_name = "PROVIDER")]
     webhook_providers: Vec<String>,
+    /// An origin whose scripts may call the API from a browser, such as https://app.example.com. Can be repeated.
+    #[arg(long = "cors-origin", value_name = "ORIGIN", value_parser = browsers::origin)]
+    origins: Vec<String>,
     /// The network of a proxy before KrakenD, such as 10.0.0.0/8: what it says in X-Forwarded-For is believed. Can be repeated.
     #[arg(long = "trusted-proxy", value_name = "NETWORK", value_parser = network)]
     trusted_proxies: Vec<String>,
@@ -96,6 +100,7 @@ pub(super) fn run(args: &KrakendArguments) -> Result<u8, String> {
         policy_file: args.policy_path.clone(),
         plugins: (!args.custom_build).then(|| args.plugin_dir.clone()),
         port: args.port,
+        origins: args.origins.clone(),
         trusted_proxies: args.trusted_proxies.clone(),
         metrics: args.metrics.clone(),
         upstreams: args.upstreams.clone(),
