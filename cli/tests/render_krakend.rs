@@ -97,8 +97,11 @@ fn krakend_files() -> Vec<(String, Value)> {
 
 /// The members of `extra_config` of the service, an endpoint and a backend that these files need, and that the schema of
 /// KrakenD 2.13 has. It refuses all others.
-const EXTRA_CONFIG: [&[&str]; 3] =
-    [&["plugin/http-server", "router", "telemetry/logging", "security/cors"], &["auth/validator"], &["plugin/http-client"]];
+const EXTRA_CONFIG: [&[&str]; 3] = [
+    &["plugin/http-server", "router", "telemetry/logging", "security/cors"],
+    &["auth/validator"],
+    &["plugin/http-client"],
+];
 
 #[test]
 fn configurations_for_krakend_have_no_members_of_extra_config_but_krakends() {
@@ -132,13 +135,14 @@ fn configurations_for_krakend_pass_its_published_schema() {
 #[test]
 fn what_krakend_cannot_have_is_told_at_once() {
     let told = refused(&["render", "krakend", "--policy", "policies/reference.json"]);
-    for part in ["\"gateway_routes\": true", "x-auth-tenant", "\"jwt\"] and [\"envoy.filters.http.jwt_authn\",\"operator\"]"] {
+    for part in
+        ["\"gateway_routes\": true", "x-auth-tenant", "\"jwt\"] and [\"envoy.filters.http.jwt_authn\",\"operator\"]"]
+    {
         assert!(told.contains(part), "{part}: {told}");
     }
     let told = refused(&["render", "krakend", "--policy", "demo/policy.json"]);
     assert!(told.contains("webhooks.unkey.root_key") && told.contains("webhooks.openbao.token"), "{told}");
 }
-
 
 /// What `render krakend` writes for a policy with this identity, and with these members besides.
 fn rendered(policy: &Value, options: &[&str]) -> Value {
@@ -169,7 +173,10 @@ fn what_a_client_says_of_its_address_is_not_believed_unless_a_proxy_is_named() {
     assert_eq!(config["extra_config"]["router"]["forwarded_by_client_ip"], false);
     let config = rendered(&orders(), &[&TOKENS[..], &["--trusted-proxy=10.0.0.0/8", "--trusted-proxy=::1"]].concat());
     let router = &config["extra_config"]["router"];
-    assert_eq!((&router["forwarded_by_client_ip"], &router["trusted_proxies"]), (&json!(true), &json!(["10.0.0.0/8", "::1"])));
+    assert_eq!(
+        (&router["forwarded_by_client_ip"], &router["trusted_proxies"]),
+        (&json!(true), &json!(["10.0.0.0/8", "::1"]))
+    );
     for wrong in ["10.0.0.0/33", "proxy", "", "10.0.0.1/", "::1/129"] {
         let told = refused(&["render", "krakend", "--policy=-", &format!("--trusted-proxy={wrong}")]);
         assert!(told.contains("an address or a network"), "{told}");
@@ -217,7 +224,8 @@ fn backends_get_the_headers_that_they_read() {
     let claims = ["X-Claim-Tenant", "X-Claim-Project", "X-Claim-Subject"];
     assert_eq!(headers, [&["Content-Type", "Accept"], &claims[..], &["Authorization", "Accept-Language"]].concat());
     let mut restate = orders();
-    restate["backend"] = json!({"kind": "restate", "cluster": "api", "rewrite_path": true, "keep_headers": ["x-api-key"]});
+    restate["backend"] =
+        json!({"kind": "restate", "cluster": "api", "rewrite_path": true, "keep_headers": ["x-api-key"]});
     restate["routes"][0]["target"] = "Orders/create".into();
     assert_eq!(
         listed(&rendered(&restate, &TOKENS), "POST", "/orders"),
@@ -248,21 +256,28 @@ fn handlers_of_webhooks_get_the_headers_that_they_read() {
     let config = rendered(&document, &[]);
     assert_eq!(listed(&config, "POST", "/acme"), ["Content-Type", "Accept", "Acme-Id", "Acme-Kind"]);
     let of_all = listed(&config, "POST", hooks);
-    for (name, is_there) in [("X-GitHub-Event", true), ("X-GitHub-Delivery", true), ("Acme-Kind", true), ("X-Hub-Signature-256", false)] {
+    for (name, is_there) in
+        [("X-GitHub-Event", true), ("X-GitHub-Delivery", true), ("Acme-Kind", true), ("X-Hub-Signature-256", false)]
+    {
         assert_eq!(of_all.iter().any(|header| header == name), is_there, "{name}: {of_all:?}");
     }
     // GitLab's identifier is in `Idempotency-Key`, which is never listed.
     let of_all = listed(&rendered(&document, &["--webhook-provider=gitlab"]), "POST", hooks);
-    assert!(of_all.iter().any(|name| name == "X-Gitlab-Event") && !of_all.iter().any(|name| name == "Idempotency-Key"), "{of_all:?}");
+    assert!(
+        of_all.iter().any(|name| name == "X-Gitlab-Event") && !of_all.iter().any(|name| name == "Idempotency-Key"),
+        "{of_all:?}"
+    );
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), document.to_string()).unwrap();
     let path = file.path().to_str().unwrap();
-    let told = refused(&["render", "krakend", "--policy", path, "--upstream=api=http://a", "--webhook-provider=githup"]);
+    let told =
+        refused(&["render", "krakend", "--policy", path, "--upstream=api=http://a", "--webhook-provider=githup"]);
     assert!(told.contains("did you mean `github`?"), "{told}");
     // Webhooks that are looked up have providers that the policy does not name.
-    let comment = custom_build()["endpoints"].as_array().unwrap().iter().find_map(|one| {
-        (one["endpoint"] == "/webhooks/{provider}/{webhook_id}").then(|| one["@comment"].to_string())
-    });
+    let comment =
+        custom_build()["endpoints"].as_array().unwrap().iter().find_map(|one| {
+            (one["endpoint"] == "/webhooks/{provider}/{webhook_id}").then(|| one["@comment"].to_string())
+        });
     assert!(comment.unwrap().contains("CHECK: webhooks are looked up"));
 }
 
@@ -274,13 +289,18 @@ fn timeouts_fit_the_policy() {
     document["routes"][0]["target"] = "Orders/create".into();
     let waits = |document: &Value, options: &[&str]| {
         let config = rendered(document, &[&TOKENS[..], options].concat());
-        let timeouts: Vec<_> = config["endpoints"].as_array().unwrap().iter().map(|one| one["timeout"].clone()).collect();
-        let upstream = config.pointer("/extra_config/plugin~1http-server/edge-idempotency/upstreams/api/timeout_ms").cloned();
+        let timeouts: Vec<_> =
+            config["endpoints"].as_array().unwrap().iter().map(|one| one["timeout"].clone()).collect();
+        let upstream =
+            config.pointer("/extra_config/plugin~1http-server/edge-idempotency/upstreams/api/timeout_ms").cloned();
         (config["timeout"].clone(), timeouts, upstream)
     };
     let none = Value::Null;
     assert_eq!(waits(&document, &[]), (json!("60s"), vec![none.clone(); 3], None));
-    assert_eq!(waits(&document, &["--timeout=10"]), (json!("10s"), vec![none.clone(), json!("32s"), none.clone()], None));
+    assert_eq!(
+        waits(&document, &["--timeout=10"]),
+        (json!("10s"), vec![none.clone(), json!("32s"), none.clone()], None)
+    );
     assert_eq!(waits(&document, &["--timeout=120"]), (json!("120s"), vec![none.clone(); 3], Some(json!(120_000))));
     document["recovery"] = json!({"wait_ms": 300_500});
     assert_eq!(waits(&document, &[]), (json!("60s"), vec![none.clone(), json!("303s"), none], Some(json!(303_000))));
@@ -300,7 +320,8 @@ fn two_routes_that_krakend_takes_for_one_are_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), policy(json!(routes)).to_string()).unwrap();
         let path = file.path().to_str().unwrap();
-        let told = refused(&[&["render", "krakend", "--policy", path, "--upstream=api=http://a"], &TOKENS[..]].concat());
+        let told =
+            refused(&[&["render", "krakend", "--policy", path, "--upstream=api=http://a"], &TOKENS[..]].concat());
         assert!(told.contains("give one of first and second another path"), "{told}");
         routes[1]["methods"] = json!(["PUT"]);
         let made = rendered(&policy(json!(routes)), &TOKENS);
@@ -316,9 +337,19 @@ fn what_krakend_answers_by_itself_and_a_missing_key_file_are_noted() {
     let routes = json!([{"endpoint": "orders", "path": "/orders", "methods": ["GET", "HEAD"], "policy": "PROHIBITED"}]);
     fs::write(file.path(), policy(routes).to_string()).unwrap();
     let path = file.path().to_str().unwrap();
-    let output = run(&["render", "krakend", "--policy", path, "--upstream=api=http://a", "--jwt-issuer=i", "--jwt-keys=/no/such/file"]);
+    let output = run(&[
+        "render",
+        "krakend",
+        "--policy",
+        path,
+        "--upstream=api=http://a",
+        "--jwt-issuer=i",
+        "--jwt-keys=/no/such/file",
+    ]);
     let told = String::from_utf8(output.stderr).unwrap();
-    for part in ["orders: KrakenD answers HEAD and OPTIONS by itself", "/no/such/file (--jwt-keys) is not here: KrakenD"] {
+    for part in
+        ["orders: KrakenD answers HEAD and OPTIONS by itself", "/no/such/file (--jwt-keys) is not here: KrakenD"]
+    {
         assert!(told.contains(part), "{part}: {told}");
     }
 }
@@ -327,9 +358,28 @@ fn what_krakend_answers_by_itself_and_a_missing_key_file_are_noted() {
 fn browsers_may_send_keys_and_read_what_became_of_them() {
     let config = rendered(&orders(), &[&TOKENS[..], &["--cors-origin=https://app.example.com"]].concat());
     let cors = &config["extra_config"]["security/cors"];
-    assert_eq!((&cors["allow_origins"], &cors["allow_methods"]), (&json!(["https://app.example.com"]), &json!(["POST"])));
+    assert_eq!(
+        (&cors["allow_origins"], &cors["allow_methods"]),
+        (&json!(["https://app.example.com"]), &json!(["POST"]))
+    );
     for (member, name) in [("allow_headers", "idempotency-key"), ("expose_headers", "idempotency-status")] {
         assert!(cors[member].as_array().unwrap().contains(&json!(name)), "{cors}");
     }
     assert_eq!(rendered(&orders(), &TOKENS)["extra_config"].get("security/cors"), None);
+}
+
+/// What `init` writes, `render krakend` takes, and `init` says so.
+#[test]
+fn init_makes_a_policy_that_krakend_can_serve() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.json");
+    let path = file.to_str().unwrap();
+    for backend in ["generic", "restate"] {
+        let made = run(&["init", path, "--yes", "--force", "--gateway=krakend", "--backend", backend]);
+        let told = String::from_utf8(made.stderr).unwrap();
+        assert!(told.contains(&format!("edge-idempotency render krakend --policy {path}")), "{told}");
+        let own = ["render", "krakend", "--policy", path, "--upstream=restate=http://a"];
+        let config: Value = serde_json::from_str(&printed(&[&own[..], &TOKENS].concat())).unwrap();
+        assert_eq!(config["endpoints"][0]["endpoint"], "/orders");
+    }
 }

@@ -88,7 +88,8 @@ impl KrakendPlan {
             let (main, validator) = (upstream(route.backend), self.validator(route)?);
             let own = self.backend_headers(route, needs, validator.is_some())?;
             let mut add = |method: &str, path: String, waits: bool| {
-                let plan = EndpointPlan { method, path: names.unify(&path), name: &route.endpoint, upstream: main, waits };
+                let plan =
+                    EndpointPlan { method, path: names.unify(&path), name: &route.endpoint, upstream: main, waits };
                 let mut endpoint = self.endpoint(&plan, needs, validator.as_ref(), &own);
                 if let Some(comment) = self.comment(route, needs, validator.is_some()) {
                     endpoint.shift_insert(0, "@comment".to_owned(), json!(comment));
@@ -143,7 +144,12 @@ impl KrakendPlan {
         add("@comment", json!(comment));
         add("version", json!(3));
         add("name", json!(self.name));
-        add("@port", json!("CHECK: KrakenD speaks no TLS here. Put what ends TLS before it, or add `tls` with your certificate."));
+        add(
+            "@port",
+            json!(
+                "CHECK: KrakenD speaks no TLS here. Put what ends TLS before it, or add `tls` with your certificate."
+            ),
+        );
         add("port", json!(self.port));
         add("timeout", json!(format!("{}s", self.timeout_s)));
         add("read_header_timeout", json!("10s"));
@@ -314,7 +320,9 @@ impl KrakendPlan {
                  them alone.",
                 route.endpoint
             )),
-            (true, false) => Some("KrakenD asks for no token here: only signed callers can use this endpoint.".to_owned()),
+            (true, false) => {
+                Some("KrakenD asks for no token here: only signed callers can use this endpoint.".to_owned())
+            }
             _ => None,
         }
     }

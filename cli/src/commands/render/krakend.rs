@@ -119,7 +119,9 @@ pub(super) fn run(args: &KrakendArguments) -> Result<u8, String> {
     }
     let keys = args.key_sets.iter().map(|text| text.split_once('=').map_or(text.as_str(), |(_, keys)| keys));
     for file in keys.filter(|keys| !keys.contains("://") && !Path::new(keys).exists()) {
-        eprintln!("note: {file} (--jwt-keys) is not here: KrakenD does not start if it does not find the file by this path");
+        eprintln!(
+            "note: {file} (--jwt-keys) is not here: KrakenD does not start if it does not find the file by this path"
+        );
     }
     Ok(FORWARD)
 }
@@ -148,5 +150,9 @@ fn network(text: &str) -> Result<String, String> {
         Err(_) => 0,
     };
     let fits = length.parse::<u8>().is_ok_and(|length| length <= longest);
-    if longest > 0 && fits { Ok(text.to_owned()) } else { Err("write an address or a network, such as 10.0.0.0/8".to_owned()) }
+    if longest > 0 && fits {
+        Ok(text.to_owned())
+    } else {
+        Err("write an address or a network, such as 10.0.0.0/8".to_owned())
+    }
 }

@@ -21,7 +21,11 @@ impl KrakendPlan {
     }
 
     /// The validator for the claims that identity rules read; `None` if they read none.
-    pub(super) fn claims_validator(&self, endpoint: &str, rules: Option<&Value>) -> Result<Option<TokenValidator>, String> {
+    pub(super) fn claims_validator(
+        &self,
+        endpoint: &str,
+        rules: Option<&Value>,
+    ) -> Result<Option<TokenValidator>, String> {
         let claims = claims(rules);
         if claims.is_empty() {
             return Ok(None);
@@ -97,7 +101,9 @@ impl TokenValidator {
         let audience = "CHECK: without `audience` a token that the issuer made for another API names a caller here (--jwt-audience).";
         let plain = "CHECK: the issuer's keys come over http, so whoever is on the way can replace them.";
         let lacks = all.iter().any(|one| one.config.get("audience").is_none());
-        let http = |one: &Self| one.config.pointer("/jwk_url").and_then(Value::as_str).is_some_and(|url| url.starts_with("http:"));
+        let http = |one: &Self| {
+            one.config.pointer("/jwk_url").and_then(Value::as_str).is_some_and(|url| url.starts_with("http:"))
+        };
         let told = [lacks.then_some(audience), all.iter().any(http).then_some(plain)];
         let told: Vec<&str> = told.into_iter().flatten().collect();
         (!told.is_empty()).then(|| told.join(" "))
