@@ -383,3 +383,25 @@ fn init_makes_a_policy_that_krakend_can_serve() {
         assert_eq!(config["endpoints"][0]["endpoint"], "/orders");
     }
 }
+
+/// KrakenD removes what is not listed.
+#[test]
+fn backends_get_the_query_that_the_policy_lets_through() {
+    let query = |document: &Value| {
+        let made = rendered(document, &TOKENS);
+        let listed = made["endpoints"].as_array().unwrap().iter().map(|one| one["input_query_strings"].clone());
+        listed.collect::<Vec<_>>()
+    };
+    assert_eq!(query(&orders()), [json!(["*"])]);
+    let mut document = orders();
+    document["backend"] = json!({"kind": "restate", "cluster": "api", "rewrite_path": true});
+    document["routes"][0]["target"] = "Orders/create".into();
+    assert_eq!(query(&document), [Value::Null, Value::Null, Value::Null]);
+    document["routes"][0]["query"] = json!(["dry_run"]);
+    assert_eq!(query(&document), [json!(["dry_run"]), Value::Null, Value::Null]);
+    document["routes"][0]["webhook"] = json!({"provider": "twilio", "id": "wh_01JABCDEF"});
+    document["routes"][0]["policy"] = "REQUIRED_B".into();
+    document["webhooks"] = json!({"public_base_url": "https://a.example.com", "static": {
+        "wh_01JABCDEF": {"tenant": "a", "project": "p", "provider": "twilio", "secrets": [{"env": "S"}]}}});
+    assert_eq!(query(&document), [json!(["*"])]);
+}

@@ -72,6 +72,26 @@ struct EndpointPlan<'p> {
     upstream: &'p str,
     /// A request for a stored result waits for it
     waits: bool,
+    /// The parameters of the query that KrakenD lets through
+    query: Vec<&'p str>,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Request,
+    /// A stored result, for which it waits
+    Wait,
+    /// A stored result that is there
+    Output,
+}
+
+/// The parameters of the query that a route needs. KrakenD removes all others. A signature can cover all of a delivery's.
+fn query(route: &RouteNeeds) -> Vec<&str> {
+    match &route.query {
+        Some(names) if !route.webhook => names.iter().map(String::as_str).collect(),
+        _ => vec!["*"],
+    }
 }
 
 impl KrakendPlan {
@@ -87,9 +107,10 @@ impl KrakendPlan {
         for route in &needs.routes {
             let (main, validator) = (upstream(route.backend), self.validator(route)?);
             let own = self.backend_headers(route, needs, validator.is_some())?;
-            let mut add = |method: &str, path: String, waits: bool| {
-                let plan =
-                    EndpointPlan { method, path: names.unify(&path), name: &route.endpoint, upstream: main, waits };
+            let mut add = |method: &str, path: String, way: Way| {
+                let path = names.unify(&path);
+                let (waits, query) = (way == Way::Wait, if way == Way::Request { query(route) } else { Vec::new() });
+                let plan = EndpointPlan { method, path, name: &route.endpoint, upstream: main, waits, query };
                 let mut endpoint = self.endpoint(&plan, needs, validator.as_ref(), &own);
                 if let Some(comment) = self.comment(route, needs, validator.is_some()) {
                     endpoint.shift_insert(0, "@comment".to_owned(), json!(comment));
@@ -97,12 +118,12 @@ impl KrakendPlan {
                 endpoints.push(endpoint);
             };
             for method in route.methods.iter().filter(|method| !OF_KRAKEND.contains(&method.as_str())) {
-                add(method, krakend_path(&route.path), false);
+                add(method, krakend_path(&route.path), Way::Request);
             }
             if route.recovery {
                 let base = krakend_path(&format!("{}/by-idempotency-key/{{key}}", route.path.trim_end_matches('/')));
-                add("GET", base.clone(), true);
-                add("GET", format!("{base}/output"), false);
+                add("GET", base.clone(), Way::Wait);
+                add("GET", format!("{base}/output"), Way::Output);
             }
             validators.extend(validator);
         }
@@ -110,7 +131,8 @@ impl KrakendPlan {
             let validator = self.claims_validator(OPERATIONS, self.document.pointer("/identity"))?;
             for (path, waits) in [(path.clone(), true), (format!("{path}/output"), false)] {
                 let path = names.unify(&krakend_path(&path));
-                let plan = EndpointPlan { method: "GET", path, name: OPERATIONS, upstream: upstream(*backend), waits };
+                let (upstream, query) = (upstream(*backend), Vec::new());
+                let plan = EndpointPlan { method: "GET", path, name: OPERATIONS, upstream, waits, query };
                 endpoints.push(self.endpoint(&plan, needs, validator.as_ref(), &[]));
             }
             validators.extend(validator);
@@ -356,6 +378,9 @@ impl KrakendPlan {
         }
         add("output_encoding", json!("no-op"));
         add("input_headers", json!(headers));
+        if !plan.query.is_empty() {
+            add("input_query_strings", json!(plan.query));
+        }
         if let Some(validator) = validator {
             add("extra_config", json!({"auth/validator": validator.config}));
         }

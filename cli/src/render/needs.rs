@@ -34,6 +34,8 @@ pub(crate) struct RouteNeeds {
     pub(crate) marked: bool,
     /// Results can be asked for
     pub(crate) recovery: bool,
+    /// The parameters of the query that reach the target; none if the path is not rewritten, and all of them reach the backend
+    pub(crate) query: Option<Vec<String>>,
 }
 
 /// A backend, as far as a gateway is concerned.
@@ -323,6 +325,7 @@ impl RouteNeeds {
             marked: backend != 0 || target && own.is_some_and(|own| own.rewrite),
             backend,
             recovery,
+            query: (target && own.is_some_and(|own| own.rewrite)).then(|| strings(route.get("query"))),
         }
     }
 }
