@@ -5,6 +5,7 @@ mod command;
 mod credentials;
 mod explain;
 mod keys;
+mod krakend_packaging;
 mod log_line;
 mod observability;
 mod pages;
