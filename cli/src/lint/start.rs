@@ -71,17 +71,11 @@ fn place(message: &str) -> Option<(usize, usize)> {
     Some((line.parse().ok()?, digits.parse().ok()?))
 }
 
-/// Where a variable has to be set, if the gateway may be Envoy or KrakenD.
-const EITHER_ENVIRONMENT: &str = "set it in the gateway's environment; Envoy has to list it in \
-    vm_config.environment_variables.host_env_keys, too, and KrakenD has nothing to list";
-
 /// The start log's warnings, each under the name of a lint, and what the secrets that can be seen lack. `perhaps_krakend`: the gateway
 /// may be KrakenD, because it names the endpoints.
 pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend: bool) -> Vec<PolicyFinding> {
     let mut findings: Vec<PolicyFinding> = policy.warnings().iter().map(warning).collect();
-    let mut environment = edge_idempotency_envoy::ADVICE.environment;
     if perhaps_krakend {
-        environment = EITHER_ENVIRONMENT;
         for finding in findings.iter_mut().filter(|finding| finding.lint.name == HOST_SPELLING) {
             finding.help = "this is for Envoy; for KrakenD the bridge takes the port and a final dot away".to_owned();
         }
@@ -93,7 +87,7 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend
              `edge-idempotency check --envoy envoy.yaml`",
         ));
     }
-    let taken = policy.read_secrets(variable, environment);
+    let taken = policy.read_secrets(variable, edge_idempotency_envoy::ADVICE.environment);
     if let Err(PolicyErrors(missing)) = taken {
         findings.extend(missing.into_iter().map(|issue| {
             let message = format!("not set here: {}", issue.message);
