@@ -11,6 +11,7 @@ mod captured;
 mod claims;
 mod config;
 mod load;
+mod rendered;
 mod settings;
 mod standin;
 
@@ -19,7 +20,8 @@ use e2e::runner::{Group, long, separate, sharing};
 use standin::{Way, without_c_compiler, without_go};
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let mut groups = Vec::new();
+    let rendered = separate(rendered::tests()?);
+    let mut groups = vec![if without_go() { rendered.left_out() } else { rendered }];
     for way in [Way::Plugin, Way::Executor] {
         let of_way = [
             sharing(move || captured::KrakendSetup::start(way, false), tests(way)),

@@ -178,6 +178,11 @@ fn built() -> Result<PathBuf> {
     Ok(directory)
 }
 
+/// A program that `make programs` leaves there.
+pub(super) fn program(name: &str) -> Result<PathBuf> {
+    Ok(built()?.join(name))
+}
+
 /// The built module.
 fn module() -> Result<PathBuf> {
     Ok(e2e::gateway::tools()?.wasm)
