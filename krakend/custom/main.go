@@ -67,6 +67,6 @@ func main() {
 	)
 	cmd.DefaultRoot.Cmd.CompletionOptions.DisableDefaultCmd = true
 
-	builder := krakend.ExecutorBuilder{BackendFactory: backends{edge}}
+	builder := krakend.ExecutorBuilder{BackendFactory: backends{edge}, RunServerFactory: servers{edge}}
 	cmd.Execute(files, builder.NewCmdExecutor(ctx))
 }

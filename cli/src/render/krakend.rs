@@ -184,8 +184,7 @@ impl KrakendPlan {
         extra.insert("telemetry/logging".to_owned(), json!({"level": "INFO", "stdout": true, "prefix": "[KRAKEND]"}));
         // KrakenD's schema lets a plugin's configuration stand beside the names of the plugins.
         let own = json!({
-            "module": self.module, "policy_file": self.policy_file, "upstreams": upstreams, "metrics_listen": self.metrics,
-            "log_records": true,
+            "module": self.module, "policy_file": self.policy_file, "upstreams": upstreams, "metrics_listen": self.metrics
         });
         extra.insert("plugin/http-server".to_owned(), json!({"name": [BRIDGE], BRIDGE: own}));
         if !self.origins.is_empty() {
