@@ -106,6 +106,17 @@ func (e *Executor) For(extra map[string]any, instrument func(http.RoundTripper) 
 	}
 }
 
+// Guard gives what stands before KrakenD's router: see gateway.Gateway.Guard. main.go puts it there with a RunServerFactory.
+func (e *Executor) Guard(router http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if running := e.running.Load(); running != nil {
+			running.Guard(router).ServeHTTP(w, r)
+			return
+		}
+		router.ServeHTTP(w, r)
+	})
+}
+
 // Gateway returns what runs; nil if nothing is loaded.
 func (e *Executor) Gateway() *gateway.Gateway { return e.running.Load() }
 

@@ -82,6 +82,7 @@ func read(file string, o LoadOptions) (*plan, error) {
 	p.checkRouter()
 	p.checkNames(o)
 	if known {
+		p.checkHeldBodies()
 		p.checkPolicy()
 		p.checkEndpoints(o)
 	}
@@ -115,35 +116,50 @@ func (p *plan) readServerPlugins(o LoadOptions) json.RawMessage {
 func (p *plan) options(o LoadOptions) bridge.Options {
 	level := p.logLevel()
 	options := bridge.Options{
-		Module:         p.module,
-		Policy:         p.policyText,
-		Environment:    p.environment,
-		Instances:      p.service.Instances,
-		Deadline:       time.Duration(p.service.DeadlineMs) * time.Millisecond,
-		MemoryPages:    uint32(p.service.MemoryMiB) * 16,
-		RequestBuffer:  p.service.RequestBufferBytes,
-		ResponseBuffer: p.service.ResponseBufferBytes,
-		LogLevel:       &level,
-		Log:            o.Log,
-		Now:            o.Now,
-		Interpreter:    p.service.Interpreter,
+		Module:      p.module,
+		Policy:      p.policyText,
+		Environment: p.environment,
+		Instances:   p.service.Instances,
+		Deadline:    time.Duration(p.service.DeadlineMs) * time.Millisecond,
+		MemoryPages: uint32(p.service.MemoryMiB) * 16,
+		HeldBodies:  p.service.HeldBodiesMiB << 20,
+		LogLevel:    &level,
+		Log:         o.Log,
+		Now:         o.Now,
+		Interpreter: p.service.Interpreter,
 	}
-	if options.RequestBuffer == 0 {
-		longest := defaultMaxBody
-		for _, route := range p.policy.Routes {
-			longest = max(longest, route.MaxBodyBytes)
-		}
-		options.RequestBuffer = longest + 64<<10
-	}
-	if options.ResponseBuffer == 0 {
-		options.ResponseBuffer = max(defaultMaxBody, p.policy.Answers.MaxBodyBytes) + 64<<10
-	}
+	options.RequestBuffer, options.ResponseBuffer = p.buffers()
 	options.Unavailable = newProblems(&p.policy).message
 	options.Upstreams = roundTrippers(p.upstreams)
 	if p.service.LogRecords == nil || *p.service.LogRecords {
 		options.Record = func(record []byte) { o.Log(bridge.LevelInfo, Namespace+": record "+string(record)) }
 	}
 	return options
+}
+
+// buffers are the most bytes that are kept of one body of a request, and of an answer.
+func (p *plan) buffers() (request, response int) {
+	request, response = p.service.RequestBufferBytes, p.service.ResponseBufferBytes
+	if request == 0 {
+		longest := defaultMaxBody
+		for _, route := range p.policy.Routes {
+			longest = max(longest, route.MaxBodyBytes)
+		}
+		request = longest + 64<<10
+	}
+	if response == 0 {
+		response = max(defaultMaxBody, p.policy.Answers.MaxBodyBytes) + 64<<10
+	}
+	return request, response
+}
+
+// checkHeldBodies refuses a limit for all bodies that one body exceeds.
+func (p *plan) checkHeldBodies() {
+	request, response := p.buffers()
+	least := (3*max(request, response) + 1<<20 - 1) >> 20
+	if held := p.service.HeldBodiesMiB; held != 0 && held < least {
+		p.mistakes.add(servicePointer+"/held_bodies_mib", "", "set it to at least %d, since a third of it has to hold the longest body; 0 stands for the default", least)
+	}
 }
 
 // logLevel is the level of telemetry/logging, since the module should not write what nobody shows.
@@ -182,6 +198,7 @@ func (p *plan) readModule(o LoadOptions) {
 const (
 	mostInstances, mostDeadlineMs, mostTimeoutMs = 1024, 60_000, 3_600_000
 	mostBufferBytes                              = 1 << 30
+	mostHeldMiB                                  = 1 << 20
 	numberOutOfRange                             = "expected a number from 0 to %d; 0 stands for the default"
 )
 
@@ -195,6 +212,7 @@ func (p *plan) checkNumbers() {
 		{"instances", &p.service.Instances, mostInstances}, {"deadline_ms", &p.service.DeadlineMs, mostDeadlineMs},
 		{"request_buffer_bytes", &p.service.RequestBufferBytes, mostBufferBytes},
 		{"response_buffer_bytes", &p.service.ResponseBufferBytes, mostBufferBytes},
+		{"held_bodies_mib", &p.service.HeldBodiesMiB, mostHeldMiB},
 	} {
 		if *number.value < 0 || *number.value > number.most {
 			p.mistakes.add(servicePointer+"/"+number.name, "", numberOutOfRange, number.most)

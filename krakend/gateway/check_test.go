@@ -71,6 +71,7 @@ func changes() map[string]change {
 		"policy twice":             {at("extra_config", serverPlugin, own, "policy_file"), "x.json", ownAt + "/policy_file", "there twice"},
 		"negative number":          {at("extra_config", serverPlugin, own, "instances"), -1, ownAt + "/instances", "from 0 to 1024"},
 		"long deadline":            {at("extra_config", serverPlugin, own, "deadline_ms"), 9_300_000_000_000, ownAt + "/deadline_ms", "from 0 to 60000"},
+		"little for bodies":        {at("extra_config", serverPlugin, own, "held_bodies_mib"), 3, ownAt + "/held_bodies_mib", "at least 4"},
 		"short name twice":         {at("endpoints", 0, "INPUT_HEADERS"), list{"*"}, "/endpoints/0/input_headers", "there twice"},
 		"agent":                    {at("async_agent"), list{object{"backend": list{object{"extra_config": bind("refunds.create")}}}}, "/async_agent/0/backend/0/extra_config/plugin~1http-client", "bind endpoints only"},
 		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "nothing can be checked"},

@@ -227,6 +227,8 @@ type serviceConfig struct {
 	// RequestBufferBytes and ResponseBufferBytes are the most bytes kept of a body that the module waits for.
 	RequestBufferBytes  int `json:"request_buffer_bytes"`
 	ResponseBufferBytes int `json:"response_buffer_bytes"`
+	// HeldBodiesMiB is the most that is kept of the bodies of all requests together.
+	HeldBodiesMiB int `json:"held_bodies_mib"`
 	// Interpreter runs the module in wazero's interpreter.
 	Interpreter bool `json:"interpreter"`
 }

@@ -2,8 +2,11 @@ package gateway
 
 import (
 	"context"
+	"io"
 	"maps"
 	"net/http"
+	"strings"
+	"unicode"
 )
 
 const keyHeader = "Idempotency-Key"
@@ -13,9 +16,16 @@ type guardedKey struct{}
 
 // Guard stands before KrakenD's router and takes away what an endpoint that is not bound must not pass on, whatever its input_headers
 // list: a client's keys, which RoundTrip finds again, and the headers of claims, which validators write. So nothing depends on the
-// gateway having read the same endpoints as KrakenD.
+// gateway having read the same endpoints as KrakenD. A path with a control character is answered 400: as a parameter it would be an
+// empty 500 of KrakenD.
 func (g *Gateway) Guard(router http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.ContainsFunc(r.URL.Path, unicode.IsControl) {
+			response := g.problems.pathAmbiguous()
+			body, _ := io.ReadAll(response.Body)
+			Write(w, response, body)
+			return
+		}
 		for _, name := range g.claimHeaders {
 			delete(r.Header, name)
 		}

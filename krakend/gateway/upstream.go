@@ -244,7 +244,10 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 		return nil, fmt.Errorf("upstream %s: %s", u.name, err.Error())
 	}
 	if message.Body != nil {
-		request.Body, request.ContentLength = endingWith(wait, message.Body), length
+		if err := setBody(wait, request, message.Body, length); err != nil {
+			finish()
+			return nil, fmt.Errorf("the request's body: %w", err)
+		}
 	}
 	for attempt := 1; ; attempt++ {
 		response, err := u.guarded(wait, func() (*http.Response, error) { return u.attempt(via, request) })
@@ -282,23 +285,6 @@ func (u *upstream) guarded(ctx context.Context, call func() (*http.Response, err
 		}
 		return response, nil
 	})
-}
-
-// endingWith returns a body whose reads end when ctx does. A read of the client's body lasts until the client sends something,
-// and net/http returns no error of a request before the reads of its body have ended.
-func endingWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
-	if _, whole := body.(io.WriterTo); whole { // It is in memory.
-		return body
-	}
-	reader, writer := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) })
-	go func() {
-		_, err := io.Copy(writer, body)
-		stop()
-		_ = writer.CloseWithError(err)
-		_ = body.Close()
-	}()
-	return reader
 }
 
 // answer makes the bridge's message of an upstream's answer.

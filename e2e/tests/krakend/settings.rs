@@ -38,6 +38,7 @@ impl Settings {
             policy: &policy()?,
             upstreams: json!({"backend": upstream, "unkey": upstream, "openbao": upstream}),
             others,
+            own: Vec::new(),
             environment: self.environment.clone(),
             signer: &self.signer,
             directory: self.directory.path(),

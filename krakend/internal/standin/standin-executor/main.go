@@ -40,5 +40,5 @@ func run(ctx context.Context) error {
 		}
 		return e.For(b.ExtraConfig, nil)
 	}
-	return standin.Run(arguments, config, factory, nil, logger)
+	return standin.Run(arguments, config, factory, e.Guard, logger)
 }
