@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // atOnce is the longest body that is read before the upstream is called.
@@ -75,14 +76,28 @@ func (s *smallBody) Close() error { return nil }
 // and net/http returns no error of a request before the reads of its body have ended.
 func endingWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
 	reader, writer := io.Pipe()
+	streamed := &streamedBody{PipeReader: reader}
 	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) })
 	go func() {
 		buffer, _ := copyBuffers.Get().(*[32 << 10]byte)
 		_, err := io.CopyBuffer(writer, struct{ io.Reader }{body}, buffer[:])
 		copyBuffers.Put(buffer)
+		streamed.ended.Store(err == nil)
 		stop()
 		_ = writer.CloseWithError(err)
 		_ = body.Close()
 	}()
-	return reader
+	return streamed
+}
+
+// streamedBody is a body that passes.
+type streamedBody struct {
+	*io.PipeReader
+	ended atomic.Bool
+}
+
+// stillSending says whether the client has not sent the whole body yet.
+func stillSending(body io.ReadCloser) bool {
+	streamed, ok := body.(*streamedBody)
+	return ok && !streamed.ended.Load()
 }

@@ -26,7 +26,8 @@ type breaker = gobreaker.CircuitBreaker[*http.Response]
 const mostBreakerSeconds = 86_400
 
 // readBreaker makes the circuit breaker of an upstream; nil if it has none. As KrakenD's for no-op it counts connections that
-// fail and answers that do not come, and not statuses. A request that a client gave up, or whose body broke off, counts as nothing.
+// fail and answers that do not come, and not statuses. A request that a client gave up, or whose body broke off or was not
+// there in time, counts as nothing.
 func (p *plan) readBreaker(at, upstream string, config *breakerConfig, o LoadOptions) *breaker {
 	if config == nil {
 		return nil

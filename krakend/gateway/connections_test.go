@@ -317,6 +317,49 @@ func TestAHostThatTakesNoConnectionIsPassedOver(t *testing.T) {
 	expect(t, "all closed", 503, response, body)
 }
 
+// net/http sends a request without a body again by itself, on another connection and so perhaps on another host, if a connection
+// breaks that was used before, and if it has a key.
+func TestARequestThatAHostHasTakenGoesOutOnce(t *testing.T) {
+	posts := func(hosts int) (came [2]int, status int) {
+		var mutex sync.Mutex
+		var urls list
+		for index := range hosts {
+			var server *httptest.Server
+			server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.ContentLength != 0 {
+					answerOK(w, r)
+					return
+				}
+				mutex.Lock()
+				came[index]++
+				mutex.Unlock()
+				if hosts > 1 {
+					_ = server.Listener.Close() // Whoever dials again is refused.
+				}
+				panic(http.ErrAbortHandler)
+			}))
+			defer server.Close()
+			urls = append(urls, server.URL)
+		}
+		config := withUpstream(t, object{"urls": urls})
+		set(config, object{"kind": "generic"}, policyAt("backend")...)
+		set(config, list{object{"endpoint": "pokes", "path": "/api/pokes", "policy": "ACCEPTED"}}, policyAt("routes")...)
+		set(config, list{testEndpoint("POST", "/api/pokes", "pokes")}, "endpoints")
+		g := load(t, config)
+		for range hosts {
+			response, body := exchange(t, g, "pokes", call{method: "POST", path: "/api/pokes", header: alice(), body: strings.NewReader("{}")})
+			expect(t, "a connection", 200, response, body)
+		}
+		response, _ := exchange(t, g, "pokes", call{method: "POST", path: "/api/pokes", header: alice()})
+		return came, response.StatusCode
+	}
+	for hosts := 1; hosts <= 2; hosts++ {
+		if came, status := posts(hosts); came[0]+came[1] != 1 || status != 503 {
+			t.Errorf("%d hosts: %v requests, answered %d", hosts, came, status)
+		}
+	}
+}
+
 // The body of a client that streams arrives once and whole, whichever host takes it.
 func TestABodyThatStreamsIsKeptForTheNextHost(t *testing.T) {
 	working := newRecorder(t, answerOK)
@@ -443,6 +486,28 @@ func TestATokenThatEndsIsReplaced(t *testing.T) {
 	}
 }
 
+// An upstream can take a token back. A new one is asked for when the refused one is not new itself.
+func TestATokenThatIsRefusedIsReplaced(t *testing.T) {
+	t.Setenv("UPSTREAM_SECRET", "s3cret")
+	upstream := newRecorder(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer token-1" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		answerOK(w, r)
+	})
+	g := load(t, withCredentials(t, upstream.URL, newTokenServer(t)))
+	now := time.Now()
+	g.upstreams["backend"].tokens.now = func() time.Time { return now }
+	for count, status := range []int{401, 401, 401, 200} {
+		if count == 2 {
+			now = now.Add(leastAge + time.Second)
+		}
+		response, body := refund(t, g, fmt.Sprint("key-", count))
+		expect(t, fmt.Sprint("request ", count), status, response, body)
+	}
+}
+
 // Without a token nothing is sent, and the next request asks again.
 func TestWithoutATokenNothingIsSent(t *testing.T) {
 	t.Setenv("UPSTREAM_SECRET", "s3cret")
@@ -539,7 +604,7 @@ func TestTheCircuitBreakerStopsRequestsToAnUpstreamThatFails(t *testing.T) {
 	expect(t, "without a breaker", 200, response, body)
 }
 
-// What a client does wrong does not open the breaker: one that goes, and one whose body breaks off.
+// What a client does wrong does not open the breaker: one that goes, one whose body breaks off, and one whose body is not there in time.
 func TestTheCircuitBreakerDoesNotCountWhatClientsDo(t *testing.T) {
 	upstream := newRecorder(t, answerOK)
 	config := withUpstream(t, object{"url": upstream.URL, "circuit_breaker": object{"interval": 60, "timeout": 60, "max_errors": 1}})
@@ -560,11 +625,18 @@ func TestTheCircuitBreakerDoesNotCountWhatClientsDo(t *testing.T) {
 		if response, err := g.RoundTrip(ctx, "uploads", request); err == nil {
 			_ = response.Body.Close()
 		}
-		if _, err := u.guarded(gone, func() (*http.Response, error) { return nil, io.ErrClosedPipe }); err == nil {
+		if _, err := u.guarded(gone, &http.Request{Body: http.NoBody}, func() (*http.Response, error) { return nil, io.ErrClosedPipe }); err == nil {
 			t.Error("no error")
 		}
+		slow, hold := io.Pipe()
+		late, end := context.WithDeadline(context.Background(), time.Unix(1, 0))
+		if _, err := u.guarded(late, &http.Request{Body: endingWith(context.Background(), slow)}, func() (*http.Response, error) { return nil, io.ErrClosedPipe }); err == nil {
+			t.Error("no error")
+		}
+		end()
+		_ = hold.Close()
 	}
-	if counts := u.breaker.Counts(); u.breaker.State().String() != "closed" || counts.TotalFailures != 0 || counts.TotalExclusions != 6 {
+	if counts := u.breaker.Counts(); u.breaker.State().String() != "closed" || counts.TotalFailures != 0 || counts.TotalExclusions != 9 {
 		t.Errorf("%s %+v", u.breaker.State(), counts)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -28,13 +29,19 @@ type credentialsConfig struct {
 // tokenDeadline is the longest time of a request for a token.
 const tokenDeadline = 10 * time.Second
 
+// leastAge is how old a token is before the upstream's 401 makes the gateway ask for another. An upstream that refuses each token
+// causes no more than six requests for tokens a minute.
+const leastAge = 10 * time.Second
+
 // tokens keeps the token of an upstream. At most one request for a token is under way.
 type tokens struct {
 	config clientcredentials.Config
 	client *http.Client
+	now    func() time.Time
 
 	mutex   sync.Mutex
 	current *oauth2.Token
+	since   time.Time
 	fetch   *fetch
 }
 
@@ -52,13 +59,20 @@ func (p *plan) readCredentials(at string, config *credentialsConfig, transport h
 	}
 	at += "/client_credentials"
 	target, err := url.Parse(config.TokenURL)
-	if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
-		p.mistakes.add(at+"/token_url", "", "expected the URL that gives tokens, such as \"https://id.example.com/oauth/token\"")
+	if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" || target.User != nil {
+		p.mistakes.add(at+"/token_url", "", "expected the URL that gives tokens, without a user, such as \"https://id.example.com/oauth/token\"")
+	} else if target.Scheme == "http" {
+		p.notes.add(at+"/token_url", "", "the secret and the token go over the network in clear text: take https")
 	}
 	if config.ClientID == "" {
 		p.mistakes.add(at+"/client_id", "", "name the client")
 	}
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
 	return &tokens{
+		now: now,
 		config: clientcredentials.Config{ClientID: config.ClientID, ClientSecret: p.readSecret(at+"/client_secret", config.ClientSecret, o),
 			TokenURL: config.TokenURL, Scopes: config.Scopes, EndpointParams: config.EndpointParams},
 		// A redirect could send the secret somewhere else.
@@ -90,11 +104,11 @@ func (p *plan) readSecret(at string, text json.RawMessage, o LoadOptions) string
 }
 
 // get returns a token that is valid for ten seconds at least, and waits for one until ctx ends.
-func (t *tokens) get(ctx context.Context) (string, error) {
+func (t *tokens) get(ctx context.Context) (*oauth2.Token, error) {
 	t.mutex.Lock()
 	if t.current.Valid() {
 		defer t.mutex.Unlock()
-		return t.current.AccessToken, nil
+		return t.current, nil
 	}
 	if t.fetch == nil {
 		t.fetch = &fetch{done: make(chan struct{})}
@@ -105,12 +119,12 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	select {
 	case <-waiting.done:
 	case <-ctx.Done():
-		return "", fmt.Errorf("the token did not come in time from %s", t.config.TokenURL)
+		return nil, fmt.Errorf("the token did not come in time from %s", t.config.TokenURL)
 	}
 	if waiting.err != nil {
-		return "", waiting.err
+		return nil, waiting.err
 	}
-	return waiting.token.AccessToken, nil
+	return waiting.token, nil
 }
 
 // renew gets a token in a request of its own, which the end of a client's request does not end.
@@ -130,7 +144,7 @@ func (t *tokens) renew(f *fetch) {
 	defer t.mutex.Unlock()
 	t.fetch = nil
 	if f.err == nil {
-		t.current = token
+		t.current, t.since = token, t.now()
 	}
 	close(f.done)
 }
@@ -143,15 +157,40 @@ func oneLine(err error) string {
 	return err.Error()
 }
 
-// authorize puts the token into the header, in place of what else stands there. Without tokens it does nothing.
-func (t *tokens) authorize(ctx context.Context, header http.Header) error {
+// onto returns what sends a request with the token, which takes the place of the client's Authorization. It is the innermost part,
+// below KrakenD's telemetry, which can write headers into spans. Without tokens it returns via.
+func (t *tokens) onto(ctx context.Context, via http.RoundTripper) (http.RoundTripper, error) {
 	if t == nil {
-		return nil
+		return via, nil
 	}
 	token, err := t.get(ctx)
-	if err != nil {
-		return err
+	return &authorized{tokens: t, token: token, via: via}, err
+}
+
+// authorized sends requests with a token.
+type authorized struct {
+	tokens *tokens
+	token  *oauth2.Token
+	via    http.RoundTripper
+}
+
+// RoundTrip sends the request. If the upstream refuses the token, the next request gets a new one.
+func (a *authorized) RoundTrip(request *http.Request) (*http.Response, error) {
+	own := *request
+	own.Header = maps.Clone(request.Header)
+	own.Header["Authorization"] = []string{"Bearer " + a.token.AccessToken}
+	response, err := a.via.RoundTrip(&own)
+	if err == nil && response.StatusCode == http.StatusUnauthorized {
+		a.tokens.refused(a.token)
 	}
-	header["Authorization"] = []string{"Bearer " + token}
-	return nil
+	return response, err
+}
+
+// refused drops a token, unless it is so new that another would be refused, too.
+func (t *tokens) refused(token *oauth2.Token) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.current == token && t.now().Sub(t.since) > leastAge {
+		t.current = nil
+	}
 }

@@ -217,6 +217,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 	err := g.bridge.Close(ctx)
 	for _, u := range g.upstreams {
 		u.transport.CloseIdleConnections()
+		if u.tokens != nil {
+			u.tokens.client.CloseIdleConnections()
+		}
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -26,11 +27,20 @@ func (g *Gateway) Guard(router http.Handler) http.Handler {
 			Write(w, response, body)
 			return
 		}
-		for _, name := range g.claimHeaders {
-			delete(r.Header, name)
+		var keys http.Header
+		for name, lines := range r.Header {
+			switch {
+			case sameHeader(name, keyHeader):
+				if keys == nil {
+					keys = http.Header{}
+				}
+				keys[name] = lines
+				delete(r.Header, name)
+			case slices.ContainsFunc(g.claimHeaders, func(claim string) bool { return sameHeader(claim, name) }):
+				delete(r.Header, name)
+			}
 		}
-		if keys, ok := r.Header[keyHeader]; ok {
-			delete(r.Header, keyHeader)
+		if keys != nil {
 			r = r.WithContext(context.WithValue(r.Context(), guardedKey{}, keys))
 		}
 		router.ServeHTTP(w, r)
@@ -39,13 +49,13 @@ func (g *Gateway) Guard(router http.Handler) http.Handler {
 
 // withKeys gives a client's request the lines again that Guard took away.
 func withKeys(request *http.Request) *http.Request {
-	keys, ok := request.Context().Value(guardedKey{}).([]string)
+	keys, ok := request.Context().Value(guardedKey{}).(http.Header)
 	if !ok {
 		return request
 	}
 	whole := *request
 	whole.Header = maps.Clone(request.Header)
-	whole.Header[keyHeader] = keys
+	maps.Copy(whole.Header, keys)
 	return &whole
 }
 

@@ -14,7 +14,7 @@ func TestTheGuardKeepsKeysFromEndpointsThatAreNotBound(t *testing.T) {
 	g := load(t, testConfig(t, upstream.URL))
 	var status int
 	gateway := g.Guard(http.HandlerFunc(func(_ http.ResponseWriter, client *http.Request) {
-		for _, name := range []string{"Idempotency-Key", "X-Claim-Tenant", "X-Claim-Subject"} {
+		for _, name := range []string{"Idempotency-Key", "Idempotency_key", "X-Claim-Tenant", "X-Claim-Subject", "X_claim_tenant"} {
 			if lines, ok := client.Header[name]; ok {
 				t.Errorf("KrakenD's router sees %s: %q", name, lines)
 			}
@@ -41,6 +41,7 @@ func TestTheGuardKeepsKeysFromEndpointsThatAreNotBound(t *testing.T) {
 		request.Header = alice()
 		request.Header.Del("Idempotency-Key")
 		request.Header["X-Other"], request.Header["X-Claim-Tenant"] = []string{"kept"}, []string{"globex"}
+		request.Header["X_claim_tenant"], request.Header["Idempotency_key"] = []string{"globex"}, []string{"key-2"}
 		if keys != "" {
 			request.Header["Idempotency-Key"] = strings.Split(keys, ",")
 		}

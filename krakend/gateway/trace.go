@@ -78,6 +78,9 @@ func (t *trace) forget() {
 
 // onto writes the headers of the span, or returns the instrumented transport and the context that it needs.
 func (t *trace) onto(header http.Header, via http.RoundTripper, ctx context.Context) (http.RoundTripper, context.Context) {
+	if len(t.headers["Traceparent"]) > 0 {
+		delete(header, "Tracestate") // The client's belongs to another span.
+	}
 	for name, values := range t.headers {
 		header[name] = values
 	}

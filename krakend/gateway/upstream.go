@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -28,6 +28,10 @@ const (
 	hintRetryCodes = "x-envoy-retriable-status-codes"
 	hintRetries    = "x-envoy-max-retries"
 )
+
+// replayable are headers with which net/http sends a request again by itself, if a connection breaks that it had used before.
+// Under names in lower case it does not find them: a POST with a key goes out once, and the client decides about another.
+var replayable = map[string]bool{"idempotency-key": true, "x-idempotency-key": true}
 
 // retryPause is the time before the one retry; Envoy's own is 25 ms at most.
 const retryPause = 25 * time.Millisecond
@@ -107,20 +111,23 @@ func (u *upstream) RoundTrip(request *http.Request) (*http.Response, error) {
 		call.Host = call.URL.Host
 	}
 	quietAgent(call.Header)
-	if err := u.tokens.authorize(call.Context(), call.Header); err != nil {
+	via, err := u.tokens.onto(call.Context(), u.transport)
+	if err != nil {
 		closeBody(call.Body)
 		return nil, err
 	}
-	return u.attempt(u.transport, call)
+	return u.attempt(via, call)
 }
 
-// attempt sends a request to one of the hosts. If no connection to it can be made, it sends it to the next one: then nothing of
-// the request has gone out.
+// attempt sends a request to one of the hosts. If it gets no connection to it, it sends it to the next one: then nothing of the
+// request has gone out.
 func (u *upstream) attempt(via http.RoundTripper, request *http.Request) (*http.Response, error) {
 	first := u.next.Add(1)
 	for count := range u.targets {
 		target := u.targets[(uint64(first)+uint64(count))%uint64(len(u.targets))]
-		try := request.WithContext(request.Context())
+		var connected atomic.Bool // net/http dials again if a connection that it had breaks.
+		try := request.WithContext(httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
+			GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}))
 		place := *request.URL
 		place.Scheme, place.Host = target.Scheme, target.Host
 		try.URL = &place
@@ -137,7 +144,7 @@ func (u *upstream) attempt(via http.RoundTripper, request *http.Request) (*http.
 			try.Body = &unreadBody{ReadCloser: try.Body}
 		}
 		response, err := via.RoundTrip(try)
-		if err == nil || last || !notConnected(err) || request.Context().Err() != nil {
+		if err == nil || last || connected.Load() || request.Context().Err() != nil {
 			if err != nil {
 				closeBody(request.Body)
 			}
@@ -148,12 +155,6 @@ func (u *upstream) attempt(via http.RoundTripper, request *http.Request) (*http.
 }
 
 var errNoUpstream = errors.New("there is no upstream")
-
-// notConnected says whether an error came before there was a connection.
-func notConnected(err error) bool {
-	var failed *net.OpError
-	return errors.As(err, &failed) && failed.Op == "dial"
-}
 
 // unreadBody stays open for the next host as long as nobody has read it.
 type unreadBody struct {
@@ -205,6 +206,8 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 			}
 		case connectionHeaders[line.Name], line.Name == "host":
 		case unlisted[line] && !owned(line.Name):
+		case replayable[line.Name]:
+			header[line.Name] = append(header[line.Name], line.Value)
 		default:
 			header.Add(line.Name, line.Value)
 		}
@@ -224,12 +227,18 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 		attempts = 2
 	}
 	wait, cancel := context.WithCancelCause(ctx)
-	via := http.RoundTripper(u.transport)
-	if trace := traceOf(ctx); trace != nil {
-		via, wait = trace.onto(header, via, wait)
-	}
 	timer := time.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) })
 	finish := func() { timer.Stop(); cancel(context.Canceled) }
+	via, err := u.tokens.onto(wait, u.transport)
+	if err != nil { // Nothing was sent, so a deadline is no timeout of the upstream.
+		finish()
+		closeBody(message.Body)
+		return nil, fmt.Errorf("upstream %s: %s", u.name, err.Error())
+	}
+	sent := wait
+	if trace := traceOf(ctx); trace != nil {
+		via, sent = trace.onto(header, via, wait)
+	}
 
 	rawPath, query, _ := strings.Cut(path, "?")
 	request := (&http.Request{
@@ -237,12 +246,7 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 		URL:        &url.URL{Opaque: rawPath, RawQuery: query, ForceQuery: strings.HasSuffix(path, "?")},
 		Header:     header,
 		ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(wait)
-	if err := u.tokens.authorize(wait, header); err != nil { // Nothing was sent, so a deadline is no timeout of the upstream.
-		finish()
-		closeBody(message.Body)
-		return nil, fmt.Errorf("upstream %s: %s", u.name, err.Error())
-	}
+	}).WithContext(sent)
 	if message.Body != nil {
 		if err := setBody(wait, request, message.Body, length); err != nil {
 			finish()
@@ -250,7 +254,7 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 		}
 	}
 	for attempt := 1; ; attempt++ {
-		response, err := u.guarded(wait, func() (*http.Response, error) { return u.attempt(via, request) })
+		response, err := u.guarded(wait, request, func() (*http.Response, error) { return u.attempt(via, request) })
 		if err != nil {
 			cause := context.Cause(wait)
 			finish()
@@ -274,14 +278,18 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 }
 
 // guarded runs a call behind the circuit breaker, if there is one.
-func (u *upstream) guarded(ctx context.Context, call func() (*http.Response, error)) (*http.Response, error) {
+func (u *upstream) guarded(ctx context.Context, request *http.Request, call func() (*http.Response, error)) (*http.Response, error) {
 	if u.breaker == nil {
 		return call()
 	}
 	return u.breaker.Execute(func() (*http.Response, error) {
 		response, err := call()
+		cause := context.Cause(ctx)
+		if errors.Is(cause, context.DeadlineExceeded) && stillSending(request.Body) {
+			cause = context.Canceled
+		}
 		if err != nil {
-			return nil, errors.Join(err, context.Cause(ctx)) // The breaker asks whether the client has given up.
+			return nil, errors.Join(err, cause) // The breaker asks whether the client has given up.
 		}
 		return response, nil
 	})
