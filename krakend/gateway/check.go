@@ -85,6 +85,7 @@ func read(file string, o LoadOptions) (*plan, error) {
 		p.checkHeldBodies()
 		p.checkPolicy()
 		p.checkEndpoints(o)
+		p.noteSettingsOfCalls()
 	}
 	return p, nil
 }

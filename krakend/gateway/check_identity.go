@@ -236,6 +236,9 @@ func (c *endpointCheck) identity(route *routeView) *identitySource {
 		if !slices.ContainsFunc(c.route.InputHeaders, func(name string) bool { return strings.EqualFold(name, header) }) {
 			c.add("/input_headers", "add %q, into which the validator puts the claim %q", header, name)
 		}
+		if sameHeader(header, source.authHeader) {
+			c.add(at+pointer("propagate_claims", pair), "the token is in %s, too, and the bridge takes headers of claims off before the validator reads it: take another header", source.authHeader)
+		}
 		source.claims = append(source.claims, claim{path: path, header: header})
 	}
 	return source

@@ -119,6 +119,8 @@ func changes() map[string]change {
 		"validator that differs":   {at("endpoints", 1, "extra_config", "auth/validator", "cookie_key"), "other", "/endpoints/1/extra_config/auth~1validator", "another validator"},
 		"cache of a local file":    {at("endpoints", 0, "extra_config", "auth/validator"), object{"cache": true, "jwk_local_path": "x", "propagate_claims": testValidator()["propagate_claims"]}, "/endpoints/0/extra_config/auth~1validator/cache", "remove cache"},
 		"claim not propagated":     {at("endpoints", 0, "extra_config", "auth/validator", "propagate_claims", 1), list{"other", "X-Other"}, "/endpoints/0/extra_config/auth~1validator/propagate_claims", `claim "project_id"`},
+		"claim over the token":     {at("endpoints", 0, "extra_config", "auth/validator", "auth_header_name"), "X_Claim_Tenant", "/endpoints/0/extra_config/auth~1validator/propagate_claims/0", "before the validator reads it"},
+		"user in the token's URL":  {at("extra_config", serverPlugin, own, "upstreams", "backend", "client_credentials"), object{"token_url": "https://u:p@a/t", "client_id": "a", "client_secret": "b"}, ownAt + "/upstreams/backend/client_credentials/token_url", "without a user"},
 		"claim with one word":      {at("endpoints", 0, "extra_config", "auth/validator", "propagate_claims", 1), list{"project_id"}, "/endpoints/0/extra_config/auth~1validator/propagate_claims/1", "a claim and a header"},
 		"two claims, one header":   {at("endpoints", 0, "extra_config", "auth/validator", "propagate_claims", 1), list{"project_id", "x-claim-tenant"}, "/endpoints/0/extra_config/auth~1validator/propagate_claims/0", "a header of its own"},
 		"claim's header unlisted":  {at("endpoints", 0, "input_headers"), list{"X-Claim-Tenant", "X-Claim-Project"}, "/endpoints/0/input_headers", `add "X-Claim-Subject"`},
@@ -238,6 +240,8 @@ func TestNotes(t *testing.T) {
 	set(config, object{}, "endpoints", 0, "extra_config", "modifier/lua-proxy")
 	set(config, list{"before", "limit"}, policyAt("routes", 0, "query")...)
 	set(config, list{"limit"}, "endpoints", 0, "input_query_strings")
+	set(config, object{"url": "http://calls:1", "timeout_ms": 100, "circuit_breaker": object{"interval": 1, "timeout": 1, "max_errors": 1}}, "extra_config", serverPlugin, own, "upstreams", "calls")
+	set(config, object{"token_url": "http://tokens/t", "client_id": "a", "client_secret": "b"}, "extra_config", serverPlugin, own, "upstreams", "calls", "client_credentials")
 	notes, err := Check(writeConfig(t, config), LoadOptions{Plugin: true})
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +249,8 @@ func TestNotes(t *testing.T) {
 	all := strings.Join(notes, "\n")
 	for _, wanted := range []string{"no endpoint of krakend.json is bound to files.list", "/read_timeout", "/allow_insecure_connections: certificates",
 		"extra_config/modifier~1lua-backend (POST /api/refunds): it can change header lines", "/endpoints/0/extra_config/modifier~1lua-proxy",
-		`/endpoints/0/input_query_strings (POST /api/refunds): the policy lets the parameter "before" through`} {
+		`/endpoints/0/input_query_strings (POST /api/refunds): the policy lets the parameter "before" through`,
+		"/upstreams/calls/circuit_breaker: no endpoint is bound to this upstream", "/upstreams/calls/timeout_ms: no endpoint", "/token_url: the secret and the token go over the network in clear text"} {
 		if !strings.Contains(all, wanted) {
 			t.Errorf("%q is not in %s", wanted, all)
 		}

@@ -71,6 +71,27 @@ func (p *plan) readUpstreams(o LoadOptions) {
 	}
 }
 
+// noteSettingsOfCalls tells of settings without effect: upstreams to which no endpoint is bound get the filter's own calls only, which have
+// the policy's timeouts and no breaker.
+func (p *plan) noteSettingsOfCalls() {
+	bound := map[*upstream]bool{}
+	for _, b := range p.bindings {
+		bound[b.upstream] = true
+	}
+	for name, config := range p.service.Upstreams {
+		if u := p.upstreams[name]; u == nil || bound[u] {
+			continue
+		}
+		const why = "no endpoint is bound to this upstream, and the setting has no effect on the filter's own calls: remove it"
+		if config.CircuitBreaker != nil {
+			p.notes.add(servicePointer+pointer("upstreams", name, "circuit_breaker"), "", why)
+		}
+		if config.TimeoutMs != 0 {
+			p.notes.add(servicePointer+pointer("upstreams", name, "timeout_ms"), "", why)
+		}
+	}
+}
+
 // readTargets reads url or urls. Nil: there is a mistake.
 func (p *plan) readTargets(at string, config upstreamConfig) []*url.URL {
 	written, member := []string{config.URL}, func(int) string { return at + "/url" }
