@@ -303,6 +303,7 @@ impl Exchange {
         self.note(|| TraceEvent::Acknowledged(detail.clone()));
         self.telemetry.outcome = Outcome::Acknowledged;
         self.state = State::Acknowledged(decision);
+        effects.clear();
         effects.push(Effect::Acknowledge(detail));
         Ok(RequestFlow::Replied)
     }
