@@ -141,10 +141,15 @@ impl Target {
         &self,
         read: impl Fn(&BodyMember) -> Result<Vec<u8>, NoMember>,
     ) -> Result<Vec<Vec<u8>>, (&BodyMember, NoMember)> {
-        let usable = |value: &Vec<u8>| {
+        // As the values of path parameters, but for two slashes side by side: an id may be a URI.
+        let is_segment = |part: &[u8]| {
             let mut path = "/".to_owned();
-            percent_encode(value, &mut path);
-            (1..=MAX_MEMBER).contains(&value.len()) && is_normal(&path)
+            percent_encode(part, &mut path);
+            is_normal(&path)
+        };
+        let usable = |value: &Vec<u8>| {
+            let mut parts = value.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).peekable();
+            value.len() <= MAX_MEMBER && parts.peek().is_some() && parts.all(is_segment)
         };
         let value = |member| read(member).and_then(|value| Some(value).filter(usable).ok_or(NoMember::Unusable));
         self.members.iter().map(|member| value(member).map_err(|why| (member, why))).collect()
