@@ -179,6 +179,25 @@ fn a_document_with_errors_is_refused() {
     }
 }
 
+#[test]
+fn krakend_knows_whole_segments_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.json");
+    let policy = |other: &str| {
+        serde_json::json!({"version": 1, "gateway_routes": true, "backend": {"kind": "generic"}, "routes": [
+            {"endpoint": "by-key", "path": "/promises/key:{key}", "methods": ["GET"], "policy": "PROHIBITED"},
+            {"endpoint": "by-other", "path": other, "methods": ["GET"], "policy": "PROHIBITED"}
+        ]})
+    };
+    let file_name = file.to_str().unwrap();
+    let command = ["render", "krakend", "--policy", file_name, "--upstream", "backend=http://127.0.0.1:8080"];
+    fs::write(&file, policy("/promises/id:{id}").to_string()).unwrap();
+    let told = refused(&command);
+    assert!(told.contains("give by-key or by-other another path: KrakenD takes /promises/key:{key} and"), "{told}");
+    fs::write(&file, policy("/promises/by-id/{id}").to_string()).unwrap();
+    printed(&command);
+}
+
 /// The largest body of the policy and 64 KiB; the longest wait and a minute.
 #[test]
 fn buffers_and_timeouts_fit_the_policy() {

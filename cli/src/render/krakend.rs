@@ -127,6 +127,7 @@ impl KrakendPlan {
                 ));
             }
         }
+        problems.extend(same_paths(&needs.routes));
         if problems.is_empty() {
             Ok(())
         } else {
@@ -278,6 +279,32 @@ fn claim_name(path: &[String]) -> Result<String, String> {
             path.join(".")
         ))
     }
+}
+
+/// Routes that are one path for KrakenD, which has no text in front of a parameter: `/key:{key}` and `/id:{id}`.
+fn same_paths(routes: &[RouteNeeds]) -> Vec<String> {
+    let shape = |path: &str| {
+        let segments = krakend_path(path);
+        segments.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment }.to_owned()).collect()
+    };
+    let mut known: Vec<(Vec<String>, &RouteNeeds)> = Vec::new();
+    let mut problems = Vec::new();
+    for route in routes {
+        let own: Vec<String> = shape(&route.path);
+        let is_same = |(other, first): &&(Vec<String>, &RouteNeeds)| {
+            *other == own
+                && first.path != route.path
+                && first.methods.iter().any(|method| route.methods.contains(method))
+        };
+        if let Some((_, first)) = known.iter().find(is_same) {
+            problems.push(format!(
+                "give {} or {} another path: KrakenD takes {} and {} for one, because a parameter is a whole segment for it",
+                first.endpoint, route.endpoint, first.path, route.path
+            ));
+        }
+        known.push((own, route));
+    }
+    problems
 }
 
 /// A template of the policy as KrakenD can serve it: a parameter behind a text stands for the whole segment.
