@@ -230,7 +230,7 @@ proptest! {
     /// Whatever the body holds, the object is one of this tenant, project and provider, and its key says which value named it.
     #[test]
     fn a_member_of_a_body_is_one_piece_of_the_object_key(value in member(), rest in member()) {
-        let Some(path) = path_of(&json!({"other": rest, "id": value}).to_string().as_bytes()) else { return Ok(()) };
+        let Some(path) = path_of(json!({"other": rest, "id": value}).to_string().as_bytes()) else { return Ok(()) };
         let segments: Vec<&str> = path.split('/').collect();
         prop_assert_eq!(segments.len(), 6, "{}", path);
         prop_assert_eq!((&segments[..4], segments[5]), (&["", "restate", "call", "Promises"][..], "resolve"));
