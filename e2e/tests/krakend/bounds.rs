@@ -31,9 +31,9 @@ fn held(way: Way) -> Result<()> {
     let (begin, end) = whole.split_at(whole.len() - 10_000);
     let mut first = Connection::open(setup.gateway.address())?;
     first.send(begin)?;
-    setup
-        .gateway
-        .until("most of the first is kept", |gateway| Ok(gateway.metric("idempotency_bridge_held_bytes")? > 850_000.0))?;
+    setup.gateway.until("most of the first is kept", |gateway| {
+        Ok(gateway.metric("idempotency_bridge_held_bytes")? > 850_000.0)
+    })?;
 
     let busy = |request: &Request, reason: &str| {
         let reply = setup.refused(request, 503, "dependency_unavailable")?;

@@ -95,7 +95,8 @@ pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>)
             },
         },
     });
-    let members = krakend.pointer_mut("/extra_config/plugin~1http-server/edge-idempotency").and_then(Value::as_object_mut);
+    let members =
+        krakend.pointer_mut("/extra_config/plugin~1http-server/edge-idempotency").and_then(Value::as_object_mut);
     members.context("no members")?.extend(own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     if way == Way::Plugin
         && let Some(members) = krakend.as_object_mut()

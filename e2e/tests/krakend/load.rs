@@ -138,7 +138,8 @@ fn send(setup: &KrakendSetup, count: usize, failed: Option<&AtomicUsize>) -> Res
     let tokens = tokens.into_iter().collect::<Result<Vec<_>>>()?;
     let next = AtomicUsize::new(0);
     let expected = thread::scope(|scope| {
-        let workers: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(|| worker(setup, &tokens, &next, count, failed))).collect();
+        let workers: Vec<_> =
+            (0..CONNECTIONS).map(|_| scope.spawn(|| worker(setup, &tokens, &next, count, failed))).collect();
         let mut expected = BTreeMap::new();
         for worker in workers {
             match worker.join() {
@@ -165,7 +166,12 @@ fn send(setup: &KrakendSetup, count: usize, failed: Option<&AtomicUsize>) -> Res
         ensure!(seen == Some(expected), "request {number} reached the upstream with {seen:?}, not with {expected:?}");
     }
     let may_have_failed = failed.map_or(0, |failed| failed.load(Ordering::Relaxed));
-    ensure!(seen.len() <= expected.len() + may_have_failed, "{} requests reached the upstream, not {}", seen.len(), expected.len());
+    ensure!(
+        seen.len() <= expected.len() + may_have_failed,
+        "{} requests reached the upstream, not {}",
+        seen.len(),
+        expected.len()
+    );
     Ok(())
 }
 
