@@ -127,6 +127,9 @@ async fn unknown(setup: &PromisesSetup) -> Result<()> {
     let reply = setup.send(Request::get("/restate/call/Promises/acme:shop:stripe:ch_none/get")).await?;
     status(&reply, 404)?;
     ensure!(reply.json().get("message") == Some(&json!("there is no such promise")), "{}", reply.text());
+    // Restate keeps nothing of such questions.
+    let kept = "select id from sys_invocation where target like 'Promises/%/get' and status = 'completed'";
+    ensure!(setup.restate.lock().await.query(kept).await?.is_empty(), "questions are kept");
     for unscoped in ["ch_1", "acme:ch_1", "acme:shop:"] {
         let reply = setup.send(setup.call(unscoped, "resolve").json(&json!({}))).await?;
         status(&reply, 400).with_context(|| unscoped.to_owned())?;
