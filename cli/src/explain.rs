@@ -48,14 +48,16 @@ pub(crate) fn explain(policy: &Arc<Policy>, document: &Value, request: &Request)
     let shown = |problem: &Problem| read(problem.document(policy.answers()));
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
-    put("action", action(refusal).into());
+    let acknowledged = exchange.is_acknowledged();
+    put("action", if acknowledged { "acknowledge" } else { action(refusal) }.into());
     put("endpoint", exchange.endpoint(policy).into());
     put("policy", exchange.policy_name().into());
     put("case", exchange.case().map(Case::name).into());
     if let (Some(key), None, None) = (exchange.key(), exchange.shadow(), refusal) {
         put("idempotency_key", key.into());
     }
-    if refusal.is_none() {
+    let forwarded = refusal.is_none() && !acknowledged;
+    if forwarded {
         put("path", path.into());
     }
     put("set_headers", set.into());
@@ -63,6 +65,9 @@ pub(crate) fn explain(policy: &Arc<Policy>, document: &Value, request: &Request)
     if let Some(problem) = refusal {
         put("status", problem.status().into());
         put("problem", shown(problem));
+    }
+    if acknowledged {
+        put("status", 200.into());
     }
     if let Some(shadowed) = exchange.shadow() {
         let mut shadow = json!({"action": action(shadowed)});
@@ -78,7 +83,7 @@ pub(crate) fn explain(policy: &Arc<Policy>, document: &Value, request: &Request)
     put("identity", identity.iter().map(SourceView::to_json).collect());
     put("log", read(exchange.record(policy).to_json()));
     let steps = trace::of(policy, document, (request, &headers), exchange, &identity);
-    Verdict { forwarded: refusal.is_none(), members, steps }
+    Verdict { forwarded, members, steps }
 }
 
 const fn action(refusal: Option<&Problem>) -> &'static str {

@@ -39,6 +39,8 @@ pub(crate) enum Fate {
     ErrorReplaced,
     /// It was forwarded.
     Forwarded,
+    /// It is a delivery that the filter acknowledged without a call.
+    Acknowledged,
     /// The gateway ended it while the filter waited for its body or for a lookup.
     EndedByGateway,
     /// The filter did not see it, or had not decided about it when it ended.
@@ -52,6 +54,7 @@ impl Fate {
             Self::WouldBeRefused => "would_be_refused",
             Self::ErrorReplaced => "error_replaced",
             Self::Forwarded => "forwarded",
+            Self::Acknowledged => "acknowledged",
             Self::EndedByGateway => "ended_by_gateway",
             Self::Undecided => "undecided",
         }
@@ -147,6 +150,7 @@ impl LogLine {
             }
             (false, ..) | (true, Some("rejected" | "conflict"), _) => Fate::Refused,
             (..) if self.text("idempotency_shadow").as_deref() == Some("refuse") => Fate::WouldBeRefused,
+            (_, Some("acknowledged"), _) => Fate::Acknowledged,
             (_, _, Some(_)) => Fate::ErrorReplaced,
             (_, _, None) => Fate::Forwarded,
         }
@@ -311,6 +315,7 @@ fn is_same(line: &LogLine, fate: Fate, verdict: &Value) -> bool {
             // No backend answers here, so its error cannot come again.
             Fate::ErrorReplaced | Fate::Forwarded => !is_refused && decision == (None, None),
             // Nobody knows how the filter would have decided.
-            Fate::EndedByGateway | Fate::Undecided => false,
+            // A line has no body, so it cannot show the same again.
+            Fate::Acknowledged | Fate::EndedByGateway | Fate::Undecided => false,
         }
 }

@@ -18,7 +18,8 @@ const POLICY: &str = r#"{
   },
   "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate"},
   "allow_inline_secrets": true,
-  "webhooks": {"static": {"wh_01JSTRIPE": {"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": ["whsec_0123456789abcdef"]}}},
+  "webhooks": {"static": {"wh_01JSTRIPE": {"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": ["whsec_0123456789abcdef"]},
+    "wh_01GITHUB": {"tenant": "acme", "project": "shop", "provider": "github", "secrets": ["github-secret-of-the-hook"]}}},
   "routes": [
     {"endpoint": "refunds.create", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create",
      "key": {"format": "uuid7", "max_age": "24h", "min_length": 20}},
@@ -28,7 +29,9 @@ const POLICY: &str = r#"{
     {"endpoint": "eu.create", "path": "/api/v1/eu", "hosts": ["eu.example.com"], "policy": "REQUIRED_A", "target": "Eu/create"},
     {"endpoint": "quiet.create", "path": "/api/v1/quiet", "policy": "REQUIRED_A", "target": "Quiet/create", "mode": "shadow"},
     {"endpoint": "internal.run", "path": "/api/v1/internal", "policy": "HANDLER_INTERNAL_C", "target": "Internal/run"},
-    {"endpoint": "hooks", "path": "/webhooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "target": "Hooks/take", "webhook": {}}
+    {"endpoint": "hooks", "path": "/webhooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "target": "Hooks/take", "webhook": {}},
+    {"endpoint": "objects", "path": "/objects/{webhook_id}", "policy": "REQUIRED_B", "webhook": {"provider": "github"},
+     "target": "Promises/{tenant}:{project}:github:{body:/id}/resolve", "on_unmatched": "acknowledge"}
   ]
 }"#;
 
@@ -148,6 +151,20 @@ fn forwarded_requests_show_what_the_backend_gets() {
         ),
         ("recovery", vec!["--url", "https://a/api/v1/orders/by-idempotency-key/8e03978e/output", "--jwt", &token]),
     ] {
+        insta::assert_snapshot!(name, shown(&arguments));
+    }
+}
+
+/// The signatures are OpenSSL's.
+#[test]
+fn a_target_is_made_of_the_body() {
+    for (name, body, signature) in [
+        ("target_of_the_body", r#"{"id":"ch:1"}"#, "eaa94ae327a71c4de5d5c468e345fa03960996900bf8d42ebab312bc78590efa"),
+        ("acknowledged", r#"{"id":null}"#, "9ee7f65060e97d7fe01d0f8b8ae6e41a3b8029e64249b36440a451287b845754"),
+    ] {
+        let signed = format!("X-Hub-Signature-256: sha256={signature}");
+        let arguments =
+            ["--url", "https://a/objects/wh_01GITHUB", "--data", body, "-H", &signed, "-H", "X-GitHub-Delivery: 1"];
         insta::assert_snapshot!(name, shown(&arguments));
     }
 }

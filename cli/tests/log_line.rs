@@ -271,6 +271,22 @@ fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
     assert_eq!((&unknown["code"], &unknown["cause"]), (&json!("of_tomorrow"), &Value::Null));
 }
 
+#[test]
+fn a_delivery_that_was_acknowledged_is_told() {
+    let line = json!({"status": 200, "details": "acknowledged.target_member_missing", "method": "POST", "edge_idempotency": {
+        "idempotency_outcome": "acknowledged", "idempotency_reason": "target_member_missing", "idempotency_policy": "REQUIRED_B",
+        "idempotency_case": "B", "endpoint": "hook"}})
+    .to_string();
+    let (status, told) = explain_line(&line, Some(POLICY));
+    assert_eq!((status, &told["verdict"], &told["code"]), (0, &json!("acknowledged"), &Value::Null), "{told:#}");
+    assert!(told["reason_meaning"].as_str().unwrap().contains("lacks a value"), "{told:#}");
+    let text = String::from_utf8(run(&["--log-line", &line], None, "").stdout).unwrap();
+    assert!(
+        text.starts_with("The filter acknowledged this delivery with 200, and made no call: target_member_missing ("),
+        "{text}"
+    );
+}
+
 /// A delivery whose body did not come: the gateway's time for the request ended while the filter waited.
 #[test]
 fn a_request_that_the_gateway_ended_is_told() {

@@ -220,6 +220,11 @@ impl Problem {
         )
     }
 
+    /// The delivery is verified, and its body does not name what it is for.
+    pub fn target_member_failed(detail: String) -> Self {
+        Self::new(Code::TransportTranslationFailed, detail)
+    }
+
     /// The body is longer than `limit` bytes.
     pub fn body_too_large(limit: u64) -> Self {
         Self::new(Code::BodyTooLarge, format!("The body is longer than {limit} bytes."))

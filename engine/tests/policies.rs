@@ -142,6 +142,7 @@ fn every_policy_does_what_its_cases_say() {
                     document.get("reason").inspect(|reason| seen["reason"] = (*reason).clone());
                     seen
                 }
+                Verdict::Acknowledged(detail) => json!({"acknowledged": detail}),
             };
             assert_eq!(seen, case["expect"], "{at}: {seen}");
         }

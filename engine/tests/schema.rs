@@ -371,6 +371,15 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/target", "/routes/*/recovery", "results can be recovered only on"),
     ("/routes/*/target", "/routes/*/target", "between the placeholders"),
     ("/routes/*/target", "/routes/*/target", "neither a parameter of the route's path"),
+    ("/backends/*/kind", "/routes/*/target", "work only where `rewrite_path` leads to a backend of kind `restate`"),
+    (
+        "/backends/*/rewrite_path",
+        "/routes/*/target",
+        "work only where `rewrite_path` leads to a backend of kind `restate`",
+    ),
+    ("/routes/*/target", "/routes/*/target", "the route needs a `webhook` block"), // the schema says so at the route
+    ("/webhooks/providers/*", "/routes/*/target", "does not sign the body"),
+    ("/routes/*/webhook", "/routes/*/target", "the route needs a `webhook` block"), // the schema says so at the route
     ("/routes/*/webhook/provider", "/routes/*/webhook/provider", "no provider"),
     ("/routes/*/webhook", "/routes/*/policy", "needs a `webhook` block"), // the schema says so at the route
     ("/routes/*/webhook", "/routes/*/webhook", "the path has no"),
@@ -409,7 +418,9 @@ const TEXTS: &str = r#"
     delay Delay delaysec limit-key
     Cart Cart/check Cart/a/check Cart//check /Cart/check Cart/check/ Cart/a/b/check Cart/{a/check Cart/a}/check
     Cart/{cart_id}/check Cart/{tenant}:{cart_id}/check Cart/{tenant}{cart_id}/check 1Cart/check Cart/é/check
-    Cart/%41/check Cart/{unknown}/check api/check
+    Cart/%41/check Cart/{unknown}/check api/check Cart/{body:/a/b~1c}/check Cart/{form:A.b}/check Cart/{body:a}/check Cart/{body:}/check
+    Cart/{body:/a~2}/check Cart/{form:}/check Cart/{head:a}/check Cart/{body:/a/{b}}/check Cart/{body:/1/2/3/4/5/6/7/8/9}/check
+    Cart/{body:/a}{form:b}/check Cart/{body:/a}-{form:b}/check Cart/{body:/a/check Cart/{body:/a}/b/check
     enforce shadow full off observe raw json kill pause restate generic conflict refuse webhook interactive
     {body:/id} /{body:/id} /{body:/id}/ /a/{body:/id}.x /a/.{body:/id} /{body:/a/0/b~1c} /{body:id} /{body:} /{body:/} /{body:/a~2} /{body:/a{b}
     /{body:/1/2/3/4/5/6/7/8} /{body:/1/2/3/4/5/6/7/8/9} /../{body:/id} /{body:/id}/.. /{body:/../id} /a/{order_id} /a/{order_id}{body:/x}

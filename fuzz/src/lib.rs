@@ -78,7 +78,7 @@ fn applied(effects: &[Effect<'_>], mut lines: FuzzedLines) -> FuzzedLines {
             }
             Effect::Remove { name, .. } => lines.retain(|(line, _)| line != name),
             Effect::Body(_) => panic!("a request's body stays as it is"),
-            Effect::Reply(problem) => panic!("a reply that ended nothing: {problem:?}"),
+            Effect::Reply(_) | Effect::Acknowledge(_) => panic!("a reply that ended nothing: {effect:?}"),
         }
     }
     lines

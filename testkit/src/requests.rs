@@ -57,6 +57,8 @@ pub enum Verdict {
     },
     /// The client gets this.
     Refused(Problem),
+    /// The sender of a webhook gets 200 with this sentence.
+    Acknowledged(String),
 }
 
 /// Runs a request through the engine, its body and trailers too; `attributes` stand in for those of the request.
@@ -82,7 +84,15 @@ pub fn run_with(
     let mut effects = Vec::new();
     let flow = decide(&mut exchange, policy, (&headers, &request.body), attributes, stores, &mut effects);
     if flow == RequestFlow::Replied {
-        let [Effect::Reply(problem)] = effects.as_slice() else { panic!("a reply and nothing else: {effects:?}") };
+        let problem = match effects.as_slice() {
+            [Effect::Reply(problem)] => problem,
+            [Effect::Acknowledge(detail)] => {
+                assert_eq!(exchange.refusal(), None);
+                let detail = detail.clone();
+                return (exchange, Verdict::Acknowledged(detail));
+            }
+            _ => panic!("a reply and nothing else: {effects:?}"),
+        };
         let problem = problem.clone();
         assert_eq!(exchange.refusal(), Some(&*problem));
         return (exchange, Verdict::Refused(*problem));
@@ -150,7 +160,7 @@ fn applied(effects: &[Effect<'_>], wanted: HeaderMapKind, lines: &[OwnedLine]) -
                 lines.retain(|(line, _)| !line.eq_ignore_ascii_case(name));
             }
             Effect::Body(_) => panic!("a request's body stays as it is"),
-            Effect::Reply(problem) => panic!("a reply that ended nothing: {problem:?}"),
+            Effect::Reply(_) | Effect::Acknowledge(_) => panic!("a reply that ended nothing: {effect:?}"),
         }
     }
     lines

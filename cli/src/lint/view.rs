@@ -2,6 +2,7 @@
 //! has a default there, is left out.
 
 use crate::backends::{BackendAt, Backends};
+use edge_idempotency_engine::policy::target_parts;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -207,12 +208,7 @@ impl RouteView {
 
     /// Service, object key and handler of its target.
     pub(super) fn target_parts(&self) -> Option<(&str, Option<&str>, &str)> {
-        let parts: Vec<&str> = self.target.as_ref()?.split('/').collect();
-        match parts.as_slice() {
-            [service, handler] => Some((service, None, handler)),
-            [service, key, handler] => Some((service, Some(key), handler)),
-            _ => None,
-        }
+        target_parts(self.target.as_ref()?)
     }
 }
 

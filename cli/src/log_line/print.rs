@@ -124,6 +124,11 @@ impl Explanation {
             Fate::Forwarded => "The filter forwarded this request. An error in the answer is the backend's own, or the gateway's: \
                  `details` and `flags` say which."
                 .to_owned(),
+            Fate::Acknowledged => format!(
+                "The filter acknowledged this delivery with 200, and made no call: {} ({}).",
+                self.line.reason().unwrap_or_default(),
+                self.reason_meaning.as_deref().unwrap_or_default()
+            ),
             Fate::EndedByGateway => "The gateway ended this request while the filter waited for its body, or for a lookup: it did \
                  not reach the backend. `details` and `flags` say why; docs/errors.md, \"Answers of the gateway's own\", has the \
                  usual cases."

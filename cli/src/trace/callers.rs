@@ -120,10 +120,19 @@ impl Told<'_> {
         Step::new(found.step, text).with(lookups(found))
     }
 
-    /// The body, which is why the request is refused.
+    /// The body, which is why the request is refused, or which names what a delivery is for.
     pub(super) fn body_step(&self, found: &Found<'_>) -> Step {
-        let text = found.problem.map(|problem| problem.detail.clone().into_owned()).unwrap_or_default();
-        Step::new(found.step, text).with([format!("the body has {} bytes", self.request.body.len())])
+        let told = found.find(|event| match event {
+            TraceEvent::Members(_) => Some("The target is made of the body.".to_owned()),
+            TraceEvent::Acknowledged(detail) => Some(format!("ACKNOWLEDGED HERE. {detail}")),
+            _ => None,
+        });
+        let text = found.problem.map(|problem| problem.detail.clone().into_owned()).or(told).unwrap_or_default();
+        let members = found.find(|event| if let TraceEvent::Members(members) = event { Some(members) } else { None });
+        let values =
+            members.into_iter().flatten().map(|(name, value)| format!("{name} is {}", String::from_utf8_lossy(value)));
+        let size = format!("the body has {} bytes", self.request.body.len());
+        Step::new(found.step, text).with(values.chain(members.is_none().then_some(size)))
     }
 }
 

@@ -21,6 +21,7 @@ impl Steps {
             (_, Some(problem)) => {
                 writeln!(text, "FORWARDED, in shadow mode. Enforcing would refuse it: {}", headline(problem))
             }
+            (Some("acknowledge"), _) => writeln!(text, "ACKNOWLEDGED with 200, without a call"),
             _ if verdict.get("shadow").is_some() => writeln!(text, "FORWARDED, in shadow mode with the client's key"),
             _ => writeln!(text, "FORWARDED"),
         };

@@ -168,6 +168,22 @@ impl Cart {
     }
 }
 
+/// `Inbox`: a virtual object that gets what third parties send about one thing. The gateway takes the thing's name from the
+/// delivery.
+pub(crate) struct Inbox(pub(crate) Arc<Ledger>);
+
+#[restate_sdk::object(client_visibility = "pub(crate)")]
+impl Inbox {
+    #[handler]
+    async fn receive(&self, ctx: ObjectContext<'_>, body: Vec<u8>) -> HandlerResult<Json<Value>> {
+        let key = ctx.key().to_owned();
+        let seen = observe(&self.0, "Inbox/receive", Some(&key), ctx.invocation_id(), ctx.headers());
+        let messages = ctx.get::<u64>("messages").await?.unwrap_or(0) + 1;
+        ctx.set("messages", messages);
+        Ok(Json(json!({"inbox": key, "messages": messages, "bytes": body.len(), "seen": seen})))
+    }
+}
+
 /// `Notifications`: Case C. The data itself is unique, so the handler needs no key to do the work once.
 pub(crate) struct Notifications(pub(crate) Arc<Ledger>);
 

@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::accounts::{Accounts, Deposits};
-use crate::handlers::{Cart, Conversations, Notifications, Projects, Refunds, Reports, Webhooks, options};
+use crate::handlers::{Cart, Conversations, Inbox, Notifications, Projects, Refunds, Reports, Webhooks, options};
 use crate::ledger::Ledger;
 use crate::purchases::Purchases;
 use crate::signups::Signups;
@@ -98,6 +98,7 @@ fn endpoint(ledger: &Arc<Ledger>) -> Endpoint {
     let endpoint = Endpoint::builder()
         .bind(Conversations(ledger.clone()).into_service_definition().options(options(DAY)))
         .bind(Refunds(ledger.clone()).into_service_definition().options(options(7 * DAY)))
+        .bind(Inbox(ledger.clone()).into_service_definition().options(options(7 * DAY)))
         .bind(Cart(ledger.clone()).into_service_definition().options(options(7 * DAY)))
         .bind(Notifications(ledger.clone()).into_service_definition().options(options(DAY)))
         .bind(Webhooks(ledger.clone()).into_service_definition().options(options(7 * DAY)))

@@ -4,6 +4,7 @@ mod bodies;
 mod broken;
 mod copies;
 mod redelivery;
+mod targets;
 mod verdicts;
 
 use anyhow::{Context as _, Result, ensure};
@@ -55,7 +56,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = [verdicts::tests(), copies::tests(), bodies::tests(), broken::tests()];
     Ok(vec![
         sharing(WebhooksSetup::start, tests.into_iter().flatten().collect()),
-        sharing(redelivery::start, redelivery::tests()),
+        sharing(redelivery::start, redelivery::tests().into_iter().chain(targets::tests()).collect()),
     ])
 }
 

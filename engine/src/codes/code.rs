@@ -90,8 +90,8 @@ codes! {
     WebhookSignatureInvalid = "webhook_signature_invalid", 401, "Webhook signature invalid", Never;
     /// The signature of a caller that signs its requests does not verify.
     SignatureInvalid = "signature_invalid", 401, "Signature invalid", Never;
-    /// The webhook has no identifier to make a key of.
-    TransportTranslationFailed = "transport_translation_failed", 400, "Delivery identifier missing", Never;
+    /// The webhook has no identifier to make a key of, or no value that the target is made of.
+    TransportTranslationFailed = "transport_translation_failed", 400, "Delivery cannot be translated", Never;
     /// The body is above the route's limit.
     BodyTooLarge = "body_too_large", 413, "Body too large", Never;
     /// The body has to be read and is compressed.

@@ -103,8 +103,8 @@ impl Code {
                     "see [identity.md](identity.md#what-comes-back)";
             },
             Self::TransportTranslationFailed => explained! {
-                WebhookSender: "the delivery is genuine, but its identifier is missing, empty, ambiguous or of the wrong type, or its body is not the JSON that it should be",
-                    "see the provider's row in [providers.md](providers.md)";
+                WebhookSender: "the delivery is genuine, but its identifier, or a value of its body that the operation needs, is missing, empty, ambiguous or of the wrong type, or its body is not the JSON that it should be",
+                    "see the provider's row in [providers.md](providers.md), and [targets from a body](webhooks.md#targets-from-a-body)";
             },
             Self::BodyTooLarge => explained! {
                 CallerOfBackend: "the body is longer than the backend takes, or than the route's `max_body_bytes` where requests are compared, or checked for one in flight",

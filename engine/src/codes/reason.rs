@@ -180,7 +180,13 @@ reasons! {
         MultipleEvents, "multiple_events", [TransportTranslationFailed],
             "the delivery is genuine and holds several events, so one key cannot stand for it";
         DeliveryBodyNotJson, "body_not_json", [TransportTranslationFailed],
-            "the delivery is genuine, its identifier stands in the body, and the body is not the JSON that it should be";
+            "the delivery is genuine, its identifier or a value of the [target](webhooks.md#targets-from-a-body) stands in the body, and the body is not the JSON that it should be";
+        TargetMemberMissing, "target_member_missing", [TransportTranslationFailed],
+            "the delivery is genuine, and its body lacks a value that the [target](webhooks.md#targets-from-a-body) is made of. Deliveries that are acknowledged without a call have this reason, too";
+        TargetMemberUnusable, "target_member_unusable", [TransportTranslationFailed],
+            "the delivery is genuine, and a value that the [target](webhooks.md#targets-from-a-body) is made of is there twice, is no string and no integer, is longer than 512 bytes, or could not stand in a path. Deliveries that are acknowledged without a call have this reason, too";
+        TargetMemberUnsigned, "target_member_unsigned", [TransportTranslationFailed],
+            "the delivery is genuine, and its signature does not cover the value that the [target](webhooks.md#targets-from-a-body) is made of: the provider signs no body, or the name of a field of a signed form is in the signed text twice";
         WaitingFull, "waiting_full", [DependencyUnavailable],
             "the requests that wait for their bodies or lookups use all of the memory that they may use in this worker: 16 MiB for those whose signature is not verified yet, 16 MiB for those of verified callers. Look for senders that open requests and do not finish them";
         WaitingShare, "waiting_share", [DependencyUnavailable],

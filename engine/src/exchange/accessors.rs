@@ -26,6 +26,7 @@ impl Exchange {
             | State::AwaitsInvocation(_)
             | State::AwaitsChecks(_) => None,
             State::Forwarded(decision)
+            | State::Acknowledged(decision)
             | State::AwaitsResponseBody(decision, ..)
             | State::Responded(decision, ..)
             | State::Refused(decision, _) => Some(decision),
@@ -178,7 +179,9 @@ impl Exchange {
             | State::AwaitsDelivery(_)
             | State::AwaitsInvocation(_)
             | State::AwaitsChecks(_) => Stage::Undecided,
-            State::Forwarded(_) | State::AwaitsResponseBody(..) | State::Refused(..) => Stage::RequestDecided,
+            State::Forwarded(_) | State::Acknowledged(_) | State::AwaitsResponseBody(..) | State::Refused(..) => {
+                Stage::RequestDecided
+            }
             State::Responded(..) => Stage::ResponseDecided,
         }
     }
@@ -204,6 +207,11 @@ impl Exchange {
     /// The outcome so far.
     pub(crate) const fn outcome(&self) -> Outcome {
         self.telemetry.outcome
+    }
+
+    /// Whether the request is a delivery that was acknowledged without a call.
+    pub fn is_acknowledged(&self) -> bool {
+        self.telemetry.outcome == Outcome::Acknowledged
     }
 
     /// The outcome as the record writes it.

@@ -66,7 +66,9 @@ impl Decision {
 
     /// The target's path, without a query.
     fn rewrite<'p>(&self, target: &'p Target, matched: &MatchedRoute<'_, '_>) -> Result<Cow<'p, str>, Problem> {
-        target.path(&matched.decoded(), self.identity()).ok_or_else(no_segment)
+        let mut values = matched.decoded();
+        values.extend_from_slice(&matched.members);
+        target.path(&values, self.identity()).ok_or_else(no_segment)
     }
 
     /// Edits the headers for the backend. `added` are the headers with the path's parameters and with the future key.

@@ -33,6 +33,8 @@ pub(super) struct MatchedRoute<'p, 'r> {
     /// Whether a key is removed, and not refused, where none is allowed.
     pub(super) strips_prohibited: bool,
     pub(super) values: Vec<&'r str>,
+    /// The values of the verified body's members that the target names
+    pub(super) members: Vec<Vec<u8>>,
 }
 
 impl<'p, 'r> MatchedRoute<'p, 'r> {
@@ -45,6 +47,7 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
             route: Some(route),
             strips_prohibited: route.strips_prohibited,
             values,
+            members: Vec::new(),
         }
     }
 
@@ -168,6 +171,7 @@ impl Exchange {
                     route: None,
                     strips_prohibited: policy.strips_prohibited(),
                     values: Vec::new(),
+                    members: Vec::new(),
                 })
             }
         }

@@ -84,6 +84,8 @@ pub enum Effect<'a> {
     Body(Vec<u8>),
     /// Reply with a problem document. The request is not forwarded.
     Reply(Box<Problem>),
+    /// Acknowledge a delivery with this sentence. It is not forwarded.
+    Acknowledge(String),
 }
 
 /// How the request continues after an event.
@@ -177,6 +179,8 @@ enum State {
     AwaitsChecks(Box<BackendChecks>),
     /// The request goes to the backend.
     Forwarded(Decision),
+    /// The delivery was acknowledged, and does not go to the backend.
+    Acknowledged(Decision),
     /// The response's headers have come, and the exchange waits for its whole body.
     AwaitsResponseBody(Decision, AwaitedBody, TrailerEdit),
     /// The response goes to the client. The problem is there if it replaces an error of the backend.
@@ -362,7 +366,7 @@ impl Exchange {
             self.note(|| TraceEvent::Refused(Box::new(problem.clone())));
         }
         let decision = match std::mem::take(&mut self.state) {
-            State::Forwarded(decision) | State::Refused(decision, _) => decision,
+            State::Forwarded(decision) | State::Acknowledged(decision) | State::Refused(decision, _) => decision,
             State::AwaitsChecks(pending) => pending.decision,
             State::AwaitsInvocation(recovery) => Decision::Unkeyed(Some(recovery.key.caller)),
             State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),

@@ -36,6 +36,8 @@ pub enum Outcome {
     Rejected,
     /// The filter refused the request, because the first one with its key is in flight.
     Conflict,
+    /// The filter acknowledged a delivery that names no object of the backend.
+    Acknowledged,
 }
 
 impl Outcome {
@@ -47,6 +49,7 @@ impl Outcome {
             Self::Replayed => "replayed",
             Self::Rejected => "rejected",
             Self::Conflict => "conflict",
+            Self::Acknowledged => "acknowledged",
         }
     }
 }

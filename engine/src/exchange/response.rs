@@ -44,7 +44,10 @@ impl Exchange {
                 self.telemetry.outcome = Outcome::Rejected;
                 Decision::default()
             }
-            decided @ (State::Refused(..) | State::AwaitsResponseBody(..) | State::Responded(..)) => {
+            decided @ (State::Acknowledged(_)
+            | State::Refused(..)
+            | State::AwaitsResponseBody(..)
+            | State::Responded(..)) => {
                 self.state = decided;
                 return ResponseFlow::Stream;
             }

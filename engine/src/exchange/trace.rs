@@ -23,7 +23,7 @@ pub enum TraceStep {
     Identity,
     /// Restate or the guard is asked before the request goes on.
     Stores,
-    /// The body is waited for.
+    /// The body is waited for, or read for the target.
     Body,
 }
 
@@ -64,6 +64,10 @@ pub enum TraceEvent {
     KeyNamespaced(String),
     /// The delivery has an identifier of which a key is made, or has none (`false`).
     Identifier(bool),
+    /// The values of the body that the target is made of, each behind its JSON pointer or the name of its field
+    Members(Vec<(String, Vec<u8>)>),
+    /// The delivery is acknowledged without a call, with this sentence. It ends here.
+    Acknowledged(String),
     /// The caller's identity
     Identity(Box<Identity>),
     /// A store, the guard or Restate was asked. The texts are those of metrics.

@@ -8,7 +8,7 @@ use super::refusal::body_can_be_awaited;
 use super::request_head::EditedLines;
 use super::trace::{TraceEvent, TraceStep};
 use super::waiting::UnverifiedRequest;
-use super::{Case, Effect, Exchange, RequestFlow, State};
+use super::{Case, Effect, Exchange, Outcome, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
@@ -17,7 +17,8 @@ use crate::policy::document::{Binding, Secret, WebhookBlock, is_webhook_id};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::{Problem, Reason};
 use crate::provider::{
-    Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, Provider, Verified, VerifyError, body_digest,
+    BodyMember, Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, NoMember, Provider, Verified,
+    VerifyError, body_digest,
 };
 use std::sync::Arc;
 
@@ -112,7 +113,8 @@ impl Exchange {
         self.provider = Some(provider.into());
         let provider_rules = policy.provider(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
         body_can_be_awaited(headers, limit).inspect_err(|_| self.begin(TraceStep::Body))?;
-        if is_encoded(headers) && provider_rules.parses_body() {
+        let reads_members = matched.target().is_some_and(|target| !target.members().is_empty());
+        if is_encoded(headers) && (reads_members || provider_rules.parses_body()) {
             return Err(Problem::unsupported_content_encoding());
         }
         let listed = static_binding.filter(|binding| !binding.secrets.is_empty() || policy.openbao().is_none());
@@ -227,7 +229,7 @@ impl Exchange {
             }
             Err(error) => return Err(self.unverified(error, Problem::webhook_signature_invalid)),
         };
-        let matched = request.matched(route);
+        let mut matched = request.matched(route);
         self.note(|| TraceEvent::Verified);
         self.begin(TraceStep::Key);
         let identifier = self.identifier(route, &bound, &delivery, &verified);
@@ -268,7 +270,42 @@ impl Exchange {
                 return Err(problem);
             }
         };
+        if let Some(target) = matched.target().filter(|target| !target.members().is_empty()) {
+            self.begin(TraceStep::Body);
+            match target.member_values(|member| provider.member(member, &delivery, &verified)) {
+                Ok(values) => {
+                    let told = || target.members().iter().map(|member| member.name().to_owned()).zip(values.clone());
+                    self.note(|| TraceEvent::Members(told().collect()));
+                    matched.members = values;
+                }
+                Err((member, why)) => return self.unmatched(route, decision, (member, why), effects),
+            }
+        }
         self.forward(decision, policy, &request.routed(&matched, &edited, headers), effects)
+    }
+
+    /// Refuses or acknowledges a delivery that names no object of the backend.
+    #[inline(never)]
+    fn unmatched(
+        &mut self,
+        route: &Route,
+        decision: Decision,
+        (member, why): (&BodyMember, NoMember),
+        effects: &mut Vec<Effect<'_>>,
+    ) -> Result<RequestFlow, Problem> {
+        let detail = unmatched_detail(member.name(), why);
+        self.telemetry.reason = Some(why.reason());
+        // If the signature does not cover the value, the policy and the provider do not fit together.
+        if !route.acknowledges || why == NoMember::Unsigned {
+            self.telemetry.verified_identity = decision.identity().cloned().map(Box::new);
+            return Err(Problem::target_member_failed(detail));
+        }
+        self.note(|| TraceEvent::Acknowledged(detail.clone()));
+        self.telemetry.outcome = Outcome::Acknowledged;
+        self.state = State::Acknowledged(decision);
+        effects.clear();
+        effects.push(Effect::Acknowledge(detail));
+        Ok(RequestFlow::Replied)
     }
 
     /// The identifier of a verified delivery; `None` if the delivery goes on without a key.
@@ -295,6 +332,17 @@ impl Exchange {
             }
         }
     }
+}
+
+/// What the sender reads about a value that its delivery lacks.
+fn unmatched_detail(name: &str, why: NoMember) -> String {
+    let what = match why {
+        NoMember::Missing => "The body has no value",
+        NoMember::NotJson => "The body is not JSON, so it has no value",
+        NoMember::Unusable => "The body has no string or integer of 1 to 512 bytes, once and fit for a path,",
+        NoMember::Unsigned => "The signature does not cover the value",
+    };
+    format!("{what} at {name}, which names what the delivery is for.")
 }
 
 /// The values of secrets. Those of variables were put in their places at start.

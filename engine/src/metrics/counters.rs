@@ -11,6 +11,8 @@ pub enum Counter {
     KeyInvalid,
     /// A verified delivery has no identifier that could make a key.
     TranslationFailed,
+    /// A verified delivery was acknowledged without a call.
+    DeliveryAcknowledged,
     /// A signature was refused.
     SignatureFailed,
     /// The filter sent a problem document: it refused a request, or replaced an error of the backend.
@@ -39,6 +41,7 @@ impl Counter {
             Self::KeyMissing => "idempotency_key_missing_total",
             Self::KeyInvalid => "idempotency_key_invalid_total",
             Self::TranslationFailed => "transport_translation_failed_total",
+            Self::DeliveryAcknowledged => "idempotency_delivery_acknowledged_total",
             Self::SignatureFailed => "idempotency_signature_failed_total",
             Self::Problem => "idempotency_problem_total",
             Self::Answer => "idempotency_answer_total",
@@ -57,7 +60,7 @@ impl Counter {
             Self::KeyPresent => &["case", "form"],
             Self::KeyMissing => &["class"],
             Self::KeyInvalid => &["reason"],
-            Self::TranslationFailed => &["provider", "reason"],
+            Self::TranslationFailed | Self::DeliveryAcknowledged => &["provider", "reason"],
             Self::SignatureFailed => &["source", "reason"],
             Self::Problem => &["code"],
             Self::Answer => &["outcome", "error"],

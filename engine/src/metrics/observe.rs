@@ -57,6 +57,9 @@ pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host:
 fn count_delivery(exchange: &Exchange, counting: &mut Counting<'_>) {
     let provider = exchange.provider_name().unwrap_or(NONE);
     let reason = exchange.reason().map_or(NONE, Reason::name);
+    if exchange.is_acknowledged() {
+        counting.add(Counter::DeliveryAcknowledged, [provider, reason]);
+    }
     let (counter, values) = match exchange.refusal().map(|problem| problem.code) {
         Some(Code::WebhookSignatureInvalid) => (Counter::SignatureFailed, [provider, reason]),
         Some(Code::TransportTranslationFailed) => (Counter::TranslationFailed, [provider, reason]),

@@ -1,7 +1,7 @@
 //! The mapping of a route's answers, because a backend such as Restate answers every success with 200
 //! (docs/contract.md section 6).
 
-use super::path::NormalPath;
+use super::path::is_normal;
 use super::target::is_plain;
 use crate::codes::Reason;
 use crate::json::cursor::suggestion;
@@ -170,11 +170,6 @@ impl LocationTemplate {
             LocationPiece::Literal(_) | LocationPiece::Parameter(_) => None,
         })
     }
-}
-
-/// Whether the filter would accept the path in a request, and would not change it; one with `%2F` where a route takes it.
-fn is_normal(path: &str) -> bool {
-    NormalPath::parse(path.as_bytes()).is_ok_and(|normal| normal.as_str() == path)
 }
 
 /// Whether a JSON number was written without a fraction and an exponent.

@@ -83,6 +83,7 @@ impl Compiler<'_> {
             self.check_keys(*index, declared, target.as_deref());
             self.check_lost(*index, declared, target.as_deref(), &parameters);
             self.check_collision(*index, declared, target.as_deref());
+            self.check_members(*index, declared, target.as_deref());
             if let Some(first) = names.insert(ENDPOINTS, declared.endpoint, routes.len()) {
                 let first = routes.get(first).map_or(0, |(index, _)| *index);
                 let message = format!(
@@ -122,6 +123,7 @@ impl Compiler<'_> {
                 one_way: declared.one_way,
                 webhook: declared.webhook.clone(),
                 callers: Vec::new(),
+                acknowledges: declared.acknowledges.unwrap_or_default(),
                 max_body_bytes: declared.max_body_bytes,
                 key: self.key_rules(declared),
                 strips_prohibited: declared.strips_prohibited.unwrap_or(document.strips_prohibited),
@@ -152,6 +154,7 @@ impl Compiler<'_> {
         self.hosts_warning();
         self.check_retry_headers();
         let providers = self.providers();
+        self.check_signed_members(&routes, &providers);
         self.check_shadow_key(&identities, caller_headers.as_ref(), &providers, &routes);
         for (declared, backend) in document.backends.iter().zip(&mut backends) {
             backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers);

@@ -27,7 +27,7 @@ pub use path::{NormalPath, PathError, split_query};
 pub use route::Route;
 pub use routes::RouteId;
 pub use secrets::SecretList;
-pub use target::{HandlerAddress, Target};
+pub use target::{HandlerAddress, Target, target_parts};
 pub use template::Template;
 
 use crate::backend::Backend;

@@ -126,6 +126,11 @@ impl<'a> NormalPath<'a> {
     }
 }
 
+/// Whether the filter would accept the path in a request, and would not change it; one with `%2F` where a route takes it.
+pub(crate) fn is_normal(path: &str) -> bool {
+    NormalPath::parse(path.as_bytes()).is_ok_and(|normal| normal.as_str() == path)
+}
+
 /// Whether a segment, or the value of a path parameter, has `.`, `..` or nothing between escaped slashes. A backend that decodes
 /// a path before it splits it would read another path than the filters in front of this one.
 pub(crate) fn hides_dots(text: &str) -> bool {

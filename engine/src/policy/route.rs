@@ -48,6 +48,8 @@ pub struct Route {
     pub webhook: Option<WebhookBlock>,
     /// The signed callers that may call it, as indices
     pub callers: Vec<usize>,
+    /// Whether a delivery without a value for the target is acknowledged, and not refused
+    pub acknowledges: bool,
     /// The longest body that is buffered, in bytes
     pub max_body_bytes: u64,
     /// The rules for clients' keys; `None` if the grammar is all

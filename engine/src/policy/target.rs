@@ -4,6 +4,8 @@ use crate::backend::{BackendKind, restate};
 use crate::identity::Identity;
 use crate::json::cursor::suggestion;
 use crate::percent::{percent_decode, percent_encode};
+use crate::policy::path::is_normal;
+use crate::provider::{BodyMember, NoMember};
 use std::borrow::Cow;
 
 /// The service and the handler for a route's requests.
@@ -15,6 +17,8 @@ pub struct Target {
     pub object_key: Option<Vec<KeyPiece>>,
     /// The handler's name.
     pub handler: String,
+    /// The members of a verified body in the object key. Their values come behind those of the path parameters.
+    members: Vec<BodyMember>,
     /// The path's first segments: Restate's own, or none for another backend.
     prefix: &'static str,
     /// The whole path of a target without an object key.
@@ -39,8 +43,8 @@ pub enum KeyPiece {
     Literal(String),
     /// The value of the path parameter with this index.
     Parameter(usize),
-    /// The value of a path parameter that another parameter follows. Its colons are escaped, since a colon separates
-    /// the pieces.
+    /// The value of a path parameter that another parameter follows, or of a member of a body. Its colons are escaped, since
+    /// a colon separates the pieces.
     Inner(usize),
     /// The caller's tenant.
     Tenant,
@@ -53,6 +57,19 @@ pub enum KeyPiece {
 /// The names of placeholders for parts of the identity. Path parameters cannot have these names.
 pub(crate) const IDENTITY_NAMES: [&str; 3] = ["tenant", "project", "subject"];
 
+/// The longest value of a member of a body, in bytes.
+const MAX_MEMBER: usize = 512;
+
+/// Service, object key and handler of a target; `None` if it has another form. A JSON pointer in the object key has slashes of
+/// its own.
+pub fn target_parts(text: &str) -> Option<(&str, Option<&str>, &str)> {
+    let (service, rest) = text.split_once('/')?;
+    match rest.rsplit_once('/') {
+        Some((key, handler)) => Some((service, Some(key), handler)),
+        None => Some((service, None, rest)),
+    }
+}
+
 impl Target {
     /// Parses a target: for Restate `/restate/{call|send}/{Service}[/{key}]/{handler}`, for another backend
     /// `/{Service}[/{key}]/{handler}`. `parameters`: the names of the path parameters. `one_way`: the response does not wait
@@ -61,22 +78,20 @@ impl Target {
     /// # Errors
     /// A sentence that says what to change.
     pub fn parse(text: &str, parameters: &[&str], one_way: bool, kind: BackendKind) -> Result<Self, String> {
-        let mut parts = text.split('/');
-        let (service, key, handler) = match [parts.next(), parts.next(), parts.next(), parts.next()] {
-            [Some(service), Some(handler), None, _] => (service, None, handler),
-            [Some(service), Some(key), Some(handler), None] => (service, Some(key), handler),
-            _ => return Err("a target is `Service/handler` or `Service/{object key}/handler`".to_owned()),
+        let Some((service, key, handler)) = target_parts(text).filter(|(_, key, _)| !key.is_some_and(has_slash)) else {
+            return Err("a target is `Service/handler` or `Service/{object key}/handler`".to_owned());
         };
         if !is_name(service) || !is_name(handler) {
             return Err(NAME.to_owned());
         }
-        let object_key = key.map(|key| parse_pieces(key, parameters)).transpose()?;
+        let mut members = Vec::new();
+        let object_key = key.map(|key| parse_pieces(key, parameters, &mut members)).transpose()?;
         let prefix = kind.target_prefix(one_way);
         let fixed = match object_key {
             Some(_) => String::new(),
             None => [prefix, "/", service, "/", handler].concat(),
         };
-        Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), prefix, fixed })
+        Ok(Self { service: service.to_owned(), object_key, handler: handler.to_owned(), members, prefix, fixed })
     }
 
     /// Restate's path of a handler without an object key, for a call of the filter itself.
@@ -112,13 +127,41 @@ impl Target {
         self.has(|piece| matches!(piece, KeyPiece::Parameter(index) | KeyPiece::Inner(index) if *index == parameter))
     }
 
+    /// The members of a verified body in the object key.
+    pub fn members(&self) -> &[BodyMember] {
+        &self.members
+    }
+
+    /// The values of the members of a body, as `read` finds them.
+    ///
+    /// # Errors
+    /// A member without a value that could stand in a path.
+    #[inline(never)]
+    pub(crate) fn member_values(
+        &self,
+        read: impl Fn(&BodyMember) -> Result<Vec<u8>, NoMember>,
+    ) -> Result<Vec<Vec<u8>>, (&BodyMember, NoMember)> {
+        // As the values of path parameters, but for two slashes side by side: an id may be a URI.
+        let is_segment = |part: &[u8]| {
+            let mut path = "/".to_owned();
+            percent_encode(part, &mut path);
+            is_normal(&path)
+        };
+        let usable = |value: &Vec<u8>| {
+            let mut parts = value.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).peekable();
+            value.len() <= MAX_MEMBER && parts.peek().is_some() && parts.all(is_segment)
+        };
+        let value = |member| read(member).and_then(|value| Some(value).filter(usable).ok_or(NoMember::Unusable));
+        self.members.iter().map(|member| value(member).map_err(|why| (member, why))).collect()
+    }
+
     fn has(&self, wanted: impl Fn(&KeyPiece) -> bool) -> bool {
         self.object_key.iter().flatten().any(wanted)
     }
 
     /// The backend's path, the object key percent-encoded into one segment.
     ///
-    /// `values` are the path parameters' values, decoded. `None` if the object key comes out empty, as `.` or as `..`,
+    /// `values` are the path parameters' values, decoded, and behind them those of the members of a body. `None` if the object key comes out empty, as `.` or as `..`,
     /// which no segment can hold, or if a piece has no value.
     pub fn path(&self, values: &[Vec<u8>], identity: Option<&Identity>) -> Option<Cow<'_, str>> {
         if self.object_key.is_none() {
@@ -165,7 +208,13 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<KeyPiece>, String> {
+/// Whether there is a slash outside of placeholders.
+fn has_slash(key: &str) -> bool {
+    key.split('{').any(|part| part.split_once('}').map_or(part, |(_, literal)| literal).contains('/'))
+}
+
+/// Parses an object key, and adds the members of a body that it names to `members`.
+fn parse_pieces(key: &str, parameters: &[&str], members: &mut Vec<BodyMember>) -> Result<Vec<KeyPiece>, String> {
     let mut pieces = Vec::new();
     let mut rest = key;
     while let Some((literal, after)) = rest.split_once('{') {
@@ -175,9 +224,13 @@ fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<KeyPiece>, String>
             "tenant" => KeyPiece::Tenant,
             "project" => KeyPiece::Project,
             "subject" => KeyPiece::Subject,
-            _ => match parameters.iter().position(|parameter| *parameter == name) {
-                Some(index) => KeyPiece::Parameter(index),
-                None => {
+            _ => match (parameters.iter().position(|parameter| *parameter == name), BodyMember::parse(name)) {
+                (Some(index), _) => KeyPiece::Parameter(index),
+                (None, Some(member)) => {
+                    members.push(member?);
+                    KeyPiece::Inner(parameters.len() + members.len() - 1)
+                }
+                (None, None) => {
                     let near = suggestion(name, parameters.iter().copied().chain(IDENTITY_NAMES));
                     return Err(format!(
                         "`{{{name}}}` is neither a parameter of the route's path nor tenant, project or subject{near}"
@@ -191,7 +244,8 @@ fn parse_pieces(key: &str, parameters: &[&str]) -> Result<Vec<KeyPiece>, String>
     if pieces.is_empty() {
         return Err("the object key is empty".to_owned());
     }
-    let last = pieces.iter().rposition(|piece| matches!(piece, KeyPiece::Parameter(_))).unwrap_or_default();
+    let is_value = |piece: &KeyPiece| matches!(piece, KeyPiece::Parameter(_) | KeyPiece::Inner(_));
+    let last = pieces.iter().rposition(is_value).unwrap_or_default();
     for piece in pieces.iter_mut().take(last) {
         if let KeyPiece::Parameter(index) = *piece {
             *piece = KeyPiece::Inner(index);
@@ -214,9 +268,9 @@ fn without_colons(value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Checks that different values give different object keys, also after the backend has decoded them. The last
-/// parameter's value can be any text. The other parameters' values and the parts of an identity contain no colon,
-/// except for a subject, which contains exactly one.
+/// Checks that different values give different object keys, also after the backend has decoded them. The value of a parameter
+/// that no other value follows can be any text. The values of other parameters and of members of a body, and the parts of an
+/// identity, contain no colon, except for a subject, which contains exactly one.
 fn injective(pieces: &[KeyPiece]) -> Result<(), String> {
     let separated = |pair: &[KeyPiece]| pair.iter().any(|piece| matches!(piece, KeyPiece::Literal(_)));
     let colons = |piece: &KeyPiece| !matches!(piece, KeyPiece::Literal(text) if !text.contains(':'));

@@ -209,25 +209,16 @@ impl IdentifierSource {
                 Header::One([]) => Err(NoIdentifier::Empty),
                 Header::One(value) => Ok((value.to_vec(), IdentifierKind::Header)),
             },
-            Self::Json { place, integer } => {
-                let found = scan::find(delivery.body, &[place]).map_err(|scan::NotJson| {
-                    // A body of another content type has no identifier, a body that should be JSON is broken.
-                    if delivery.is_not_json() { NoIdentifier::OtherType } else { NoIdentifier::NotJson }
-                })?;
-                match found.first().copied().unwrap_or(PointerResult::Missing) {
-                    PointerResult::Missing => Err(NoIdentifier::Missing),
-                    PointerResult::Ambiguous => Err(NoIdentifier::Ambiguous),
-                    PointerResult::Several => Err(NoIdentifier::Several),
-                    PointerResult::Value(JsonScalar::Text(text)) if !integer => match text.decode().into_owned() {
-                        empty if empty.is_empty() => Err(NoIdentifier::Empty),
-                        text => Ok((text, IdentifierKind::Json)),
-                    },
-                    PointerResult::Value(JsonScalar::Number(number)) if *integer && is_integer(number) => {
-                        Ok((number.to_vec(), IdentifierKind::Json))
-                    }
-                    PointerResult::Value(_) => Err(NoIdentifier::WrongType),
+            Self::Json { place, integer } => match scalar_at(delivery, place)? {
+                JsonScalar::Text(text) if !integer => match text.decode().into_owned() {
+                    empty if empty.is_empty() => Err(NoIdentifier::Empty),
+                    text => Ok((text, IdentifierKind::Json)),
+                },
+                JsonScalar::Number(number) if *integer && is_integer(number) => {
+                    Ok((number.to_vec(), IdentifierKind::Json))
                 }
-            }
+                _ => Err(NoIdentifier::WrongType),
+            },
             Self::Form(composites) => {
                 if !delivery.is_form() {
                     return Err(NoIdentifier::Missing);
@@ -238,15 +229,29 @@ impl IdentifierSource {
     }
 }
 
+/// The value at a place of a JSON body.
+pub(super) fn scalar_at<'d>(delivery: &Delivery<'d>, place: &Pointer) -> Result<JsonScalar<'d>, NoIdentifier> {
+    let found = scan::find(delivery.body, &[place]).map_err(|scan::NotJson| {
+        // A body of another content type has no identifier, a body that should be JSON is broken.
+        if delivery.is_not_json() { NoIdentifier::OtherType } else { NoIdentifier::NotJson }
+    })?;
+    match found.first().copied().unwrap_or(PointerResult::Missing) {
+        PointerResult::Missing => Err(NoIdentifier::Missing),
+        PointerResult::Ambiguous => Err(NoIdentifier::Ambiguous),
+        PointerResult::Several => Err(NoIdentifier::Several),
+        PointerResult::Value(value) => Ok(value),
+    }
+}
+
 /// Whether a number is an integer in its only spelling: without fraction or exponent, and not `-0`.
-fn is_integer(number: &[u8]) -> bool {
+pub(super) fn is_integer(number: &[u8]) -> bool {
     let digits = number.strip_prefix(b"-").unwrap_or(number);
     digits.iter().all(u8::is_ascii_digit) && number != b"-0"
 }
 
 impl Composite {
     /// Reads all fields. Each has to occur once and not be empty, and only the one at `dashed` may contain a `-`.
-    fn read(&self, body: &[u8]) -> Option<(Vec<u8>, IdentifierKind)> {
+    pub(super) fn read(&self, body: &[u8]) -> Option<(Vec<u8>, IdentifierKind)> {
         let mut parts: Vec<Option<Vec<u8>>> = vec![None; self.names.len()];
         for field in form::fields(body) {
             let Some(at) = self.names.iter().position(|name| form::is(field.name, name)) else { continue };

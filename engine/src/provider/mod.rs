@@ -13,6 +13,7 @@
 //! | `boundaries` | where the parts of a signed text end |
 //! | `read_headers` | the headers that a file reads, and those that a verified delivery keeps |
 //! | `identifier`, `key` | the delivery's identifier and its raw key |
+//! | `member` | members of a verified body that a target names |
 //! | `form`, `url` | form bodies and URLs |
 //! | `catalogue` | the files that are compiled in |
 //! | `caller` | schemes of signed callers |
@@ -26,6 +27,7 @@ mod form;
 mod head;
 mod identifier;
 mod key;
+mod member;
 mod members;
 mod read_headers;
 mod scheme;
@@ -39,6 +41,7 @@ pub use catalogue::Catalogue;
 pub(crate) use crypto::{equal, hmac_sha_256};
 pub use identifier::{Identifier, IdentifierKind, NoIdentifier};
 pub use key::body_digest;
+pub use member::{BodyMember, NoMember};
 pub use read_headers::IdentifierHeaders;
 
 use crate::codes::Reason;

@@ -17,14 +17,16 @@ mod stalled;
 
 use crate::collision::Observation;
 use crate::configuration::{Configuration, Wake};
-use crate::exchange::{Effect, Exchange, Stage};
+use crate::exchange::{Effect, Exchange, Outcome, Stage};
 use crate::host::{Host, HostError, LocalReply};
+use crate::json::to_text;
 use crate::metrics::{SeriesTable, count_request, count_response};
 use crate::policy::{Answers, Policy};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use crate::telemetry::GivenRecord;
 use request::PendingRequest;
 use response::ResponseBody;
+use serde::Serialize;
 use std::sync::Arc;
 
 /// What an event of a stream returns to the gateway.
@@ -196,8 +198,10 @@ impl Stream {
 
     /// Carries out the effects of an event of the request.
     fn apply<H: Host>(&mut self, host: &H, effects: &[Effect<'_>]) -> FilterAction {
-        if let Some(Effect::Reply(problem)) = effects.first() {
-            return self.reply(host, problem);
+        match effects.first() {
+            Some(Effect::Reply(problem)) => return self.reply(host, problem),
+            Some(Effect::Acknowledge(detail)) => return self.acknowledge(host, detail),
+            _ => {}
         }
         match edit(host, effects) {
             Ok(()) => FilterAction::Continue,
@@ -224,6 +228,27 @@ impl Stream {
         let _ = host.reply(&LocalReply { status, details: &details, headers: &headers, body });
         FilterAction::Pause
     }
+
+    /// Acknowledges a delivery without a call.
+    #[inline(never)]
+    fn acknowledge<H: Host>(&mut self, host: &H, detail: &str) -> FilterAction {
+        let outcome = Outcome::Acknowledged.name();
+        let details = format!("{outcome}.{}", self.exchange.reason().map_or("", Reason::name));
+        let body = to_text(&Acknowledgement { outcome, detail });
+        let headers = [("content-type", "application/json".to_owned()), ("cache-control", "no-store".to_owned())];
+        self.replied = true;
+        self.pending = None;
+        // As for a problem document.
+        let _ = host.reply(&LocalReply { status: 200, details: &details, headers: &headers, body: body.as_bytes() });
+        FilterAction::Pause
+    }
+}
+
+/// The body of the answer to a delivery that is acknowledged.
+#[derive(Serialize)]
+struct Acknowledgement<'a> {
+    outcome: &'a str,
+    detail: &'a str,
 }
 
 /// Carries out edits, up to the first one that fails.
@@ -231,6 +256,6 @@ fn edit<H: Host>(host: &H, effects: &[Effect<'_>]) -> Result<(), HostError> {
     effects.iter().try_for_each(|effect| match effect {
         Effect::Set { map, name, value } => host.set_header(*map, name, value),
         Effect::Remove { map, name } => host.remove_header(*map, name),
-        Effect::Body(_) | Effect::Reply(_) => Ok(()),
+        Effect::Body(_) | Effect::Reply(_) | Effect::Acknowledge(_) => Ok(()),
     })
 }

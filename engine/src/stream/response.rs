@@ -161,7 +161,7 @@ impl Stream {
                 }
                 Effect::Set { name, value, .. } => headers.push((*name, String::from_utf8_lossy(value).into_owned())),
                 Effect::Body(content) => body = content,
-                Effect::Remove { .. } | Effect::Reply(_) => {}
+                Effect::Remove { .. } | Effect::Reply(_) | Effect::Acknowledge(_) => {}
             }
         }
         self.replied = true;
@@ -175,6 +175,6 @@ impl Stream {
 pub(super) fn body_of(effects: Vec<Effect<'_>>) -> Option<Vec<u8>> {
     effects.into_iter().find_map(|effect| match effect {
         Effect::Body(body) => Some(body),
-        Effect::Set { .. } | Effect::Remove { .. } | Effect::Reply(_) => None,
+        Effect::Set { .. } | Effect::Remove { .. } | Effect::Reply(_) | Effect::Acknowledge(_) => None,
     })
 }

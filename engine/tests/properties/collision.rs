@@ -96,7 +96,7 @@ impl SentRequest {
         let request = Request { headers, body: self.body.clone().into_bytes(), ..Request::default() };
         match run_with(&POLICY, &request, &NoAttributes, &stores).1 {
             Verdict::Refused(problem) => Some(problem.code.name().to_owned()),
-            Verdict::Forwarded { .. } => None,
+            Verdict::Forwarded { .. } | Verdict::Acknowledged(_) => None,
         }
     }
 

@@ -242,6 +242,7 @@ fn generated_requests_reach_every_verdict() {
         let (exchange, verdict) = requests::run(&compiled(&policy), &request, &request.attributes);
         let name = match &verdict {
             Verdict::Refused(problem) => problem.reason.map_or(problem.code.name(), Reason::name),
+            Verdict::Acknowledged(_) => "acknowledged",
             Verdict::Forwarded { headers, .. } => match (exchange.case().map(|case| case.name()), exchange.shadow()) {
                 (_, Some(Some(_))) => "forwarded in spite of a shadow refusal",
                 (_, Some(None)) => "forwarded in shadow mode",

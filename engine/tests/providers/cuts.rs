@@ -74,6 +74,27 @@ fn signed(text: &str) -> Vec<u8> {
     hmac_sha256(SECRET, text.as_bytes())
 }
 
+/// Every form with these names whose signed text is `text`, as its values: names in their order, values that are not empty.
+fn forms<'t>(
+    text: &'t str,
+    names: &[&str],
+    before: &mut Vec<(String, &'t str)>,
+    all: &mut Vec<Vec<(String, &'t str)>>,
+) {
+    for (at, name) in names.iter().enumerate() {
+        let Some(rest) = text.strip_prefix(name) else { continue };
+        for end in 1..=rest.len() {
+            before.push(((*name).to_owned(), &rest[..end]));
+            if end == rest.len() {
+                all.push(before.clone());
+            } else {
+                forms(&rest[end..], &names[at + 1..], before, all);
+            }
+            before.pop();
+        }
+    }
+}
+
 /// A form's fields as Twilio signs them.
 fn signed_form(fields: &[(&str, &str)]) -> String {
     let mut fields = fields.to_vec();
@@ -362,5 +383,62 @@ pub(crate) fn defaults() -> Result<(), String> {
     assert_eq!(scoped, BTreeSet::from(["standard_webhooks", "woocommerce"]));
     let bound: BTreeSet<&str> = names().filter(|name| provider_named(name).may_bind_body()).collect();
     assert_eq!(bound, BTreeSet::from(["github", "shopify"]));
+    Ok(())
+}
+
+/// Whoever has seen a delivery of Twilio can cut its signed text into other fields. What a target is made of is then not another
+/// message's SID: it is the one that was sent, or no SID at all.
+pub(crate) fn recut_forms_name_no_other_message() -> Result<(), String> {
+    use edge_idempotency_engine::policy::{BackendKind, Target};
+
+    let sid = |digit: &str| format!("SM{}", digit.repeat(32));
+    let (own, other) = (sid("a"), sid("b"));
+    let target = Target::parse("P/{form:MessageSid}/x", &[], false, BackendKind::Restate).unwrap();
+    let member = &target.members()[0];
+    let provider = provider_named("twilio");
+    let url = "https://api.example.com/hooks/twilio/wh_01TWILIO";
+    let names = [
+        "AccountSid",
+        "Body",
+        "From",
+        "MessageSid",
+        "MessageStatus",
+        "SMaaaa",
+        "aaaa",
+        "bbbb",
+        "delivered",
+        "messageSid",
+    ];
+    let (mut seen, mut refused) = (0, 0);
+    for body in
+        ["hi".to_owned(), format!("MessageSid{other}"), format!("hi{other}"), format!("hiMessageSid{other}delivered")]
+    {
+        let fields = [("AccountSid", "AC1"), ("Body", &body), ("MessageSid", &own), ("MessageStatus", "delivered")];
+        let text = signed_form(&fields);
+        let signature = twilio_signature(&format!("{url}{text}"));
+        let mut all = Vec::new();
+        forms(&text, &names, &mut Vec::new(), &mut all);
+        assert!(all.len() > 30, "{}", all.len());
+        for fields in all {
+            let form: Vec<String> =
+                fields.iter().map(|(name, value)| format!("{}={}", escaped(name), escaped(value))).collect();
+            let sent = SentDelivery::form(url, &form.join("&"), &signature);
+            let lines = sent.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+            let headers = Headers::new(lines);
+            let delivery =
+                Delivery { method: b"POST", url: url.as_bytes(), headers: &headers, body: sent.body.as_bytes() };
+            let Ok(verified) = provider.verify(&delivery, &[SECRET], NOW_MS) else { continue };
+            match provider.member(member, &delivery, &verified) {
+                Ok(value) => {
+                    seen += 1;
+                    if value != own.as_bytes() && value.len() == own.len() {
+                        return Err(format!("{sent:?}"));
+                    }
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(seen > 30 && refused > 30, "{seen} {refused}");
     Ok(())
 }

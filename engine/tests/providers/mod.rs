@@ -43,6 +43,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("cuts::twilio_forms", cuts::twilio_forms),
         ("cuts::twilio_hash_in_a_field", cuts::twilio_hash_in_a_field),
         ("cuts::twilio_forms_without_an_identifier", cuts::twilio_forms_without_an_identifier),
+        ("cuts::recut_forms_name_no_other_message", cuts::recut_forms_name_no_other_message),
         ("cuts::twilio_hashes_are_always_compared", cuts::twilio_hashes_are_always_compared),
         ("cuts::twilio_random_cuts", cuts::twilio_random_cuts),
         ("cuts::twitch_timestamps_in_the_body", cuts::twitch_timestamps_in_the_body),

@@ -117,7 +117,7 @@ fn forwarded(
     };
     match run(policy, &request, &NamedRoute { now_ms: vector.now_ms }).1 {
         Verdict::Forwarded { headers, trailers } => Some((headers, trailers)),
-        Verdict::Refused(_) => None,
+        Verdict::Refused(_) | Verdict::Acknowledged(_) => None,
     }
 }
 

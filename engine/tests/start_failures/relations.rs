@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 pub(super) fn relations() -> Vec<Row> {
     let cart =
         |target: &str| route("carts.x", "/carts/{cart_id}/{item}", json!({"policy": "ACCEPTED", "target": target}));
+    let hook = |target: &str| ("/routes/1/target", json!(target));
     vec![
         // Endpoints and routes that conflict name the other one.
         row(
@@ -645,6 +646,72 @@ pub(super) fn relations() -> Vec<Row> {
         row(
             [("/routes/-", cart("Cart/{cartid}/get"))],
             [("/routes/3/target", "tenant, project or subject; did you mean `cart_id`?")],
+        ),
+        // Members of a verified body.
+        row([hook("Promises/{tenant}:{project}:stripe:{body:/data/object/id}/resolve")], []),
+        row([hook("Promises/{tenant}:{body:/a~1b/0}:{form:MessageSid}/resolve")], []),
+        row(
+            [("/routes/0/target", json!("Orders/{tenant}:{body:/id}/create"))],
+            [("/routes/0/target", "name members of a verified delivery: the route needs a `webhook` block")],
+        ),
+        row(
+            [
+                ("/routes/0/target", json!("Orders/{tenant}:{form:id}/create")),
+                ("/callers", json!({"timer": timer(json!({"routes": ["orders.create"]}))})),
+            ],
+            [("/routes/0/target", "What clients and signed callers choose comes in the path: write a parameter")],
+        ),
+        row(
+            [hook("Promises/{tenant}:{header:x-id}/resolve")],
+            [(
+                "/routes/1/target",
+                "`{header:x-id}`: write `body:` and a JSON pointer, or `form:` and the name of a field",
+            )],
+        ),
+        row(
+            [hook("Promises/{tenant}:{body:id}/resolve")],
+            [("/routes/1/target", "`{body:id}`: expected a JSON pointer (RFC 6901) of at most 8 segments")],
+        ),
+        row(
+            [hook("Promises/{tenant}:{body:/1/2/3/4/5/6/7/8/9}/resolve")],
+            [("/routes/1/target", "expected a JSON pointer (RFC 6901) of at most 8 segments")],
+        ),
+        row(
+            [hook("Promises/{tenant}:{form:}/resolve")],
+            [("/routes/1/target", "`{form:}`: expected a text that is not empty")],
+        ),
+        row(
+            [hook("Promises/{tenant}:{body:/a}-{body:/b}/resolve")],
+            [("/routes/1/target", "put a `:` between the placeholders of an object key")],
+        ),
+        row(
+            [hook("Promises/{body:/a}:{tenant}:{body:/b}/resolve")],
+            [("/routes/1/target", "tenant, project and subject cannot stand between two parameters of an object key")],
+        ),
+        row([hook("Promises/{tenant}:{body:/a}/b/resolve")], [("/routes/1/target", "a target is `Service/handler`")]),
+        row(
+            [hook("Promises/{tenant}:{body:/a}/resolve"), ("/backend/rewrite_path", json!(false))],
+            [("/routes/1/target", "work only where `rewrite_path` leads to a backend of kind `restate`")],
+        ),
+        row(
+            [
+                hook("Promises/{tenant}:{body:/event-data/id}/resolve"),
+                ("/routes/1/path", json!("/hooks/{webhook_id}")),
+                ("/routes/1/webhook", json!({"provider": "mailgun"})),
+            ],
+            [(
+                "/routes/1/target",
+                "`mailgun` does not sign the body, so anyone who has seen a delivery could choose the object",
+            )],
+        ),
+        row(
+            [
+                hook("Promises/{tenant}:{body:/id}/resolve"),
+                ("/routes/1/path", json!("/hooks/{webhook_id}")),
+                // One of its two schemes signs the body.
+                ("/routes/1/webhook", json!({"provider": "gitlab"})),
+            ],
+            [],
         ),
         row([("/routes/-", cart("Cart//get"))], [("/routes/3/target", "the object key is empty")]),
         row(

@@ -96,6 +96,10 @@ pub(super) fn warnings() -> Vec<Row> {
         row([("/routes/2/target", json!("Cart/get")), ("/forward", json!({"parameters": "x-path-"}))], []),
         row([("/routes/2/target", json!("Cart/get")), ("/backend/rewrite_path", json!(false))], []),
         row([("/routes/1/target", json!("Hooks/ingest"))], []),
+        row(
+            [("/routes/1/target", json!("Hooks/ingest")), ("/routes/1/on_unmatched", json!("refuse"))],
+            [("/routes/1/on_unmatched", "this member has no effect without `{body:…}` or `{form:…}` in the `target`")],
+        ),
         row([("/routes/0/collision", json!("observe"))], []),
         row(
             [("/routes/0/collision", json!("observe")), ("/routes/0/guard_failure", json!("refuse"))],

@@ -3,6 +3,7 @@
 use super::mark::ONLY_MARK;
 use crate::backends::Backends;
 use crate::lint::view::KeyView;
+use edge_idempotency_engine::policy::target_parts;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -221,8 +222,9 @@ impl GatewayNeeds {
             |route: &RouteOfGateway| backend_of(route).is_some_and(|backend| backend.value.kind == "restate");
         // The target that the filter writes into the path.
         let written = |route: &RouteOfGateway| {
-            let target =
-                sample(route.target.as_ref().filter(|_| backend_of(route).is_some_and(|own| own.value.rewrite_path))?);
+            let target = sample_target(
+                route.target.as_ref().filter(|_| backend_of(route).is_some_and(|own| own.value.rewrite_path))?,
+            );
             Some(match (is_restate(route), route.one_way) {
                 (true, false) => format!("/restate/call/{target}"),
                 (true, true) => format!("/restate/send/{target}"),
@@ -297,7 +299,15 @@ impl GatewayNeeds {
     }
 }
 
-/// A path or a target with `x` in the place of each segment that holds a parameter.
+/// A target with `x` in the place of an object key that holds a placeholder.
+fn sample_target(target: &str) -> String {
+    match target_parts(target) {
+        Some((service, Some(key), handler)) if key.contains('{') => format!("{service}/x/{handler}"),
+        _ => target.to_owned(),
+    }
+}
+
+/// A path with `x` in the place of each segment that holds a parameter.
 fn sample(template: &str) -> String {
     let segments = template.split('/').map(|segment| if segment.contains('{') { "x" } else { segment });
     segments.collect::<Vec<_>>().join("/")

@@ -1,8 +1,9 @@
 //! Webhooks: the providers that a policy names, and the checks of bindings and routes against them.
 
-use super::Compiler;
+use super::{Compiler, RouteDocument};
 use crate::json::cursor::{child, suggestion};
 use crate::policy::document::{PolicyKind, Webhooks};
+use crate::policy::{Route, Target};
 use crate::provider::{Catalogue, Provider};
 use std::collections::BTreeMap;
 
@@ -39,6 +40,48 @@ impl Compiler<'_> {
             }
         }
         providers
+    }
+
+    /// Reports a target that names members of a body which nobody verifies, or which it cannot name.
+    #[inline(never)]
+    pub(super) fn check_members(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
+        let at = |member: &str| format!("/routes/{index}/{member}");
+        let backend = self.backend_of(route);
+        let has_members = target.is_some_and(|target| !target.members().is_empty());
+        if route.acknowledges.is_some() && !has_members {
+            self.warnings
+                .add(at("on_unmatched"), "this member has no effect without `{body:…}` or `{form:…}` in the `target`");
+        }
+        if has_members && route.webhook.is_none() {
+            self.issues.add(
+                at("target"),
+                "`body:` and `form:` name members of a verified delivery: the route needs a `webhook` block. What clients and \
+                 signed callers choose comes in the path: write a parameter",
+            );
+        } else if has_members && !(backend.is_restate() && backend.rewrite_path) {
+            self.issues.add(
+                at("target"),
+                "`body:` and `form:` work only where `rewrite_path` leads to a backend of kind `restate`: other backends may \
+                 read a slash in a value as the end of a segment",
+            );
+        }
+    }
+
+    /// Reports targets that name members of a body which the provider does not sign.
+    #[inline(never)]
+    pub(super) fn check_signed_members(&mut self, routes: &[(usize, Route)], providers: &BTreeMap<String, Provider>) {
+        for (index, route) in routes {
+            let named = route.target.as_ref().is_some_and(|target| !target.members().is_empty());
+            let provider = route.webhook.as_ref().and_then(|block| providers.get(block.provider.as_ref()?));
+            if let Some(provider) = provider.filter(|provider| named && !provider.may_sign_members()) {
+                let message = format!(
+                    "`{}` does not sign the body, so anyone who has seen a delivery could choose the object: leave `body:` and \
+                     `form:` out, and have the handler look at the body",
+                    provider.name()
+                );
+                self.issues.add(format!("/routes/{index}/target"), message);
+            }
+        }
     }
 
     /// Whether a route takes the provider from its path.

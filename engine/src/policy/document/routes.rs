@@ -127,6 +127,8 @@ pub(crate) struct RouteDocument<'j> {
     pub policy: PolicyKind,
     /// `target`, not parsed yet
     pub target: Option<&'j str>,
+    /// `on_unmatched`, if the route has it: whether deliveries without a value for the target are acknowledged
+    pub acknowledges: Option<bool>,
     /// `scope`
     pub scope: Scope,
     /// `subject`
@@ -191,6 +193,7 @@ impl<'j> RouteDocument<'j> {
             "policy",
             "backend",
             "target",
+            "on_unmatched",
             "scope",
             "subject",
             "mode",
@@ -230,6 +233,7 @@ impl<'j> RouteDocument<'j> {
         Some(Self {
             methods,
             target,
+            acknowledges: fields.choice("on_unmatched", &[("refuse", false), ("acknowledge", true)], issues),
             backend: fields.parse("backend", issues, check_text),
             scope: fields.choice("scope", &scopes, issues).unwrap_or_default(),
             subject: fields
