@@ -47,7 +47,11 @@ pub fn bind(endpoint: restate_sdk::endpoint::Builder, limits: Limits) -> restate
     // Restate keeps the answers to calls without a key, too, and nobody asks for these again.
     let get = HandlerOptions::new().idempotency_retention(Duration::ZERO);
     // Whoever could call these could wait for another tenant's webhooks, or end a promise before its time.
-    let promises = options().handler("await", private()).handler("complete", private()).handler("expire", private()).handler("get", get);
+    let promises = options()
+        .handler("await", private())
+        .handler("complete", private())
+        .handler("expire", private())
+        .handler("get", get);
     endpoint
         .bind(Promises { limits }.into_service_definition().options(promises))
         .bind(PromiseIds { limits }.into_service_definition().options(options()))
