@@ -285,7 +285,8 @@ fn outcomes(observations: &[ClientObservation], found: &mut Vec<Violation>) {
         let (told, arrived) = promises.entry((&seen.nonce, &seen.caller)).or_default();
         match (&seen.expected, &seen.got) {
             (RightAnswer::Completion(event), Got::Completed { first }) => {
-                if told.insert(event, *first).is_some_and(|before| before != *first) {
+                let before = told.insert(event, *first).unwrap_or(*first);
+                if before != *first {
                     broken(format!("{} of {}: {event} was the first, and was not", seen.nonce, seen.caller));
                 }
             }
