@@ -147,6 +147,13 @@ krakend: ## the Go bridge for KrakenD: format, vet and its tests in Go
 	@echo "== krakend"
 	@scripts/krakend.sh
 
+# Which releases there are, and for which machines: scripts/krakend-plugin.sh.
+KRAKEND ?= 2.13.8
+
+.PHONY: krakend-plugin
+krakend-plugin: ## build the plugin for one release of KrakenD into dist/: KRAKEND=2.13.8 [CC=musl-gcc]
+	@scripts/krakend-plugin.sh $(KRAKEND)
+
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
 test-long: tools $(WASM_NEEDED) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases

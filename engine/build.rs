@@ -7,7 +7,8 @@ use std::path::PathBuf;
 const FILES: &str = "../policies/providers";
 
 /// Members of a provider file that are notes for people.
-const FOR_PEOPLE: [&str; 6] = ["$schema", "name", "docs_url", "no_identifier", "max_body_bytes", "notes"];
+const FOR_PEOPLE: [&str; 7] =
+    ["$schema", "name", "docs_url", "no_identifier", "handler_headers", "max_body_bytes", "notes"];
 /// The member of `retry` that the filter reads.
 const OF_RETRY: &str = "same_body_on_resend";
 

@@ -62,7 +62,7 @@ if [ "${1:-}" = build ]; then
     mkdir -p "$OUT"
     rm -f "$OUT/without-go" "$OUT/without-plugin"
     [ -n "$CC_FOUND" ] || touch "$OUT/without-plugin"
-    go build -trimpath -o "$OUT/" ./internal/caserunner
+    go build -trimpath -o "$OUT/" ./internal/caserunner ./check
     stand_ins "$OUT"
     [ "${2:-}" != race ] || [ -z "$CC_FOUND" ] || CGO_ENABLED=1 stand_ins "$OUT/race" -race
     exit

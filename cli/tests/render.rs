@@ -5,148 +5,20 @@ use crate::repository;
 use std::fs;
 use std::process::{Command, Output};
 
-fn run(args: &[&str]) -> Output {
+pub(crate) fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_edge-idempotency")).args(args).current_dir(repository()).output().unwrap()
 }
 
-fn printed(args: &[&str]) -> String {
+pub(crate) fn printed(args: &[&str]) -> String {
     let output = run(args);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn refused(args: &[&str]) -> String {
+pub(crate) fn refused(args: &[&str]) -> String {
     let output = run(args);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args:?}");
     String::from_utf8(output.stderr).unwrap()
-}
-
-/// The commands that make `krakend/examples`. With `UPDATE_EXAMPLES=1` the test makes them anew.
-const KRAKEND: [(&str, &[&str]); 2] = [
-    (
-        "demo",
-        &[
-            "--name=edge-idempotency: the demo",
-            "--upstream=backend=http://127.0.0.1:8081",
-            "--upstream=unkey=http://127.0.0.1:8082",
-            "--upstream=openbao=http://127.0.0.1:8200",
-            "--jwt-issuer=https://id.demo.invalid",
-            "--jwt-keys=/etc/krakend/jwks.json",
-            "--jwt-algorithm=ES256",
-            "--without-token=reports.run",
-        ],
-    ),
-    (
-        "reference",
-        &[
-            "--name=edge-idempotency: the reference policy",
-            "--upstream=restate=http://restate:8080",
-            "--jwt-issuer=https://login.example.com",
-            "--jwt-keys=https://login.example.com/.well-known/jwks.json",
-            "--jwt-issuer=platform.create-tenant=https://operators.example.com",
-            "--jwt-keys=platform.create-tenant=https://operators.example.com/.well-known/jwks.json",
-            "--jwt-issuer=platform.start-maintenance=https://operators.example.com",
-            "--jwt-keys=platform.start-maintenance=https://operators.example.com/.well-known/jwks.json",
-        ],
-    ),
-];
-
-#[test]
-fn the_examples_for_krakend_are_what_render_writes() {
-    for (name, options) in KRAKEND {
-        let policy = format!("krakend/examples/{name}/policy.json");
-        let made = printed(&[&["render", "krakend", "--policy", &policy], options].concat());
-        let file = repository().join(format!("krakend/examples/{name}/krakend.json"));
-        if std::env::var_os("UPDATE_EXAMPLES").is_some() {
-            fs::write(&file, &made).unwrap();
-        }
-        let shipped = fs::read_to_string(&file).unwrap();
-        assert!(shipped == made, "{} is another one; UPDATE_EXAMPLES=1 makes it anew", file.display());
-    }
-}
-
-fn custom_build() -> serde_json::Value {
-    let made = printed(&[
-        "render",
-        "krakend",
-        "--custom-build",
-        "--policy",
-        "krakend/examples/demo/policy.json",
-        "--upstream=backend=http://b",
-        "--upstream=unkey=http://u",
-        "--upstream=openbao=http://o",
-        "--jwt-issuer=https://i",
-        "--jwt-keys=https://i/keys",
-    ]);
-    serde_json::from_str(&made).unwrap()
-}
-
-#[test]
-fn a_custom_build_loads_no_plugin() {
-    let config = custom_build();
-    assert!(config.get("plugin").is_none() && !config.to_string().contains("disable_jwk_security"), "{config}");
-    let extra = config.pointer("/endpoints/0/backend/0/extra_config/plugin~1http-client/edge-idempotency/endpoint");
-    assert_eq!(extra.unwrap(), "conversations.send-message");
-}
-
-/// The examples, what `render` writes for a custom build, and the whole example of the page.
-fn krakend_files() -> Vec<(String, serde_json::Value)> {
-    let mut files = vec![("render krakend --custom-build".to_owned(), custom_build())];
-    for (name, _) in KRAKEND {
-        let file = format!("krakend/examples/{name}/krakend.json");
-        files
-            .push((file.clone(), serde_json::from_str(&fs::read_to_string(repository().join(file)).unwrap()).unwrap()));
-    }
-    let page = fs::read_to_string(repository().join("docs/hosts.md")).unwrap();
-    let of_page = page.split("```json\n").skip(1).filter_map(|text| text.split_once("\n```"));
-    let of_page = of_page.filter(|(text, _)| text.contains("\"$schema\": \"https://www.krakend.io/"));
-    files.extend(of_page.map(|(text, _)| ("docs/hosts.md".to_owned(), serde_json::from_str(text).unwrap())));
-    assert_eq!(files.len(), 4);
-    files
-}
-
-/// The members of `extra_config` of the service, an endpoint and a backend that these files need, and that the schema of
-/// KrakenD 2.13 has. It refuses all others.
-const EXTRA_CONFIG: [&[&str]; 3] =
-    [&["plugin/http-server", "router", "telemetry/logging"], &["auth/validator"], &["plugin/http-client"]];
-
-#[test]
-fn configurations_for_krakend_have_no_members_of_extra_config_but_krakends() {
-    let [service, endpoint, backend] = EXTRA_CONFIG;
-    let check = |file: &str, part: &serde_json::Value, known: &[&str]| {
-        for name in part.get("extra_config").and_then(serde_json::Value::as_object).into_iter().flatten() {
-            assert!(known.contains(&name.0.as_str()), "{file}: extra_config has {}", name.0);
-        }
-    };
-    for (file, config) in krakend_files() {
-        check(&file, &config, service);
-        for of_config in config["endpoints"].as_array().unwrap() {
-            check(&file, of_config, endpoint);
-            of_config["backend"].as_array().unwrap().iter().for_each(|one| check(&file, one, backend));
-        }
-    }
-}
-
-#[test]
-#[ignore = "EDGE_KRAKEND_SCHEMA has to name the file that https://www.krakend.io/schema/v2.13/krakend.json serves"]
-fn configurations_for_krakend_pass_its_published_schema() {
-    let file = std::env::var_os("EDGE_KRAKEND_SCHEMA").unwrap();
-    let schema: serde_json::Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-    let schema = jsonschema::validator_for(&schema).unwrap();
-    for (file, config) in krakend_files() {
-        let errors: Vec<_> = schema.iter_errors(&config).map(|e| format!("{}: {e}", e.instance_path())).collect();
-        assert!(errors.is_empty(), "{file}: {errors:#?}");
-    }
-}
-
-#[test]
-fn what_krakend_cannot_have_is_told_at_once() {
-    let told = refused(&["render", "krakend", "--policy", "policies/reference.json"]);
-    for part in ["\"gateway_routes\": true", "x-auth-tenant", "jwt, operator"] {
-        assert!(told.contains(part), "{part}: {told}");
-    }
-    let told = refused(&["render", "krakend", "--policy", "demo/policy.json"]);
-    assert!(told.contains("webhooks.unkey.root_key") && told.contains("webhooks.openbao.token"), "{told}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ const TLS: [&str; 8] = [
 ];
 
 /// Every policy document that the project ships.
-fn policies() -> Result<Vec<PathBuf>> {
+pub(crate) fn policies() -> Result<Vec<PathBuf>> {
     let root = repository();
     let mut paths: Vec<PathBuf> = [
         "policies/minimal.json",
@@ -170,7 +170,7 @@ fn filter(bootstrap: &str) -> Result<Value> {
 }
 
 /// The upstreams that a policy needs: the cluster of each backend, or its name, and those of lookups.
-fn upstream_names(document: &Value) -> Vec<String> {
+pub(crate) fn upstream_names(document: &Value) -> Vec<String> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let named = document.get("backends").and_then(Value::as_object).into_iter().flatten();
     let named = named.map(|(name, backend)| backend.get("cluster").and_then(Value::as_str).unwrap_or(name).to_owned());

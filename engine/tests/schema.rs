@@ -377,7 +377,6 @@ const RELATIONS: &[(&str, &str, &str)] = &[
         "/routes/*/target",
         "work only where `rewrite_path` leads to a backend of kind `restate`",
     ),
-    ("/routes/*/target", "/routes/*/target", "the route needs a `webhook` block"), // the schema says so at the route
     ("/webhooks/providers/*", "/routes/*/target", "does not sign the body"),
     ("/routes/*/webhook", "/routes/*/target", "the route needs a `webhook` block"), // the schema says so at the route
     ("/routes/*/webhook/provider", "/routes/*/webhook/provider", "no provider"),

@@ -161,7 +161,7 @@ func BenchmarkInstance(b *testing.B) {
 	b.ReportAllocs()
 	start := cpuTime(b)
 	for b.Loop() {
-		in, err := bridge.startInstance(&slot{})
+		in, err := bridge.startInstance()
 		if err != nil {
 			b.Fatal(err)
 		}

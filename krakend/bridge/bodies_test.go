@@ -180,8 +180,8 @@ func TestTheClientGoesInEachPhase(t *testing.T) {
 func TestTheSizeOfARequestCountsWhatHasArrived(t *testing.T) {
 	b := acts(t, Options{})
 	r := ask("/b", "body")
-	x := &exchange{bridge: b, ctx: context.Background(), request: newInlet(&r.Message)}
-	if !x.open(r.Header) {
+	x := newExchange(context.Background(), b, r)
+	if !x.open() {
 		t.Fatal("the stream is not open")
 	}
 	x.feed(toUpstream, piece{[]byte("12345"), nil})

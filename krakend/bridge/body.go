@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 )
 
@@ -65,12 +66,16 @@ func (i *inlet) startPump(b *Bridge) {
 // run reads into two buffers in turn: whoever takes a piece is done with the one before.
 func (p *pump) run(body io.Reader) {
 	var buffers [2][]byte
-	buffers[0] = make([]byte, firstPiece)
+	size := firstPiece
 	for turn := 0; ; turn = 1 - turn {
-		if buffers[turn] == nil || turn == 0 && len(buffers[1]) > len(buffers[0]) {
-			buffers[turn] = make([]byte, pieceSize)
+		// A client that sends little at a time does not make the bridge keep large buffers.
+		if len(buffers[turn]) < size {
+			buffers[turn] = make([]byte, size)
 		}
 		n, err := body.Read(buffers[turn])
+		if n == size {
+			size = pieceSize
+		}
 		select {
 		case p.pieces <- piece{buffers[turn][:n], err}:
 		case <-p.stopped:
@@ -126,13 +131,12 @@ func (x *exchange) feedRead() {
 
 // feed shows a piece to the guest.
 func (x *exchange) feed(d direction, p piece) {
-	s := &x.stream
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
-	x.feedLocked(d, p)
+	in := x.lock()
+	defer in.mu.Unlock()
+	x.feedTo(in, d, p)
 }
 
-func (x *exchange) feedLocked(d direction, p piece) {
+func (x *exchange) feedTo(in *instance, d direction, p piece) {
 	s := &x.stream
 	if d == toUpstream {
 		s.received += uint64(len(p.bytes))
@@ -141,22 +145,30 @@ func (x *exchange) feedLocked(d direction, p piece) {
 	case !s.takes(d):
 	case p.err == nil:
 		if len(p.bytes) > 0 {
-			s.in.bodyArrives(s, d, p.bytes, false)
+			in.bodyArrives(s, d, p.bytes, false)
 		}
 	case p.err != io.EOF:
 		// The message has broken off. What has gone on already cannot be taken back.
-		s.fail()
+		s.giveUp(x.causeOf(d, p.err))
 	default:
 		trailer := x.inlet(d).trailers()
 		if len(trailer) == 0 {
-			s.in.bodyArrives(s, d, p.bytes, true)
+			in.bodyArrives(s, d, p.bytes, true)
 			return
 		}
 		if len(p.bytes) > 0 {
-			s.in.bodyArrives(s, d, p.bytes, false)
+			in.bodyArrives(s, d, p.bytes, false)
 		}
-		s.in.trailersArrive(s, d, trailer)
+		in.trailersArrive(s, d, trailer)
 	}
+}
+
+// causeOf says why a message with this error cannot go on: the client has sent a malformed body, unless its time was over.
+func (x *exchange) causeOf(d direction, err error) Cause {
+	if d == toClient || x.ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, http.ErrBodyReadAfterClose) {
+		return CauseBusy
+	}
+	return CauseBody
 }
 
 func (x *exchange) inlet(d direction) *inlet {
@@ -231,15 +243,14 @@ const (
 func (o *outlet) step(p []byte, next piece, arrived bool) (int, outletState, <-chan struct{}) {
 	s, d := &o.exchange.stream, o.direction
 	side := s.side(d)
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
+	in := o.exchange.lock()
+	defer in.mu.Unlock()
 	if arrived {
-		o.exchange.feedLocked(d, next)
+		o.exchange.feedTo(in, d, next)
 	}
-	n := copy(p, side.out)
-	side.out = side.out[n:]
+	n := side.take(p)
 	switch {
-	case side.complete && len(side.out) == 0:
+	case side.complete && side.empty():
 		return n, outletDone, nil
 	case n > 0:
 		return n, outletReading, nil

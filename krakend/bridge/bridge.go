@@ -33,6 +33,15 @@ type Bridge struct {
 	calls      atomic.Int64
 	trapped    atomic.Uint64
 	timedOut   atomic.Uint64
+	moved      atomic.Uint64
+	unanswered [causes]atomic.Uint64
+	// spare hands out an instance that has been started in advance.
+	spare chan *instance
+	// ctx ends when the bridge closes, and with it the calls of the guest.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// The rooms for bodies that are held.
+	unverified, verified, answers room
 	// next spreads requests over instances that have the same number of streams.
 	next atomic.Uint32
 }
@@ -61,8 +70,9 @@ func (s *slot) forget(in *instance) { s.instance.CompareAndSwap(in, nil) }
 func New(ctx context.Context, o Options) (*Bridge, error) {
 	b := &Bridge{
 		options: o, level: LevelInfo, module: o.Compiled, metrics: &Metrics{}, stop: make(chan struct{}),
-		pauseLimit: pauseLimit, startPause: startPause,
+		pauseLimit: pauseLimit, startPause: startPause, spare: make(chan *instance),
 	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.setDefaults()
 	b.metrics.stats = b.Stats
 	if b.module == nil {
@@ -81,6 +91,9 @@ func New(ctx context.Context, o Options) (*Bridge, error) {
 	if _, err := b.slots[0].start(b); err != nil {
 		return nil, errors.Join(err, b.Close(ctx))
 	}
+	if !o.withoutSpare {
+		b.goroutines.Go(b.keepSpare)
+	}
 	return b, nil
 }
 
@@ -97,6 +110,13 @@ func (b *Bridge) setDefaults() {
 	}
 	if o.ResponseBuffer <= 0 {
 		o.ResponseBuffer = DefaultBuffer
+	}
+	longest := max(o.RequestBuffer, o.ResponseBuffer)
+	if o.HeldBodies <= 0 {
+		o.HeldBodies = max(DefaultHeldBodies, 3*longest)
+	}
+	for _, r := range []*room{&b.unverified, &b.verified, &b.answers} {
+		r.limit, r.most = o.HeldBodies/3, longest
 	}
 	if o.LogLevel != nil {
 		b.level = *o.LogLevel
@@ -128,24 +148,50 @@ func (s *slot) start(b *Bridge) (*instance, error) {
 	if since := time.Since(s.failed); since < b.startPause {
 		return nil, errors.New("an instance did not start a moment ago")
 	}
-	in, err := b.startInstance(s)
+	in, err := b.takeInstance()
 	if err != nil {
 		s.failed = time.Now()
 		return nil, err
 	}
-	s.instance.Store(in)
-	if in.isDead() {
-		s.forget(in)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.slot = s
+	if !in.dead {
+		s.instance.Store(in)
 	}
 	return in, nil
 }
 
-func (in *instance) isDead() bool {
+// takeInstance gives the spare instance, or starts one.
+func (b *Bridge) takeInstance() (*instance, error) {
 	select {
-	case <-in.gone:
-		return true
+	case in := <-b.spare:
+		return in, nil
 	default:
-		return false
+		return b.startInstance()
+	}
+}
+
+// keepSpare has an instance ready for when one ends: to start it takes a millisecond, in which all cores may have to wait.
+func (b *Bridge) keepSpare() {
+	for {
+		in, err := b.startInstance()
+		if err != nil {
+			// A request that needs an instance tells why it does not start.
+			select {
+			case <-time.After(b.startPause):
+				continue
+			case <-b.stop:
+				return
+			}
+		}
+		select {
+		case b.spare <- in:
+		case <-in.gone:
+		case <-b.stop:
+			in.shutDown()
+			return
+		}
 	}
 }
 
@@ -190,7 +236,13 @@ func (b *Bridge) Metrics() *Metrics { return b.metrics }
 
 // Stats returns what the bridge holds now.
 func (b *Bridge) Stats() Stats {
-	stats := Stats{Calls: int(b.calls.Load()), Trapped: b.trapped.Load(), TimedOut: b.timedOut.Load()}
+	stats := Stats{
+		Calls: int(b.calls.Load()), Trapped: b.trapped.Load(), TimedOut: b.timedOut.Load(), Moved: b.moved.Load(),
+		HeldBytes: b.unverified.inUse() + b.verified.inUse() + b.answers.inUse(),
+	}
+	for cause := range stats.Unanswered {
+		stats.Unanswered[cause] = b.unanswered[cause].Load()
+	}
 	for _, slot := range b.slots {
 		if in := slot.instance.Load(); in != nil {
 			stats.Instances++
@@ -224,6 +276,7 @@ func (b *Bridge) Close(ctx context.Context) error {
 			in.shutDown()
 		}
 	}
+	b.cancel()
 	close(b.stop)
 	done := make(chan struct{})
 	go func() {

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,17 +9,39 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // exchange is the work on one request in the gateway: it feeds the guest, forwards the request, and gives the response out.
 type exchange struct {
-	bridge   *Bridge
-	ctx      context.Context
-	stream   stream
+	bridge *Bridge
+	ctx    context.Context
+	stream stream
+	// in is the instance that has the stream; nil before the stream is open.
+	in       atomic.Pointer[instance]
 	request  inlet
 	response inlet
 	once     sync.Once
+	// header and answered are the lines of the request and of the upstream's response as they came.
+	header   Header
+	answered Header
+	// replaying is held while the stream moves to another instance.
+	replaying sync.Mutex
+}
+
+// lock gives the instance of the stream, with its mutex. If the instance has ended, the stream moves to another one before; if
+// that fails the stream is given up. Goroutines of the exchange touch the stream with this mutex only.
+func (x *exchange) lock() *instance {
+	for {
+		in := x.in.Load()
+		in.mu.Lock()
+		if !in.dead || x.stream.settled() {
+			return in
+		}
+		in.mu.Unlock()
+		x.move(in)
+	}
 }
 
 // state is how far one side of a stream is.
@@ -44,13 +65,11 @@ const (
 // An instance that traps or takes too long is answered with the problem document internal_error (503), and so is a pause that
 // nothing can end. One that lasts beyond the deadline of ctx is answered with dependency_unavailable (503). The only error is that of a ctx that was canceled: then the client is gone.
 func (b *Bridge) Exchange(ctx context.Context, r *Request, f Forward) (*Message, error) {
-	x := &exchange{bridge: b, ctx: ctx}
-	x.request = newInlet(&r.Message)
-	x.stream.metadata, x.stream.routeMetadata = r.Metadata, r.RouteMetadata
+	x := newExchange(ctx, b, r)
 	if gone(ctx) {
 		return nil, x.clientGone()
 	}
-	if !x.open(r.Header) {
+	if !x.open() {
 		return x.unavailable(), nil
 	}
 	message, err := x.run(f)
@@ -64,6 +83,15 @@ func (b *Bridge) Exchange(ctx context.Context, r *Request, f Forward) (*Message,
 	return message, nil
 }
 
+func newExchange(ctx context.Context, b *Bridge, r *Request) *exchange {
+	x := &exchange{bridge: b, ctx: ctx, header: r.Header, request: newInlet(&r.Message)}
+	method, _ := r.Header.Get(":method")
+	x.stream = stream{
+		metadata: r.Metadata, routeMetadata: r.RouteMetadata, sender: r.Sender, verified: r.Verified, isHead: method == http.MethodHead,
+	}
+	return x
+}
+
 // gone says that the client does not wait any more. A deadline of the gateway is not that.
 func gone(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
@@ -72,35 +100,49 @@ func (x *exchange) clientGone() error {
 }
 
 // open opens the stream in an instance and shows the guest the request's headers.
-func (x *exchange) open(header Header) bool {
+func (x *exchange) open() bool {
+	in, cause := x.bridge.enter()
+	if in == nil {
+		x.stream.giveUp(cause)
+		return false
+	}
+	x.show(in)
+	x.in.Store(in)
+	in.mu.Unlock()
+	return true
+}
+
+// enter picks an instance and gives it with its mutex, or says why there is none.
+func (b *Bridge) enter() (*instance, Cause) {
 	const attempts = 4
-	s := &x.stream
-	own := header.own()
-	method, _ := own.Get(":method")
-	s.isHead = method == http.MethodHead
 	for range attempts {
-		in, err := x.bridge.pick()
+		in, err := b.pick()
+		if err != nil && b.closed.Load() {
+			return nil, CauseBusy
+		}
 		if err != nil {
-			s.fault = !x.bridge.closed.Load()
-			return false
+			break
 		}
 		in.open.Add(1)
 		in.mu.Lock()
-		if in.dead {
-			in.open.Add(-1)
-			in.mu.Unlock()
-			continue
-		}
-		s.received = uint64(own.size())
-		in.newStream(s)
 		if !in.dead {
-			in.headersArrive(s, toUpstream, own, x.request.body == nil)
+			return in, causeNone
 		}
+		in.open.Add(-1)
 		in.mu.Unlock()
-		return true
 	}
-	s.fault = true
-	return false
+	return nil, CauseFault
+}
+
+// show opens the stream in an instance, and shows the guest the request's headers.
+func (x *exchange) show(in *instance) {
+	s := &x.stream
+	own := x.header.own()
+	s.received = uint64(own.size())
+	in.newStream(s)
+	if !in.dead {
+		in.headersArrive(s, toUpstream, own, x.request.body == nil)
+	}
 }
 
 func (x *exchange) run(f Forward) (*Message, error) {
@@ -128,10 +170,10 @@ func (x *exchange) run(f Forward) (*Message, error) {
 func (x *exchange) forward(f Forward) error {
 	s := &x.stream
 	ctx, cancel := context.WithCancel(x.ctx)
-	s.in.mu.Lock()
+	in := x.lock()
 	s.cancel = cancel
 	stopped := s.over() || s.replied
-	s.in.mu.Unlock()
+	in.mu.Unlock()
 	if stopped {
 		cancel()
 		return nil
@@ -140,22 +182,22 @@ func (x *exchange) forward(f Forward) error {
 	if err == nil && response == nil {
 		err = errors.New("there is no response")
 	}
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
 	if response != nil {
-		x.response = newInlet(response)
+		x.response, x.answered = newInlet(response), response.Header
 	}
+	in = x.lock()
+	defer in.mu.Unlock()
 	switch {
 	case gone(x.ctx):
 		return x.clientGone()
 	case s.over() || s.replied:
 	case errors.Is(err, context.DeadlineExceeded):
-		s.in.reply(s, gatewayReply(http.StatusGatewayTimeout, "upstream request timeout"))
+		in.reply(s, gatewayReply(http.StatusGatewayTimeout, "upstream request timeout"))
 	case err != nil:
 		x.bridge.log(LevelWarn, fmt.Sprintf("edge-idempotency: the upstream gave no answer, so the request is answered with 503: %v", err))
-		s.in.reply(s, gatewayReply(http.StatusServiceUnavailable, "upstream connect error or disconnect/reset before headers"))
+		in.reply(s, gatewayReply(http.StatusServiceUnavailable, "upstream connect error or disconnect/reset before headers"))
 	default:
-		s.in.headersArrive(s, toClient, response.Header.own(), x.response.body == nil)
+		in.headersArrive(s, toClient, response.Header.own(), x.response.body == nil)
 	}
 	return nil
 }
@@ -181,15 +223,15 @@ func (x *exchange) settle(d direction) (state, error) {
 	s := &x.stream
 	side := s.side(d)
 	for {
-		s.in.mu.Lock()
+		in := x.lock()
 		state := s.look(d)
 		if state != waiting {
-			s.in.mu.Unlock()
+			in.mu.Unlock()
 			return state, nil
 		}
 		wake := side.waiter()
 		ended := side.ended || d == toClient && s.replied
-		s.in.mu.Unlock()
+		in.mu.Unlock()
 		switch {
 		case ended:
 			x.await(d, wake)
@@ -240,36 +282,35 @@ func (x *exchange) await(d direction, wake <-chan struct{}) {
 // to wait for.
 func (x *exchange) giveUp(d direction, waited time.Duration) bool {
 	s := &x.stream
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
+	in := x.lock()
+	defer in.mu.Unlock()
 	side := s.side(d)
 	switch {
 	case s.over(), !side.stopped:
 		return true
-	case len(s.in.calls) > 0, s.in.tickPeriod > 0 && waited < x.bridge.pauseLimit:
+	case len(in.calls) > 0, in.tickPeriod > 0 && waited < x.bridge.pauseLimit:
 		return false
 	}
 	x.bridge.log(LevelError, "edge-idempotency: the module has paused a request that nothing can resume, so it is answered with 503")
-	s.breakDown()
+	s.giveUp(CauseFault)
 	return true
 }
 
 func (x *exchange) abandon(why string) {
-	s := &x.stream
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
+	in := x.lock()
+	defer in.mu.Unlock()
 	x.bridge.log(LevelWarn, "edge-idempotency: a request is answered with 503: "+why)
-	s.fail()
+	x.stream.giveUp(CauseBusy)
 }
 
 // message gives a message whose headers have gone on.
 func (x *exchange) message(d direction) *Message {
 	s := &x.stream
 	side := s.side(d)
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
+	in := x.lock()
+	defer in.mu.Unlock()
 	message := &Message{Header: side.header}
-	if side.headersVisible || s.in.onLog.exported() {
+	if side.headersVisible || in.onLog.exported() {
 		// The guest can read the lines later.
 		message.Header = append(Header(nil), side.header...)
 	}
@@ -282,17 +323,17 @@ func (x *exchange) message(d direction) *Message {
 	if trailer := side.trailer; side.hasTrailer && len(trailer) > 0 {
 		message.Trailer = func() Header { return trailer }
 	}
-	if len(side.out) > 0 || message.Trailer != nil {
-		message.Body = io.NopCloser(bytes.NewReader(side.out))
+	if side.kept.length() > 0 || len(side.out) > 0 || message.Trailer != nil {
+		message.Body = &wholeBody{held: side.kept, rest: side.out}
 	}
-	side.out = nil
+	side.sent, side.out = side.kept.length(), nil
 	return message
 }
 
 func (x *exchange) passedTrailer(d direction) Header {
 	s := &x.stream
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
+	in := x.lock()
+	defer in.mu.Unlock()
 	if side := s.side(d); side.complete && side.hasTrailer {
 		return side.trailer
 	}
@@ -304,13 +345,16 @@ func (x *exchange) finish() {
 	x.once.Do(func() {
 		s := &x.stream
 		x.request.stop()
-		if s.in == nil {
+		x.replaying.Lock()
+		in := x.in.Load()
+		x.replaying.Unlock()
+		if in == nil {
 			return
 		}
-		s.in.mu.Lock()
-		s.in.closeStream(s)
+		in.mu.Lock()
+		in.closeStream(s)
 		record := s.record
-		s.in.mu.Unlock()
+		in.mu.Unlock()
 		if x.response.body != nil {
 			// Whether the upstream's connection can be used again does not matter here.
 			_ = x.response.body.Close()
@@ -335,47 +379,55 @@ func (x *exchange) tell(record []byte) {
 // unavailable is the answer of the bridge where the module cannot answer.
 func (x *exchange) unavailable() *Message {
 	s := &x.stream
-	if s.in != nil {
-		s.in.mu.Lock()
+	in := x.in.Load()
+	if in != nil {
+		in.mu.Lock()
 	}
-	fault := s.fault
-	if s.in != nil {
-		s.in.mu.Unlock()
+	// A stream that the module has reset has no cause.
+	cause := s.cause
+	if cause == causeNone {
+		cause = CauseBusy
 	}
+	if in != nil {
+		in.mu.Unlock()
+	}
+	x.bridge.unanswered[cause].Add(1)
 	answer := x.bridge.options.Unavailable
 	if answer == nil {
 		answer = unavailable
 	}
-	message := answer(fault)
+	message := answer(cause)
+	message.InPlace = true
 	if s.isHead {
 		message.Body = nil
 	}
 	return message
 }
 
-// unavailable is the problem document internal_error, or else dependency_unavailable.
-func unavailable(fault bool) *Message {
+// unavailable is a problem document.
+func unavailable(cause Cause) *Message {
 	const (
 		again = ` Send the same request again later, with the same idempotency key if it had one: then nothing is done twice.`
 		busy  = `{"type":"about:blank","title":"Temporarily unavailable","status":503,"detail":"The service cannot be reached right ` +
 			`now, or is busy.` + again + `","code":"dependency_unavailable","retry":"same_key"}`
 		broken = `{"type":"about:blank","title":"Internal error","status":503,"detail":"The gateway has failed to handle the request.` +
 			again + `","code":"internal_error","retry":"same_key"}`
+		malformed = `{"type":"about:blank","title":"Request invalid","status":400,"detail":"The request's body is malformed or ` +
+			`incomplete.","code":"request_invalid","retry":"never"}`
 	)
-	document := busy
-	if fault {
+	status, document, advice := "503", busy, Header{{"retry-after", "5"}, {"idempotency-retry", "same_key"}}
+	switch cause {
+	case CauseFault:
 		document = broken
+	case CauseBody:
+		status, document, advice = "400", malformed, Header{{"idempotency-retry", "never"}}
 	}
-	return &Message{
-		Header: Header{
-			{":status", "503"},
-			{"content-type", "application/problem+json"},
-			{"cache-control", "no-store"},
-			{"content-language", "en"},
-			{"retry-after", "5"},
-			{"idempotency-retry", "same_key"},
-			{"content-length", strconv.Itoa(len(document))},
-		},
-		Body: io.NopCloser(strings.NewReader(document)),
+	header := Header{
+		{":status", status},
+		{"content-type", "application/problem+json"},
+		{"cache-control", "no-store"},
+		{"content-language", "en"},
+		{"content-length", strconv.Itoa(len(document))},
 	}
+	return &Message{Header: append(header, advice...), Body: io.NopCloser(strings.NewReader(document))}
 }

@@ -64,37 +64,42 @@ func (in *instance) bodyArrives(s *stream, d direction, piece []byte, end bool) 
 		return
 	}
 	side.ended = side.ended || end
-	length := len(piece)
+	if side.unseen {
+		side.passBody(piece, end)
+		return
+	}
 	if side.holding {
-		side.held = append(side.held, piece...)
-		if in.tooLarge(s, d) {
+		if !in.hold(s, d, piece) || in.tooLarge(s, d) {
 			return
 		}
-		length = len(side.held)
 	} else {
 		side.piece = piece
 	}
+	in.showBody(s, d, end)
+}
+
+// showBody shows the guest what is held, or else the piece.
+func (in *instance) showBody(s *stream, d direction, end bool) {
+	side := s.side(d)
 	side.pieceVisible = true
-	switch in.ask(s, d, partBody, uint64(length), flag(end)) {
+	side.keepOriginal()
+	switch in.ask(s, d, partBody, uint64(side.visibleLength()), flag(end)) {
 	case answerContinue:
 		side.holding, side.pieceVisible = false, false
 		current := side.piece
 		side.piece = nil
-		if side.stopped {
-			side.held = append(side.held, current...)
+		if !side.stopped {
+			side.passBody(current, end)
+		} else if in.hold(s, d, current) {
 			in.resume(s, d)
-			return
 		}
-		if len(side.held) > 0 {
-			current = append(side.held, current...)
-			side.held = nil
-		}
-		side.passBody(current, end)
 	case answerPause:
-		side.held = append(side.held, side.piece...)
+		current := side.piece
 		side.piece = nil
 		side.holding, side.stopped = true, true
-		in.tooLarge(s, d)
+		if in.hold(s, d, current) {
+			in.tooLarge(s, d)
+		}
 	case answerNothing:
 		side.piece = nil
 	}
@@ -104,6 +109,11 @@ func (in *instance) bodyArrives(s *stream, d direction, piece []byte, end bool) 
 func (in *instance) trailersArrive(s *stream, d direction, trailer Header) {
 	side := s.side(d)
 	if !s.takes(d) {
+		return
+	}
+	if side.unseen {
+		side.ended = true
+		side.passBody(nil, true)
 		return
 	}
 	side.trailer, side.hasTrailer, side.trailersVisible, side.ended = trailer, true, true, true
@@ -127,16 +137,12 @@ func (in *instance) resume(s *stream, d direction) {
 	if !s.takes(d) || !side.stopped {
 		return
 	}
-	side.stopped = false
+	side.stopped, side.holding = false, false
 	end := side.ended && !side.hasTrailer
-	held := side.held
-	side.held = nil
 	if !side.passed {
-		side.passHeaders(end && len(held) == 0)
+		side.passHeaders(end && side.held.length() == 0)
 	}
-	if len(held) > 0 || end {
-		side.passBody(held, end)
-	}
+	side.passHeld()
 	if side.hasTrailer && side.ended {
 		side.passTrailers()
 	}
@@ -178,10 +184,12 @@ func (in *instance) reply(s *stream, reply *localReply) {
 		body = nil
 	}
 	s.request.held, s.request.piece = nil, nil
+	in.bridge.release(s, toUpstream)
 	if begun {
 		side := &s.response
 		side.hide()
 		side.header, side.held, side.trailer, side.hasTrailer = header, nil, nil, false
+		in.bridge.release(s, toClient)
 		side.passHeaders(true)
 		side.passBody(body, true)
 	} else {
@@ -223,9 +231,9 @@ func gatewayReply(status int, body string) *localReply {
 func (in *instance) tooLarge(s *stream, d direction) bool {
 	options := &in.bridge.options
 	switch {
-	case d == toUpstream && len(s.request.held) > options.RequestBuffer:
+	case d == toUpstream && s.request.held.length() > options.RequestBuffer:
 		in.reply(s, gatewayReply(http.StatusRequestEntityTooLarge, "Payload Too Large"))
-	case d == toClient && len(s.response.held) > options.ResponseBuffer:
+	case d == toClient && s.response.held.length() > options.ResponseBuffer:
 		in.reply(s, gatewayReply(http.StatusInternalServerError, "Internal Server Error"))
 	default:
 		return false

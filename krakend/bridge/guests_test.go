@@ -105,42 +105,6 @@ func TestATrapAtTheEndOfAStreamHarmsNobody(t *testing.T) {
 	mustExchange(t, b, ask("/z", ""), answering("answer"))
 }
 
-// The other streams of an instance that traps are answered, wherever they wait.
-func TestStreamsOfAClosedInstanceAreAnswered(t *testing.T) {
-	b := acts(t, Options{Instances: 1, Upstreams: map[string]http.RoundTripper{"store": never{}}})
-	arrived := make(chan struct{}, 3)
-	waiting := func(ctx context.Context, _ *Message) (*Message, error) {
-		arrived <- struct{}{}
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	var clients sync.WaitGroup
-	for _, path := range []string{"/z", "/b"} {
-		clients.Go(func() {
-			r := ask(path, "body")
-			if header, body := mustExchange(t, b, r, waiting); !isInternalError(header, body) {
-				t.Errorf("%s: the client got %v %q", path, header, body)
-			}
-		})
-		<-arrived
-	}
-	silent, writer := io.Pipe()
-	clients.Go(func() {
-		r := ask("/b", "")
-		r.Body = silent
-		if header, body := mustExchange(t, b, r, answering("")); !isInternalError(header, body) {
-			t.Errorf("the client that sends nothing got %v %q", header, body)
-		}
-		silent.Close()
-	})
-	if !eventually(func() bool { return b.Stats().Streams == 3 }) {
-		t.Fatal("the streams are not open")
-	}
-	mustExchange(t, b, ask("/t", ""), answering(""))
-	clients.Wait()
-	writer.Close()
-}
-
 // never answers no call.
 type never struct{}
 
@@ -372,15 +336,15 @@ func TestAWakeIsTakenOnce(t *testing.T) {
 		<-release
 		return nil, errors.New("released")
 	})}})
-	x := &exchange{bridge: b, ctx: context.Background()}
-	if !x.open(ask("/c", "").Header) {
+	x := newExchange(context.Background(), b, ask("/c", ""))
+	if !x.open() {
 		t.Fatal("the stream is not open")
 	}
 	s := &x.stream
-	s.in.mu.Lock()
+	in := x.lock()
 	wake := s.request.waiter()
 	s.request.notify()
-	s.in.mu.Unlock()
+	in.mu.Unlock()
 	x.await(toUpstream, wake)
 	if len(wake) > 0 {
 		t.Error("the wake is still there")

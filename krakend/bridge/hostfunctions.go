@@ -105,7 +105,7 @@ func hostEffectiveContext(in *instance, a []uint64) status {
 	if !ok {
 		return statusBadArgument
 	}
-	in.effective, in.stream = id, s
+	in.effective, in.stream, in.acting = id, s, s
 	return statusOK
 }
 
@@ -145,9 +145,9 @@ func hostGetBuffer(in *instance, a []uint64) status {
 	var buffer []byte
 	switch kind := uint32(a[0]); {
 	case kind == bufferRequestBody && in.stream != nil:
-		buffer = in.stream.request.visibleBody()
+		return in.giveBody(&in.stream.request, uint64(start), end, a[3], a[4])
 	case kind == bufferResponseBody && in.stream != nil:
-		buffer = in.stream.response.visibleBody()
+		return in.giveBody(&in.stream.response, uint64(start), end, a[3], a[4])
 	case kind == bufferRequestBody, kind == bufferResponseBody, kind == bufferVMConfiguration:
 	case kind == bufferCallResponseBody && in.delivering != nil:
 		buffer = in.delivering.body
@@ -171,32 +171,33 @@ func hostSetBuffer(in *instance, a []uint64) status {
 	if in.stream == nil {
 		return statusBadArgument
 	}
-	var side *side
-	switch uint32(a[0]) {
-	case bufferRequestBody:
-		side = &in.stream.request
-	case bufferResponseBody:
-		side = &in.stream.response
-	default:
+	kind := uint32(a[0])
+	if kind > bufferResponseBody {
 		return statusBadArgument
 	}
-	body := side.visibleBody()
+	d := direction(kind)
+	side := in.stream.side(d)
 	if !side.holding && !side.pieceVisible {
 		return statusBadArgument
 	}
-	start, size := uint32(a[1]), uint32(a[2])
+	start, size, length := uint32(a[1]), uint32(a[2]), side.visibleLength()
 	var changed []byte
 	switch {
 	case start == 0:
-		rest := body[min(uint64(size), uint64(len(body))):]
-		changed = append(append(make([]byte, 0, len(bytes)+len(rest)), bytes...), rest...)
-	case uint64(start) >= uint64(len(body)):
-		changed = append(append(make([]byte, 0, len(body)+len(bytes)), body...), bytes...)
+		from := int(min(uint64(size), uint64(length)))
+		changed = append(make([]byte, 0, len(bytes)+length-from), bytes...)
+		changed = changed[:cap(changed)]
+		side.copyVisible(changed[len(bytes):], from)
+	case uint64(start) >= uint64(length):
+		changed = make([]byte, length, length+len(bytes))
+		side.copyVisible(changed, 0)
+		changed = append(changed, bytes...)
 	default:
 		return statusBadArgument
 	}
+	side.changes()
 	if side.holding {
-		side.held = changed
+		in.replaceHeld(in.stream, d, changed)
 	} else {
 		side.piece = changed
 	}

@@ -34,7 +34,8 @@ const exitDeadline = 0x65646765
 // instance is one instance of the module. Its mutex is held during calls into the guest, and never while something waits.
 type instance struct {
 	bridge *Bridge
-	slot   *slot
+	// slot is the instance's place in the pool; nil while it is a spare.
+	slot *slot
 	// ctx is the context of all guest calls; it holds the instance.
 	ctx context.Context
 	// open is the number of streams that were given to the instance, for the choice of an instance.
@@ -63,14 +64,16 @@ type instance struct {
 	// effective is the context that host calls act on, and stream its stream; nil for the root.
 	effective uint32
 	stream    *stream
-	streams   map[uint32]*stream
-	last      uint32
-	deferred  []deferredAction
+	// acting is the stream that the running callback is about: whose callback it is, or for which the guest acts last.
+	acting   *stream
+	streams  map[uint32]*stream
+	last     uint32
+	deferred []deferredAction
 	// deferredRoom is the room that deferred uses again.
 	deferredRoom [4]deferredAction
 	// series are the metrics by their number.
 	series     []*series
-	calls      map[uint32]*pendingCall
+	calls      map[uint32]*call
 	lastToken  uint32
 	delivering *callReply
 	scratch    []byte
@@ -91,9 +94,9 @@ type guestFunction struct {
 func (f *guestFunction) exported() bool { return f.function != nil }
 
 // startInstance starts an instance and gives it the policy. An error has the guest's own lines.
-func (b *Bridge) startInstance(slot *slot) (*instance, error) {
+func (b *Bridge) startInstance() (*instance, error) {
 	in := &instance{
-		bridge: b, slot: slot, streams: map[uint32]*stream{}, calls: map[uint32]*pendingCall{}, last: rootContext,
+		bridge: b, streams: map[uint32]*stream{}, calls: map[uint32]*call{}, last: rootContext,
 		gone: make(chan struct{}),
 	}
 	in.ctx = context.WithValue(context.Background(), instanceKey{}, in)
@@ -194,7 +197,7 @@ func (in *instance) call(f *guestFunction, s *stream, arguments ...uint64) (uint
 	}
 	in.effective, in.stream = rootContext, s
 	if s != nil {
-		in.effective = s.id
+		in.effective, in.acting = s.id, s
 	}
 	copy(in.stack[:], arguments)
 	in.expires.Store(in.bridge.expiry(in.life))
@@ -210,8 +213,10 @@ func (in *instance) callback(f *guestFunction, s *stream, arguments ...uint64) (
 		return 0, false
 	}
 	result, err := in.call(f, s, arguments...)
+	acting := in.acting
+	in.acting = nil
 	if err != nil {
-		in.trapped(f.name, err)
+		in.trapped(f.name, err, acting)
 		return 0, false
 	}
 	for len(in.deferred) > 0 && !in.dead {
@@ -234,7 +239,7 @@ func (in *instance) newStream(s *stream) {
 			break
 		}
 	}
-	s.id, s.in = in.last, in
+	s.id = in.last
 	in.streams[s.id] = s
 	in.callback(&in.create, s, uint64(s.id), rootContext)
 }
@@ -252,13 +257,16 @@ func (in *instance) closeStream(s *stream) {
 	in.callback(&in.onDone, s, uint64(s.id))
 	in.callback(&in.onDelete, s, uint64(s.id))
 	s.closed = true
+	in.bridge.release(s, toUpstream)
+	in.bridge.release(s, toClient)
 	delete(in.streams, s.id)
 	in.open.Add(-1)
 	s.interrupt()
 }
 
-// trapped ends the instance after a trap or the deadline.
-func (in *instance) trapped(callback string, err error) {
+// trapped ends the instance after a trap or the deadline. acting is the stream that the call was about, or nil: it is given up,
+// because it would trap again.
+func (in *instance) trapped(callback string, err error, acting *stream) {
 	if in.dead {
 		return
 	}
@@ -270,32 +278,52 @@ func (in *instance) trapped(callback string, err error) {
 		in.bridge.trapped.Add(1)
 	}
 	in.bridge.log(LevelCritical, fmt.Sprintf(
-		"edge-idempotency: %s %s; its instance is closed, and the %d open requests of the instance are answered with 503: %v",
-		callback, what, len(in.streams), oneLine(err)))
-	for _, s := range in.streams {
-		s.fault = true
+		"edge-idempotency: %s %s; its instance is closed, and %d other open requests of the instance go on in another one: %v",
+		callback, what, others(in.streams, acting), oneLine(err)))
+	if acting != nil && !acting.response.complete {
+		acting.giveUp(CauseFault)
 	}
 	in.end()
 }
 
-// end closes the instance. Its streams are given up, its calls are cancelled.
+func others(streams map[uint32]*stream, acting *stream) int {
+	count := 0
+	for _, s := range streams {
+		if s != acting && !s.over() {
+			count++
+		}
+	}
+	return count
+}
+
+// end closes the instance. Its streams find out by their exchanges and move to another instance, and the calls for them go on.
+// If the bridge is closed, streams are given up.
 func (in *instance) end() {
 	if in.dead {
 		return
 	}
 	in.dead = true
-	in.slot.forget(in)
+	if in.slot != nil {
+		in.slot.forget(in)
+	}
 	in.bridge.unwatch(in)
 	close(in.gone)
 	if in.ticks != nil {
 		in.ticks.Stop()
 	}
+	closed := in.bridge.closed.Load()
 	for _, call := range in.calls {
-		call.cancel()
+		if closed || call.maker == nil || call.maker.failed {
+			call.cancel()
+		}
 	}
 	in.deferred = nil
 	for _, s := range in.streams {
-		s.fail()
+		if closed {
+			s.giveUp(CauseBusy)
+		}
+		s.request.notify()
+		s.response.notify()
 	}
 	if in.module != nil {
 		// The instance is gone in any case, so there is nothing to do about an error.

@@ -82,6 +82,17 @@ func (in *instance) give(bytes []byte, pointer, length uint64) status {
 	return s
 }
 
+// giveBody is give for a part of the body that the guest sees.
+func (in *instance) giveBody(side *side, start, end, pointer, length uint64) status {
+	size := uint64(side.visibleLength())
+	start, end = min(start, size), min(end, size)
+	view, s := in.allocate(int(end-start), pointer, length)
+	if s == statusOK {
+		side.copyVisible(view, int(start))
+	}
+	return s
+}
+
 // giveText is give for a string.
 func (in *instance) giveText(text string, pointer, length uint64) status {
 	view, s := in.allocate(len(text), pointer, length)

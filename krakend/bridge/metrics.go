@@ -186,11 +186,17 @@ func (s Stats) write(out io.Writer) {
 	for _, gauge := range []struct {
 		name  string
 		value int
-	}{{"instances", s.Instances}, {"streams", s.Streams}, {"calls", s.Calls}} {
+	}{{"instances", s.Instances}, {"streams", s.Streams}, {"calls", s.Calls}, {"held_bytes", s.HeldBytes}} {
 		fmt.Fprintf(out, "# TYPE idempotency_bridge_%[1]s gauge\nidempotency_bridge_%[1]s %[2]d\n", gauge.name, gauge.value)
 	}
 	const closed = "idempotency_bridge_instances_closed_total"
 	fmt.Fprintf(out, "# TYPE %[1]s counter\n%[1]s{reason=\"trap\"} %[2]d\n%[1]s{reason=\"deadline\"} %[3]d\n", closed, s.Trapped, s.TimedOut)
+	fmt.Fprintf(out, "# TYPE idempotency_bridge_moved_total counter\nidempotency_bridge_moved_total %d\n", s.Moved)
+	const unanswered = "idempotency_bridge_unanswered_total"
+	fmt.Fprintf(out, "# TYPE %s counter\n", unanswered)
+	for cause := CauseFault; cause < causes; cause++ {
+		fmt.Fprintf(out, "%s{reason=\"%s\"} %d\n", unanswered, cause, s.Unanswered[cause])
+	}
 }
 
 func (s *series) write(out io.Writer, name, labels string) {

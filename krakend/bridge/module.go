@@ -31,6 +31,8 @@ const mostMemoryPages = 1 << 16
 type Module struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
+	// quiet says that calls start no goroutines.
+	quiet bool
 }
 
 // Compile compiles a .wasm file and checks that it fits: it imports only functions that the bridge has, with their types, and
@@ -61,13 +63,15 @@ func compile(ctx context.Context, runtime wazero.Runtime, module []byte) (*Modul
 	if err != nil {
 		return nil, fmt.Errorf("the module cannot be compiled; give the bridge the .wasm file that `make wasm` builds: %w", err)
 	}
+	// The runtime has no other module yet.
+	quiet := withoutGoroutines(compiled)
 	if err := checkExports(compiled); err != nil {
 		return nil, err
 	}
 	if err := provideImports(ctx, runtime, compiled); err != nil {
 		return nil, err
 	}
-	return &Module{runtime: runtime, compiled: compiled}, nil
+	return &Module{runtime: runtime, compiled: compiled, quiet: quiet}, nil
 }
 
 // Close frees the machine code. No bridge may use the module any more.

@@ -34,13 +34,17 @@ const webhookPolicy = `{
 }`
 
 func delivery(id, secret, body string) *Request {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(body))
 	r := post("/h/github/"+id, "", body)
 	r.Header = append(r.Header,
-		Line{"x-hub-signature-256", "sha256=" + hex.EncodeToString(mac.Sum(nil))},
+		Line{"x-hub-signature-256", "sha256=" + signedWith(secret, body)},
 		Line{"x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958"})
 	return r
+}
+
+func signedWith(secret, text string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil))
 }
 
 func TestAWebhookWithASecretOfTheEnvironment(t *testing.T) {
@@ -109,7 +113,8 @@ func TestABrokenPolicyDoesNotStart(t *testing.T) {
 func TestWithoutAnInstanceRequestsAreAnswered(t *testing.T) {
 	var log logLines
 	o := Options{Compiled: compiledModule(t), Policy: []byte(policy), Instances: 1, Log: log.add,
-		Unavailable: func(fault bool) *Message { return response("503", fmt.Sprintf("the gateway's own, fault: %t", fault)) }}
+		Unavailable:  func(cause Cause) *Message { return response("503", fmt.Sprintf("the gateway's own: %s", cause)) },
+		withoutSpare: true}
 	b := startBridge(t, o)
 	b.startPause = time.Hour
 	in := b.slots[0].instance.Load()
@@ -119,7 +124,7 @@ func TestWithoutAnInstanceRequestsAreAnswered(t *testing.T) {
 	in.mu.Unlock()
 	for range 3 {
 		header, body := mustExchange(t, b, post("/orders", "k", "{}"), answering(""))
-		if value(header, ":status") != "503" || body != "the gateway's own, fault: true" {
+		if value(header, ":status") != "503" || body != "the gateway's own: fault" {
 			t.Errorf("the client got %v %q", header, body)
 		}
 	}
@@ -262,5 +267,12 @@ func TestCloseAnswersOpenRequests(t *testing.T) {
 func TestMoreMemoryThanAModuleCanAddressIsAnError(t *testing.T) {
 	if _, err := Compile(context.Background(), nil, CompileOptions{MemoryPages: 1<<16 + 1}); err == nil || !strings.Contains(err.Error(), "at most 65536 pages") {
 		t.Error(err)
+	}
+}
+
+// A new wazero may name its parts otherwise. The deadline of calls has tests of its own.
+func TestCallsStartNoGoroutines(t *testing.T) {
+	if !compiledModule(t).quiet {
+		t.Error("wazero starts a goroutine for each call: see termination.go")
 	}
 }

@@ -1,6 +1,9 @@
 package bridge
 
-import "context"
+import (
+	"bytes"
+	"context"
+)
 
 // direction is that of a message.
 type direction uint32
@@ -18,9 +21,14 @@ type side struct {
 	// piece is the part of the body that the running callback is about. held is what the guest holds back; while holding, the
 	// callbacks show all of it in place of the piece.
 	piece []byte
-	held  []byte
+	held  *heldBody
+	// kept is what was held and has gone on: it stays for a replay. sent bytes of it were taken, and then comes out.
+	kept *heldBody
+	sent int
 	// out is what has gone on from the guest, and nobody has taken yet.
 	out []byte
+	// taken is the memory of held and kept that counts towards the limit.
+	taken int
 	// wake is there while somebody waits for a change of this side.
 	wake chan struct{}
 
@@ -37,15 +45,29 @@ type side struct {
 	// passed says that the headers have gone on; complete, that everything has.
 	passed   bool
 	complete bool
+
+	// What a replay has to know, see replay.go.
+
+	// endHeld says that the end of the body came before what was held went on.
+	endHeld bool
+	// streamed says that a part of the body has gone on without being held.
+	streamed bool
+	// changed says that the guest has changed the body. original is what had come of it then, unless lost.
+	changed  bool
+	lost     bool
+	original []byte
+	// unseen: the rest of the body is not shown to the guest.
+	unseen bool
 }
 
 // stream is one request with its response, as its context in the guest knows it. All members belong to the mutex of the
 // instance.
 type stream struct {
 	id            uint32
-	in            *instance
 	metadata      Metadata
 	routeMetadata Metadata
+	sender        string
+	verified      bool
 	request       side
 	response      side
 	// received is the number of bytes of the request that have arrived: names and values of headers, and body.
@@ -54,6 +76,11 @@ type stream struct {
 	properties map[string][]byte
 	// cancel ends what the gateway does for this stream at the upstream, if it does anything.
 	cancel context.CancelFunc
+	// calls are the calls that the guest has made for this stream; past, those of the instance before that were not repeated yet.
+	calls []*call
+	past  []*call
+	// moves counts the instances that the stream has lost.
+	moves int
 
 	isHead bool
 	// replied says that the answer is a local reply.
@@ -62,11 +89,16 @@ type stream struct {
 	reset bool
 	// failed says that the guest will not answer: its instance is gone, or nothing can resume the stream.
 	failed bool
-	// fault says that the module is why: it trapped, took too long, or has paused what nothing can resume.
-	fault   bool
+	// cause says why.
+	cause   Cause
 	logging bool
 	closed  bool
+	// detached says that the instance is gone and not needed any more.
+	detached bool
 }
+
+// settled says that the stream needs no instance.
+func (s *stream) settled() bool { return s.failed || s.closed || s.detached }
 
 func (s *stream) side(d direction) *side {
 	if d == toUpstream {
@@ -90,16 +122,12 @@ func (s *stream) interrupt() {
 	s.response.notify()
 }
 
-// fail gives the stream up: the bridge answers in place of the guest.
-func (s *stream) fail() {
-	s.failed = true
+// giveUp gives the stream up: the bridge answers in place of the guest.
+func (s *stream) giveUp(why Cause) {
+	if !s.failed {
+		s.failed, s.cause = true, why
+	}
 	s.interrupt()
-}
-
-// breakDown gives the stream up because of the module.
-func (s *stream) breakDown() {
-	s.fault = true
-	s.fail()
 }
 
 // notify wakes who waits for a change of this side.
@@ -126,15 +154,52 @@ func (side *side) hide() {
 	side.headersVisible, side.trailersVisible, side.pieceVisible = false, false, false
 }
 
-// visibleBody is the body that the guest sees.
-func (side *side) visibleBody() []byte {
+// visibleLength is the length of the body that the guest sees.
+func (side *side) visibleLength() int {
 	switch {
 	case side.holding:
-		return side.held
+		return side.held.length()
 	case side.pieceVisible:
-		return side.piece
+		return len(side.piece)
 	}
-	return nil
+	return 0
+}
+
+// copyVisible copies a part of the body that the guest sees.
+func (side *side) copyVisible(to []byte, from int) {
+	switch {
+	case side.holding:
+		side.held.copyTo(to, from)
+	case side.pieceVisible && from < len(side.piece):
+		copy(to, side.piece[from:])
+	}
+}
+
+// mostOriginal is the longest body that is kept beside what the guest has made of it.
+const mostOriginal = 64 << 10
+
+// changes notes that the guest changes the body that it sees.
+func (side *side) changes() {
+	switch {
+	case side.changed:
+	case side.holding, side.streamed, len(side.piece) > mostOriginal:
+		side.lost = true
+	default:
+		side.original = bytes.Clone(side.piece)
+	}
+	side.changed = true
+}
+
+// keepOriginal keeps the piece if pieces before it were changed.
+func (side *side) keepOriginal() {
+	if !side.changed || side.lost {
+		return
+	}
+	if side.holding || len(side.original)+len(side.piece) > mostOriginal {
+		side.lost, side.original = true, nil
+		return
+	}
+	side.original = append(side.original, side.piece...)
 }
 
 func (side *side) passHeaders(end bool) {
@@ -142,8 +207,39 @@ func (side *side) passHeaders(end bool) {
 	side.notify()
 }
 
+// passHeld lets what is held go on.
+func (side *side) passHeld() {
+	held := side.held
+	side.held, side.endHeld = nil, side.ended && !side.hasTrailer
+	if side.kept != nil && held != nil {
+		// The guest has held the body twice.
+		side.lost = true
+		rest := make([]byte, side.kept.size-side.sent)
+		side.kept.copyTo(rest, side.sent)
+		side.kept, side.sent = nil, 0
+		side.out = append(append(rest, side.out...), held.bytes()...)
+	} else if held != nil {
+		side.kept, side.sent = held, 0
+	}
+	side.complete = side.complete || side.endHeld
+	side.notify()
+}
+
+// take copies what has gone on.
+func (side *side) take(p []byte) int {
+	n := side.kept.copyTo(p, side.sent)
+	side.sent += n
+	more := copy(p[n:], side.out)
+	side.out = side.out[more:]
+	return n + more
+}
+
+// empty says whether all that has gone on was taken.
+func (side *side) empty() bool { return side.sent == side.kept.length() && len(side.out) == 0 }
+
 // passBody lets a part of the body go on. The bytes belong to the stream until they are taken.
 func (side *side) passBody(body []byte, end bool) {
+	side.streamed = side.streamed || len(body) > 0
 	if len(side.out) == 0 {
 		side.out = body
 	} else {

@@ -29,13 +29,16 @@ func (h Header) Get(name string) (value string, ok bool) {
 
 // Message is a request or a response.
 type Message struct {
-	// Header holds the header lines, with the pseudo headers.
+	// Header holds the header lines, with the pseudo headers. Those of a request and of a response of Forward are not changed
+	// while the exchange lasts.
 	Header Header
 	// Body is nil if neither a body nor trailers follow. The owner of the message closes it.
 	Body io.ReadCloser
 	// Trailer gives the trailer lines. It is valid when Body has ended with io.EOF. It is nil, or returns nothing, if there
 	// are none.
 	Trailer func() Header
+	// InPlace says that a response is the bridge's own: the module could not answer.
+	InPlace bool
 }
 
 // Metadata maps a namespace to its Struct, in the types of encoding/json: nil, bool, float64, string, []any and
@@ -49,6 +52,9 @@ type Request struct {
 	Metadata Metadata
 	// RouteMetadata is the metadata of the route, for example {"edge.idempotency": {"endpoint": "orders"}}.
 	RouteMetadata Metadata
+	// Sender names whose request this is, for the shares in Options.HeldBodies. Verified says that the gateway has verified it.
+	Sender   string
+	Verified bool
 }
 
 // Forward sends the request that the module let through, and returns the response. It has to honour ctx. The bridge closes
@@ -105,20 +111,49 @@ type Options struct {
 	RequestBuffer int
 	// ResponseBuffer is the same for responses. A longer body is answered with 500. 0 stands for DefaultBuffer.
 	ResponseBuffer int
+	// HeldBodies is the number of bytes that the bridge keeps of the bodies of all requests together while the module has paused
+	// them, and until the exchange ends. A third each is for requests whose sender is verified, for other requests, and for
+	// responses. While more than half of a third is used, a sender gets a sixteenth of it, or one body. What exceeds that is
+	// not answered by the module. 0 stands for DefaultHeldBodies, or three times the larger buffer if that is more.
+	HeldBodies int
 	// LogLevel is the lowest level that the log shows: the guest leaves out what is below. Nil stands for LevelInfo.
 	LogLevel *Level
 	// Log gets the lines of the guest and of the bridge. It is called from several goroutines. Nil: no log.
 	Log func(level Level, message string)
 	// Record gets the record of each request as a JSON object. It is called from several goroutines. Nil: no records.
 	Record func(record []byte)
-	// Unavailable makes the answer to a request that the module cannot answer. fault says that the module has failed. Nil: the
-	// problem document internal_error, or without a fault dependency_unavailable, without the policy's docs_url. The body of a
-	// request with HEAD is left out.
-	Unavailable func(fault bool) *Message
+	// Unavailable makes the answer to a request that the module cannot answer. Nil: a problem document without the policy's
+	// docs_url. The body of a request with HEAD is left out.
+	Unavailable func(Cause) *Message
 	// Now is the clock that the guest reads; nil stands for time.Now.
 	Now func() time.Time
 	// Interpreter chooses wazero's interpreter in place of its compiler, for machines that it cannot compile for.
 	Interpreter bool
+
+	// withoutSpare starts no instance in advance. It is for tests.
+	withoutSpare bool
+}
+
+// Cause says why the module cannot answer a request.
+type Cause int
+
+const (
+	causeNone Cause = iota
+	// CauseFault: the module has failed.
+	CauseFault
+	// CauseBusy: the gateway's time was over, the upstream's answer broke off, or the gateway closes.
+	CauseBusy
+	// CauseFull and CauseShare: there is no memory for the body, or none for this sender's.
+	CauseFull
+	CauseShare
+	// CauseBody: the body of the request is malformed or breaks off.
+	CauseBody
+	causes
+)
+
+// String returns the name of the cause, as metrics have it.
+func (c Cause) String() string {
+	return [causes]string{"none", "fault", "busy", "waiting_full", "waiting_share", "malformed_body"}[c]
 }
 
 // Defaults of Options.
@@ -129,6 +164,8 @@ const (
 	DefaultMemoryPages = 1024
 	// DefaultBuffer is 1 MiB, the longest body that the module verifies, and 64 KiB for what surrounds it.
 	DefaultBuffer = 1<<20 + 64<<10
+	// DefaultHeldBodies is 96 MiB.
+	DefaultHeldBodies = 96 << 20
 )
 
 // Stats shows what a bridge holds at the moment, and how often an instance had to be closed.
@@ -143,4 +180,10 @@ type Stats struct {
 	Trapped uint64
 	// TimedOut is the number of instances that were closed since a call into the guest took longer than the deadline.
 	TimedOut uint64
+	// HeldBytes is what is kept of bodies.
+	HeldBytes int
+	// Moved is the number of requests that went on in another instance when theirs was closed.
+	Moved uint64
+	// Unanswered counts the requests that the module did not answer, by the Cause.
+	Unanswered [causes]uint64
 }

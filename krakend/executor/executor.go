@@ -1,5 +1,5 @@
 // Package executor puts the bridge into a custom build of KrakenD: a main.go of a few lines gives KrakenD's backend factory
-// the executors that this package makes (docs/hosts.md shows it). It fits lura's client.HTTPRequestExecutor without
+// the executors that this package makes (docs/krakend.md shows it). It fits lura's client.HTTPRequestExecutor without
 // importing lura.
 package executor
 
@@ -43,7 +43,7 @@ func (e *Executor) Start(logger any) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	if running := e.running.Load(); running != nil && !e.started {
-		running.ServeMetrics(nil)
+		running.Start(nil)
 	}
 	e.started = true
 }
@@ -66,7 +66,7 @@ func (e *Executor) LoadWith(file string, options gateway.LoadOptions) error {
 	defer e.mutex.Unlock()
 	before := e.running.Swap(loaded)
 	if e.started {
-		loaded.ServeMetrics(before)
+		loaded.Start(before)
 	}
 	if before != nil {
 		return before.Close(context.Background())
@@ -74,12 +74,22 @@ func (e *Executor) LoadWith(file string, options gateway.LoadOptions) error {
 	return nil
 }
 
-// For returns the executor of a backend by its extra_config, as KrakenD has read it. bound is false if the backend is not
-// bound to the policy: then KrakenD's own factory makes it. A backend that is bound to nothing known is answered 503.
-func (e *Executor) For(extra map[string]any) (run func(ctx context.Context, request *http.Request) (*http.Response, error), bound bool) {
-	endpoint, bound := gateway.EndpointOf(extra)
-	if !bound {
-		return nil, false
+// Binds says whether a backend is bound to the policy, by its extra_config as KrakenD has read it. Others are made by KrakenD's own
+// factory.
+func (e *Executor) Binds(extra map[string]any) bool {
+	_, bound := gateway.EndpointOf(extra)
+	return bound
+}
+
+// For returns the executor of a bound backend. A backend that is bound to nothing known is answered 503.
+//
+// instrument puts KrakenD's telemetry around the connections to the backend's upstream, so that a request to it is a span of its own
+// in KrakenD's traces, and has its headers. It is called once. Nil: there is no telemetry.
+func (e *Executor) For(extra map[string]any, instrument func(http.RoundTripper) http.RoundTripper) func(ctx context.Context, request *http.Request) (*http.Response, error) {
+	endpoint, _ := gateway.EndpointOf(extra)
+	var via http.RoundTripper
+	if instrument != nil {
+		via = instrument(gateway.Plain)
 	}
 	return func(ctx context.Context, request *http.Request) (*http.Response, error) {
 		running := e.running.Load()
@@ -89,8 +99,22 @@ func (e *Executor) For(extra map[string]any) (run func(ctx context.Context, requ
 			}
 			return gateway.Misconfigured("The gateway has no valid configuration."), nil
 		}
+		if via != nil && via != gateway.Plain {
+			ctx = gateway.WithTransport(ctx, via)
+		}
 		return running.RoundTrip(ctx, endpoint, request)
-	}, true
+	}
+}
+
+// Guard gives what stands before KrakenD's router: see gateway.Gateway.Guard. main.go puts it there with a RunServerFactory.
+func (e *Executor) Guard(router http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if running := e.running.Load(); running != nil {
+			running.Guard(router).ServeHTTP(w, r)
+			return
+		}
+		router.ServeHTTP(w, r)
+	})
 }
 
 // Gateway returns what runs; nil if nothing is loaded.

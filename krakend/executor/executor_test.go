@@ -60,14 +60,13 @@ func newHTTPProxy(remote *backend, run httpRequestExecutor) proxy {
 	}
 }
 
-// factory is what a custom build's BackendFactory returns (docs/hosts.md).
+// factory is what a custom build's BackendFactory returns (docs/krakend.md).
 func factory(e *executor.Executor, next func(*backend) proxy) func(*backend) proxy {
 	return func(remote *backend) proxy {
-		run, bound := e.For(remote.ExtraConfig)
-		if !bound {
+		if !e.Binds(remote.ExtraConfig) {
 			return next(remote)
 		}
-		return newHTTPProxy(remote, run)
+		return newHTTPProxy(remote, e.For(remote.ExtraConfig, nil))
 	}
 }
 
@@ -218,8 +217,44 @@ func TestBoundBackendsGoThroughTheModuleAndOthersDoNot(t *testing.T) {
 	if response, _ := order(t, make(&backend{Method: "POST", URLPattern: "/orders", ExtraConfig: named}), "key-1"); response.StatusCode != 200 {
 		t.Errorf("the older name: %d", response.StatusCode)
 	}
-	if !strings.Contains(strings.Join(log.lines, "\n"), "info edge-idempotency: policy with 1 route,") {
-		t.Errorf("%q", log.lines)
+	for _, wanted := range []string{"info edge-idempotency: policy with 1 route,", "info [SERVICE: edge-idempotency] ready: 1 of 1 endpoints are bound to the policy; there is no metrics_listen", "info edge-idempotency: record {"} {
+		if !strings.Contains(strings.Join(log.lines, "\n"), wanted) {
+			t.Errorf("%q is not in %q", wanted, log.lines)
+		}
+	}
+}
+
+// headerWriter stands in for KrakenD's instrumented transport.
+type headerWriter struct{ next http.RoundTripper }
+
+func (h headerWriter) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	request.Header.Set("Traceparent", "child")
+	return h.next.RoundTrip(request)
+}
+
+func TestKrakenDsTelemetryIsAroundTheUpstream(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("Traceparent")+" "+r.Header.Get("Idempotency-Key"))
+	}))
+	defer upstream.Close()
+	e := executor.New(aliases)
+	if err := e.Load(write(t, upstream.URL)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close(context.Background()) }()
+	for name, test := range map[string]struct {
+		instrument func(http.RoundTripper) http.RoundTripper
+		wanted     string
+	}{
+		"none":         {nil, " t-acme:shop:user:alice:none"},
+		"switched-off": {func(plain http.RoundTripper) http.RoundTripper { return plain }, " t-acme:shop:user:alice:switched-off"},
+		"on":           {func(plain http.RoundTripper) http.RoundTripper { return headerWriter{plain} }, "child t-acme:shop:user:alice:on"},
+	} {
+		run := e.For(orders.ExtraConfig, test.instrument)
+		if response, body := order(t, newHTTPProxy(orders, run), name); response.StatusCode != 200 || body != test.wanted {
+			t.Errorf("%s: %d %q", name, response.StatusCode, body)
+		}
 	}
 }
 
@@ -301,7 +336,7 @@ func TestACheckBindsNothingAndATakenAddressIsAWarning(t *testing.T) {
 	if response, body := order(t, run, "key-1"); response.StatusCode != 200 {
 		t.Errorf("%d %s", response.StatusCode, body)
 	}
-	if !strings.Contains(strings.Join(log.lines, "\n"), "warning edge-idempotency: /extra_config/plugin~1http-server/edge-idempotency/metrics_listen: there are no metrics") || e.Gateway().MetricsAddress() != "" {
+	if !strings.Contains(strings.Join(log.lines, "\n"), "warning [SERVICE: edge-idempotency] /extra_config/plugin~1http-server/edge-idempotency/metrics_listen: there are no metrics") || e.Gateway().MetricsAddress() != "" {
 		t.Errorf("%q", log.lines)
 	}
 	_ = taken.Close()

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +31,8 @@ type plan struct {
 	// backends are the names of the policy's backends by the names of the upstreams that are bound for them
 	backends map[string]string
 	mistakes Mistakes
+	// spanForms are the gateway's propagators.
+	spanForms []string
 	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
 	compared Mistakes
 	notes    Mistakes
@@ -77,9 +78,11 @@ func read(file string, o LoadOptions) (*plan, error) {
 	p.readModule(o)
 	known := p.readPolicy(o)
 	p.readUpstreams(o)
+	p.spanForms = p.readPropagators(o)
 	p.checkRouter()
 	p.checkNames(o)
 	if known {
+		p.checkHeldBodies()
 		p.checkPolicy()
 		p.checkEndpoints(o)
 	}
@@ -113,35 +116,50 @@ func (p *plan) readServerPlugins(o LoadOptions) json.RawMessage {
 func (p *plan) options(o LoadOptions) bridge.Options {
 	level := p.logLevel()
 	options := bridge.Options{
-		Module:         p.module,
-		Policy:         p.policyText,
-		Environment:    p.environment,
-		Instances:      p.service.Instances,
-		Deadline:       time.Duration(p.service.DeadlineMs) * time.Millisecond,
-		MemoryPages:    uint32(p.service.MemoryMiB) * 16,
-		RequestBuffer:  p.service.RequestBufferBytes,
-		ResponseBuffer: p.service.ResponseBufferBytes,
-		LogLevel:       &level,
-		Log:            o.Log,
-		Now:            o.Now,
-		Interpreter:    p.service.Interpreter,
+		Module:      p.module,
+		Policy:      p.policyText,
+		Environment: p.environment,
+		Instances:   p.service.Instances,
+		Deadline:    time.Duration(p.service.DeadlineMs) * time.Millisecond,
+		MemoryPages: uint32(p.service.MemoryMiB) * 16,
+		HeldBodies:  p.service.HeldBodiesMiB << 20,
+		LogLevel:    &level,
+		Log:         o.Log,
+		Now:         o.Now,
+		Interpreter: p.service.Interpreter,
 	}
-	if options.RequestBuffer == 0 {
+	options.RequestBuffer, options.ResponseBuffer = p.buffers()
+	options.Unavailable = newProblems(&p.policy).message
+	options.Upstreams = roundTrippers(p.upstreams)
+	if p.service.LogRecords == nil || *p.service.LogRecords {
+		options.Record = func(record []byte) { o.Log(bridge.LevelInfo, Namespace+": record "+string(record)) }
+	}
+	return options
+}
+
+// buffers are the most bytes that are kept of one body of a request, and of an answer.
+func (p *plan) buffers() (request, response int) {
+	request, response = p.service.RequestBufferBytes, p.service.ResponseBufferBytes
+	if request == 0 {
 		longest := defaultMaxBody
 		for _, route := range p.policy.Routes {
 			longest = max(longest, route.MaxBodyBytes)
 		}
-		options.RequestBuffer = longest + 64<<10
+		request = longest + 64<<10
 	}
-	if options.ResponseBuffer == 0 {
-		options.ResponseBuffer = max(defaultMaxBody, p.policy.Answers.MaxBodyBytes) + 64<<10
+	if response == 0 {
+		response = max(defaultMaxBody, p.policy.Answers.MaxBodyBytes) + 64<<10
 	}
-	options.Unavailable = newProblems(&p.policy).message
-	options.Upstreams = roundTrippers(p.upstreams)
-	if p.service.LogRecords {
-		options.Record = func(record []byte) { o.Log(bridge.LevelInfo, Namespace+": record "+string(record)) }
+	return request, response
+}
+
+// checkHeldBodies refuses a limit for all bodies that one body exceeds.
+func (p *plan) checkHeldBodies() {
+	request, response := p.buffers()
+	least := (3*max(request, response) + 1<<20 - 1) >> 20
+	if held := p.service.HeldBodiesMiB; held != 0 && held < least {
+		p.mistakes.add(servicePointer+"/held_bodies_mib", "", "set it to at least %d, since a third of it has to hold the longest body; 0 stands for the default", least)
 	}
-	return options
 }
 
 // logLevel is the level of telemetry/logging, since the module should not write what nobody shows.
@@ -180,6 +198,7 @@ func (p *plan) readModule(o LoadOptions) {
 const (
 	mostInstances, mostDeadlineMs, mostTimeoutMs = 1024, 60_000, 3_600_000
 	mostBufferBytes                              = 1 << 30
+	mostHeldMiB                                  = 1 << 20
 	numberOutOfRange                             = "expected a number from 0 to %d; 0 stands for the default"
 )
 
@@ -193,6 +212,7 @@ func (p *plan) checkNumbers() {
 		{"instances", &p.service.Instances, mostInstances}, {"deadline_ms", &p.service.DeadlineMs, mostDeadlineMs},
 		{"request_buffer_bytes", &p.service.RequestBufferBytes, mostBufferBytes},
 		{"response_buffer_bytes", &p.service.ResponseBufferBytes, mostBufferBytes},
+		{"held_bodies_mib", &p.service.HeldBodiesMiB, mostHeldMiB},
 	} {
 		if *number.value < 0 || *number.value > number.most {
 			p.mistakes.add(servicePointer+"/"+number.name, "", numberOutOfRange, number.most)
@@ -259,27 +279,6 @@ func resolve(directory, path string) string {
 	return filepath.Join(directory, path)
 }
 
-func (p *plan) readUpstreams(o LoadOptions) {
-	for name, config := range p.service.Upstreams {
-		at := servicePointer + pointer("upstreams", name)
-		target, err := url.Parse(config.URL)
-		if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" ||
-			(target.Path != "" && target.Path != "/") || target.RawQuery != "" || target.User != nil {
-			p.mistakes.add(at+"/url", "", "expected a scheme, a host and a port only, such as \"http://restate:8080\"")
-			continue
-		}
-		if config.TimeoutMs < 0 || config.TimeoutMs > mostTimeoutMs {
-			p.mistakes.add(at+"/timeout_ms", "", numberOutOfRange, mostTimeoutMs)
-		}
-		made, err := newUpstream(name, target, config, o.Directory)
-		if err != nil {
-			p.mistakes.add(at+"/ca_file", "", "%v", err)
-			continue
-		}
-		p.upstreams[name] = made
-	}
-}
-
 // checkRouter checks the service's own switches of the router.
 func (p *plan) checkRouter() {
 	text, _ := p.document.ExtraConfig.get("router")
@@ -290,9 +289,6 @@ func (p *plan) checkRouter() {
 	_ = json.Unmarshal(text, &router)
 	if p.document.ReadTimeout == 0 {
 		p.notes.add("/read_timeout", "", "without it a client that stops in the middle of a body keeps its request longer than the endpoint's timeout: set it, for example to \"60s\"")
-	}
-	if p.document.ClientTLS != nil {
-		p.notes.add("/client_tls", "", "it has no effect on upstreams, to which the bridge connects by itself: name authorities in their ca_file; a client certificate cannot be given")
 	}
 	const why = "set it to true: a client that follows a redirect may send a POST again as a GET"
 	if !router.FixedPath {

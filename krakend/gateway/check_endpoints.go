@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -28,17 +29,35 @@ var otherTransports = []string{
 	"backend/pubsub/publisher", "github.com/devopsfaith/krakend-pubsub/publisher", "backend/pubsub/subscriber", "github.com/devopsfaith/krakend-pubsub/subscriber",
 }
 
-// Namespaces of backends whose parts stand between KrakenD's backend factory and the bridge.
-var skippedParts = []string{
-	"modifier/martian", "github.com/devopsfaith/krakend-martian", "modifier/lua-backend", "github.com/devopsfaith/krakend-lua/proxy/backend",
-	"validation/cel", "github.com/devopsfaith/krakend-cel", "qos/circuit-breaker", "github.com/devopsfaith/krakend-circuitbreaker/gobreaker",
-	"qos/ratelimit/proxy", "github.com/devopsfaith/krakend-ratelimit/juju/proxy",
+// Namespaces that a bound backend can have beside the bridge's own: KrakenD carries them out around the bridge, or they have no effect
+// on requests. The value is a note about what of them has none.
+var backendParts = map[string]string{
+	clientPlugin: "", "qos/ratelimit/proxy": "", "github.com/devopsfaith/krakend-ratelimit/juju/proxy": "",
+	"validation/cel": "", "github.com/devopsfaith/krakend-cel": "", "telemetry/opentelemetry": "",
+	"modifier/martian": ofModifiers, "github.com/devopsfaith/krakend-martian": ofModifiers,
+	"modifier/lua-backend": ofModifiers, "github.com/devopsfaith/krakend-lua/proxy/backend": ofModifiers,
+	"plugin/req-resp-modifier": ofModifiers, "github.com/devopsfaith/krakend/proxy/plugin": ofModifiers,
 }
 
-// Namespaces of backends whose parts belong to KrakenD's own HTTP client, which the bridge replaces in both ways.
-var (
-	clientCredentials = []string{"auth/client-credentials", "github.com/devopsfaith/krakend-oauth2-clientcredentials"}
-	clientCaches      = []string{"qos/http-cache", "github.com/devopsfaith/krakend-httpcache"}
+// Namespaces of endpoints that can change a request.
+var endpointModifiers = []string{
+	"modifier/lua-endpoint", "github.com/devopsfaith/krakend-lua/router", "modifier/lua-proxy", "github.com/devopsfaith/krakend-lua/proxy",
+	"plugin/req-resp-modifier", "github.com/devopsfaith/krakend/proxy/plugin",
+}
+
+const ofModifiers = "it can change header lines, the body and the answer; a method, a path or a query that it changes has no effect, since the bridge sends the client's own"
+
+// refusedParts are namespaces of backends that could not do what they say, each with the reason.
+var refusedParts = map[string]string{
+	"auth/client-credentials":                                 ofCredentials,
+	"github.com/devopsfaith/krakend-oauth2-clientcredentials": ofCredentials,
+	"qos/circuit-breaker":                                     ofBreakers,
+	"github.com/devopsfaith/krakend-circuitbreaker/gobreaker": ofBreakers,
+}
+
+const (
+	ofCredentials = "the bridge has an HTTP client of its own, so requests would go out without the token that this part gets: move it to client_credentials of the upstream"
+	ofBreakers    = "the bridge answers by itself if the upstream fails, so this part would never see an error: move it to circuit_breaker of the upstream"
 )
 
 // endpointCheck checks one endpoint of krakend.json.
@@ -66,7 +85,7 @@ type served struct{ endpoint, method, path string }
 
 // checkEndpoints checks all endpoints and makes the bindings.
 func (p *plan) checkEndpoints(o LoadOptions) {
-	claimHeaders := p.claimHeaders()
+	trusted := trustedHeaders{claims: p.claimHeaders(), owned: p.policy.ownedHeaders()}
 	seen := map[served]bool{}
 	ways := map[served]bool{}
 	for index := range p.document.Endpoints {
@@ -82,13 +101,14 @@ func (p *plan) checkEndpoints(o LoadOptions) {
 			seen[key] = true
 		}
 		bound, backend := c.binding()
-		c.headers(bound != nil, claimHeaders)
+		c.headers(bound != nil, trusted)
 		if bound == nil {
 			continue
 		}
 		c.surroundings(backend)
 		c.compares = true
 		if way, ok := c.way(bound.Endpoint); ok {
+			c.query(way)
 			ways[way] = true
 			c.bind(bound, way)
 		}
@@ -163,9 +183,25 @@ func (c *endpointCheck) boundText(index int) (json.RawMessage, string, bool) {
 	return own, pointer("backend", index, "extra_config", Namespace), direct
 }
 
+// query notes parameters that the policy lets through and KrakenD does not.
+func (c *endpointCheck) query(way served) {
+	route := c.plan.route(way.endpoint)
+	if route == nil || route.Path != way.path {
+		return
+	}
+	for _, name := range route.Query {
+		if !slices.Contains(c.route.InputQuery, name) && !slices.Contains(c.route.InputQuery, "*") {
+			c.plan.notes.add(c.at+"/input_query_strings", c.where, "the policy lets the parameter %q through, and KrakenD removes what is not listed: add it", name)
+		}
+	}
+}
+
 // headers checks the headers that the endpoint lets through.
-func (c *endpointCheck) headers(bound bool, claimHeaders []string) {
-	_, validated := c.route.ExtraConfig.get("auth/validator")
+func (c *endpointCheck) headers(bound bool, trusted trustedHeaders) {
+	validator, _ := readValidator(c.route)
+	overwritten := func(name string) bool {
+		return slices.ContainsFunc(validator.PropagateClaims, func(pair []string) bool { return len(pair) == 2 && sameHeader(pair[1], name) })
+	}
 	check := func(at string, names []string) {
 		for index, name := range names {
 			member := at + pointer(index)
@@ -174,8 +210,13 @@ func (c *endpointCheck) headers(bound bool, claimHeaders []string) {
 				c.add(member, "`*` lets every header through, keys and forged identities among them: list the headers by name")
 			case !bound && sameHeader(name, "idempotency-key"):
 				c.add(member, "the endpoint is not bound, so a client's raw key would reach its backend: remove %q, or bind the endpoint", name)
-			case !validated && slices.ContainsFunc(claimHeaders, func(header string) bool { return sameHeader(header, name) }):
-				c.add(member, "%q carries a verified claim, and without auth/validator a client could set it: remove it, or add the validator", name)
+			case controlsTheFilter(name):
+				c.add(member, "%q tells the filter or a router what to do, and must not come from a client: remove it", name)
+			case overwritten(name):
+			case trusted.claims(name):
+				c.add(member, "%q carries a verified claim elsewhere, and no auth/validator of this endpoint writes it, so a client could set it: remove it, or add it to propagate_claims", name)
+			case !bound && trusted.owned(strings.ToLower(name)):
+				c.add(member, "%q tells backends what the filter has verified, and the endpoint is not bound, so a client could set it: remove it", name)
 			}
 		}
 	}
@@ -183,6 +224,11 @@ func (c *endpointCheck) headers(bound bool, claimHeaders []string) {
 	for index, backend := range c.route.Backend {
 		check(pointer("backend", index, "input_headers"), backend.InputHeaders)
 	}
+}
+
+// controlsTheFilter says whether a header is one that the bridge removes from requests of clients (binding.hides).
+func controlsTheFilter(name string) bool {
+	return sameHeader(name, "x-edge-idempotency") || strings.HasPrefix(strings.ReplaceAll(strings.ToLower(name), "_", "-"), hintPrefix)
 }
 
 // surroundings checks the members of a bound endpoint that do not depend on its route.
@@ -212,7 +258,7 @@ func (c *endpointCheck) surroundings(index int) {
 		}
 	}
 	if backend.SD != "" && backend.SD != "static" {
-		c.add(at+"/sd", "remove it: a name below .invalid has no servers to discover")
+		c.add(at+"/sd", "remove it: a name below .invalid has no servers to discover; several hosts stand in urls of the upstream, and one name with several addresses is looked up for each new connection")
 	}
 	if backend.URLPattern != c.route.Endpoint {
 		c.add(at+"/url_pattern", "set it to the endpoint's path, %q: the module rewrites paths", c.route.Endpoint)
@@ -223,29 +269,52 @@ func (c *endpointCheck) surroundings(index int) {
 	if len(backend.InputHeaders) > 0 {
 		c.add(at+"/input_headers", "it cuts off headers that the endpoint lists: remove it")
 	}
+	if len(backend.InputQuery) > 0 {
+		c.add(at+"/input_query_strings", "it cuts off parameters that the endpoint lists: remove it")
+	}
 	for _, name := range otherTransports {
 		if _, ok := backend.ExtraConfig[name]; ok {
 			c.add(at+pointer("extra_config", name), "it sends the request past the bridge: remove it")
 		}
 	}
-	for _, name := range clientCredentials {
-		if _, ok := backend.ExtraConfig[name]; ok {
-			c.add(at+pointer("extra_config", name), "the bridge has an HTTP client of its own, so requests would go out without the token that this part gets: remove it")
-		}
-	}
-	for _, name := range clientCaches {
-		if _, ok := backend.ExtraConfig[name]; ok {
-			c.plan.notes.add(c.at+at+pointer("extra_config", name), c.where, "it has no effect, since the bridge has an HTTP client of its own: remove it")
-		}
-	}
-	if !c.options.Plugin {
-		for _, name := range skippedParts {
-			if _, ok := backend.ExtraConfig[name]; ok {
-				c.plan.notes.add(c.at+at+pointer("extra_config", name), c.where, "the custom build of docs/hosts.md leaves this part out for bound backends: set it on the endpoint")
-			}
+	c.backendParts(at, backend)
+	for _, name := range endpointModifiers {
+		if _, ok := c.route.ExtraConfig[name]; ok {
+			c.plan.notes.add(c.at+pointer("extra_config", name), c.where, ofModifiers)
 		}
 	}
 	c.validator()
+}
+
+// backendParts refuses the parts of a bound backend that would have no effect.
+func (c *endpointCheck) backendParts(at string, backend *krakendBackend) {
+	for name, text := range backend.ExtraConfig {
+		member := at + pointer("extra_config", name)
+		note, known := backendParts[name]
+		reason, refused := refusedParts[name]
+		switch {
+		case refused:
+			c.add(member, "%s", reason)
+		case known && note == "", name == Namespace, name == aliases[clientPlugin], slices.Contains(otherTransports, name):
+		case known && martianChangesURL(text):
+			c.add(member, "url.Modifier, querystring.Modifier and port.Modifier have no effect, since the bridge sends the client's own path and query to the upstream: remove them")
+		case known:
+			c.plan.notes.add(c.at+member, c.where, "%s", note)
+		case name != "" && strings.ContainsRune("@$_#", rune(name[0])): // a comment
+		default:
+			c.add(member, "it belongs to KrakenD's own HTTP client, or the bridge does not know what it does around a backend, and it must not be without effect: remove it, or set it on the endpoint")
+		}
+	}
+}
+
+// martianChangesURL says whether a part has a modifier of martian's that changes the URL of a request.
+func martianChangesURL(text []byte) bool {
+	for _, name := range []string{"url.Modifier", "querystring.Modifier", "port.Modifier"} {
+		if bytes.Contains(text, []byte(`"`+name+`"`)) {
+			return true
+		}
+	}
+	return false
 }
 
 // isInvalidHost says whether a backend's host is a name below .invalid, which never resolves (RFC 6761 section 6.4).

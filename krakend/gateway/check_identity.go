@@ -82,8 +82,15 @@ func (p *plan) allClaims() [][]string {
 	return claims
 }
 
-// claimHeaders are the headers into which the validators of bound endpoints put claims that the policy reads.
-func (p *plan) claimHeaders() []string {
+// trustedHeaders say which headers tell a backend something that was verified.
+type trustedHeaders struct {
+	// claims: a validator writes them. owned: the policy sets or removes them.
+	claims, owned func(name string) bool
+}
+
+// claimHeaders are the headers into which validators put claims: those of bound endpoints any claim, others those that the policy
+// reads.
+func (p *plan) claimHeaders() func(name string) bool {
 	claims := p.allClaims()
 	var headers []string
 	for index := range p.document.Endpoints {
@@ -92,17 +99,20 @@ func (p *plan) claimHeaders() []string {
 		if !ok {
 			continue
 		}
+		bound := slices.ContainsFunc(route.Backend, func(backend krakendBackend) bool { return backend.bound() })
 		for _, pair := range validator.PropagateClaims {
-			wanted := len(pair) == 2 && slices.ContainsFunc(claims, func(path []string) bool {
+			wanted := len(pair) == 2 && (bound || slices.ContainsFunc(claims, func(path []string) bool {
 				name, ok := claimName(path)
 				return ok && name == pair[0]
-			})
-			if wanted && !slices.Contains(headers, pair[1]) {
+			}))
+			if wanted {
 				headers = append(headers, pair[1])
 			}
 		}
 	}
-	return headers
+	return func(name string) bool {
+		return slices.ContainsFunc(headers, func(header string) bool { return sameHeader(header, name) })
+	}
 }
 
 // readValidator reads auth/validator of an endpoint; ok is false if there is none.

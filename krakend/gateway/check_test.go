@@ -33,18 +33,45 @@ func changes() map[string]change {
 		"no object of plugins":     {at("extra_config", serverPlugin), "edge-idempotency", "/extra_config/plugin~1http-server", "it is no object"},
 		"unknown member":           {at("extra_config", serverPlugin, own, "polcy"), 1, ownAt + "/polcy", "remove it, or take one of module, policy"},
 		"another type":             {at("extra_config", serverPlugin, own, "instances"), "2", ownAt + "/instances", "a string, and a whole number"},
-		"upstream's member":        {at("extra_config", serverPlugin, own, "upstreams", "backend", "insecure"), true, ownAt + "/upstreams/backend/insecure", "one of url, timeout_ms, ca_file"},
+		"upstream's member":        {at("extra_config", serverPlugin, own, "upstreams", "backend", "insecure"), true, ownAt + "/upstreams/backend/insecure", "one of url, urls, timeout_ms, ca_file"},
 		"upstream's type":          {at("extra_config", serverPlugin, own, "upstreams", "backend", "url"), 1, ownAt + "/upstreams/backend/url", "a number, and a string"},
 		"upstream is no object":    {at("extra_config", serverPlugin, own, "upstreams", "backend"), "http://a", ownAt + "/upstreams/backend", "a string, and an object"},
 		"little memory":            {at("extra_config", serverPlugin, own, "memory_mib"), 1, ownAt + "/memory_mib", "at least 8"},
 		"metrics address":          {at("extra_config", serverPlugin, own, "metrics_listen"), "9464", ownAt + "/metrics_listen", "host:port"},
-		"client credentials":       {at("endpoints", 0, "backend", 0, "extra_config", "auth/client-credentials"), object{}, "/endpoints/0/backend/0/extra_config/auth~1client-credentials", "without the token"},
+		"client credentials":       {at("endpoints", 0, "backend", 0, "extra_config", "auth/client-credentials"), object{}, "/endpoints/0/backend/0/extra_config/auth~1client-credentials", "client_credentials of the upstream"},
+		"breaker of the backend":   {at("endpoints", 0, "backend", 0, "extra_config", "qos/circuit-breaker"), object{}, "/endpoints/0/backend/0/extra_config/qos~1circuit-breaker", "circuit_breaker of the upstream"},
+		"cache of the client":      {at("endpoints", 0, "backend", 0, "extra_config", "qos/http-cache"), object{}, "/endpoints/0/backend/0/extra_config/qos~1http-cache", "must not be without effect"},
+		"unknown part":             {at("endpoints", 0, "backend", 0, "extra_config", "auth/gcp"), object{}, "/endpoints/0/backend/0/extra_config/auth~1gcp", "must not be without effect"},
+		"martian changes the URL":  {at("endpoints", 0, "backend", 0, "extra_config", "modifier/martian"), object{"fifo.Group": object{"modifiers": list{object{"querystring.Modifier": object{}}}}}, "/endpoints/0/backend/0/extra_config/modifier~1martian", "querystring.Modifier"},
+		"query of the backend":     {at("endpoints", 0, "backend", 0, "input_query_strings"), list{"a"}, "/endpoints/0/backend/0/input_query_strings", "cuts off parameters"},
+		"url and urls":             {at("extra_config", serverPlugin, own, "upstreams", "backend", "urls"), list{"http://a"}, ownAt + "/upstreams/backend/urls", "keep url or urls"},
+		"one of urls":              {at("extra_config", serverPlugin, own, "upstreams", "backend"), object{"urls": list{"http://a", "a:1"}}, ownAt + "/upstreams/backend/urls/1", "a port only"},
+		"urls are no list":         {at("extra_config", serverPlugin, own, "upstreams", "backend", "urls"), "http://a", ownAt + "/upstreams/backend/urls", "a list of strings"},
+		"certificate alone":        {at("extra_config", serverPlugin, own, "upstreams", "backend", "client_cert_file"), "/none.pem", ownAt + "/upstreams/backend/client_key_file", "the certificate's key"},
+		"key alone":                {at("extra_config", serverPlugin, own, "upstreams", "backend", "client_key_file"), "/none.pem", ownAt + "/upstreams/backend/client_cert_file", "the key's certificate"},
+		"token without a URL":      {at("extra_config", serverPlugin, own, "upstreams", "backend", "client_credentials"), object{"client_id": "a", "client_secret": "b"}, ownAt + "/upstreams/backend/client_credentials/token_url", "the URL that gives tokens"},
+		"token without a client":   {at("extra_config", serverPlugin, own, "upstreams", "backend", "client_credentials"), object{"token_url": "https://a/t", "client_secret": "b"}, ownAt + "/upstreams/backend/client_credentials/client_id", "name the client"},
+		"token without a secret":   {at("extra_config", serverPlugin, own, "upstreams", "backend", "client_credentials"), object{}, ownAt + "/upstreams/backend/client_credentials/client_secret", "expected a secret"},
+		"secret that is not set":   {at("extra_config", serverPlugin, own, "upstreams", "backend", "client_credentials"), object{"token_url": "https://a/t", "client_id": "a", "client_secret": object{"env": "EDGE_NONE"}}, ownAt + "/upstreams/backend/client_credentials/client_secret", "EDGE_NONE is not set"},
+		"credentials' member":      {at("extra_config", serverPlugin, own, "upstreams", "backend", "client_credentials"), object{"scope": "a"}, ownAt + "/upstreams/backend/client_credentials/scope", "one of token_url"},
+		"breaker without a number": {at("extra_config", serverPlugin, own, "upstreams", "backend", "circuit_breaker"), object{"interval": 60, "max_errors": 1}, ownAt + "/upstreams/backend/circuit_breaker/timeout", "from 1 to"},
+		"client_tls' version":      {at("client_tls"), object{"min_version": "SSL3.0"}, "/client_tls/min_version", "TLS12 or TLS13"},
+		"client_tls' authority":    {at("client_tls"), object{"ca_certs": list{"/none.pem"}}, "/client_tls/ca_certs/0", "cannot be read"},
+		"client_tls' certificate":  {at("client_tls"), object{"client_certs": list{object{"certificate": "/none.pem", "private_key": "/none.pem"}}}, "/client_tls/client_certs/0", "cannot be read"},
+		"claim, not bound":         {at("endpoints", 4), open(list{"X-Claim-Tenant"}, nil), "/endpoints/4/input_headers/0", "carries a verified claim"},
+		"claim, other spelling":    {at("endpoints", 4), open(list{"x_claim-tenant"}, nil), "/endpoints/4/input_headers/0", "carries a verified claim"},
+		"claim, other validator":   {at("endpoints", 4), open(list{"X-Claim-Tenant"}, list{list{"sub", "X-Claim-Subject"}}), "/endpoints/4/input_headers/0", "carries a verified claim"},
+		"claim of bound endpoints": {at("endpoints"), list{withRoles(testEndpoint("GET", "/api/files", "files.list")), open(list{"X-Roles"}, nil)}, "/endpoints/1/input_headers/0", "carries a verified claim"},
+		"what the policy writes":   {at("endpoints", 4), open(list{"X-Tenant-Id"}, nil), "/endpoints/4/input_headers/0", "what the filter has verified"},
+		"control of the filter":    {at("endpoints", 4), open(list{"X-Edge-Idempotency"}, nil), "/endpoints/4/input_headers/0", "must not come from a client"},
+		"control of a router":      {at("endpoints", 0, "input_headers", 0), "x-envoy-retry-on", "/endpoints/0/input_headers/0", "must not come from a client"},
 		"no module":                {at("extra_config", serverPlugin, own, "module"), nil, ownAt + "/module", "name the .wasm file"},
 		"module unreadable":        {at("extra_config", serverPlugin, own, "module"), "/none.wasm", ownAt + "/module", "cannot be read"},
 		"no policy":                {at("extra_config", serverPlugin, own, "policy"), nil, ownAt + "/policy_file", "there is no policy"},
 		"policy twice":             {at("extra_config", serverPlugin, own, "policy_file"), "x.json", ownAt + "/policy_file", "there twice"},
 		"negative number":          {at("extra_config", serverPlugin, own, "instances"), -1, ownAt + "/instances", "from 0 to 1024"},
 		"long deadline":            {at("extra_config", serverPlugin, own, "deadline_ms"), 9_300_000_000_000, ownAt + "/deadline_ms", "from 0 to 60000"},
+		"little for bodies":        {at("extra_config", serverPlugin, own, "held_bodies_mib"), 3, ownAt + "/held_bodies_mib", "at least 4"},
 		"short name twice":         {at("endpoints", 0, "INPUT_HEADERS"), list{"*"}, "/endpoints/0/input_headers", "there twice"},
 		"agent":                    {at("async_agent"), list{object{"backend": list{object{"extra_config": bind("refunds.create")}}}}, "/async_agent/0/backend/0/extra_config/plugin~1http-client", "bind endpoints only"},
 		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "nothing can be checked"},
@@ -97,6 +124,30 @@ func changes() map[string]change {
 		"claim's header unlisted":  {at("endpoints", 0, "input_headers"), list{"X-Claim-Tenant", "X-Claim-Project"}, "/endpoints/0/input_headers", `add "X-Claim-Subject"`},
 		"short timeout":            {at("endpoints", 1, "timeout"), "31s", "/endpoints/1/timeout", `"32s" or more`},
 		"short service timeout":    {at("timeout"), nil, "/endpoints/1/timeout", "after 2s"},
+	}
+}
+
+// open is an endpoint that is not bound. With claims it has a validator.
+func open(headers, claims list) object {
+	endpoint := object{"endpoint": "/open", "method": "GET", "input_headers": headers, "backend": list{object{"host": list{"http://other"}, "url_pattern": "/open"}}}
+	if claims != nil {
+		endpoint["extra_config"] = object{"auth/validator": object{"alg": "ES256", "propagate_claims": claims}}
+	}
+	return endpoint
+}
+
+func withRoles(endpoint object) object {
+	validator := endpoint["extra_config"].(object)["auth/validator"].(object)
+	validator["propagate_claims"] = append(validator["propagate_claims"].(list), list{"roles", "X-Roles"})
+	return endpoint
+}
+
+// An endpoint that is not bound can take a claim that its own validator writes.
+func TestAnEndpointThatIsNotBoundTakesItsOwnClaims(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	set(config, open(list{"X-Claim-Tenant"}, list{list{"tenant_id", "x-claim-tenant"}}), "endpoints", 4)
+	if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true}); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -182,14 +233,19 @@ func TestNotes(t *testing.T) {
 	config := testConfig(t, "http://backend:1")
 	set(config, config["endpoints"].(list)[:4], "endpoints")
 	delete(config, "read_timeout")
-	set(config, object{"ca_certs": list{"/ca.pem"}}, "client_tls")
-	set(config, object{}, "endpoints", 0, "backend", 0, "extra_config", "qos/http-cache")
+	set(config, true, "allow_insecure_connections")
+	set(config, object{}, "endpoints", 0, "backend", 0, "extra_config", "modifier/lua-backend")
+	set(config, object{}, "endpoints", 0, "extra_config", "modifier/lua-proxy")
+	set(config, list{"before", "limit"}, policyAt("routes", 0, "query")...)
+	set(config, list{"limit"}, "endpoints", 0, "input_query_strings")
 	notes, err := Check(writeConfig(t, config), LoadOptions{Plugin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Join(notes, "\n")
-	for _, wanted := range []string{"no endpoint of krakend.json is bound to files.list", "/read_timeout", "/client_tls: ", "extra_config/qos~1http-cache"} {
+	for _, wanted := range []string{"no endpoint of krakend.json is bound to files.list", "/read_timeout", "/allow_insecure_connections: certificates",
+		"extra_config/modifier~1lua-backend (POST /api/refunds): it can change header lines", "/endpoints/0/extra_config/modifier~1lua-proxy",
+		`/endpoints/0/input_query_strings (POST /api/refunds): the policy lets the parameter "before" through`} {
 		if !strings.Contains(all, wanted) {
 			t.Errorf("%q is not in %s", wanted, all)
 		}

@@ -3,7 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"encoding/hex"
 	"io"
 	"net/http"
 	"net/url"
@@ -273,5 +273,12 @@ func newUUID() string {
 	var bytes [16]byte
 	_, _ = io.ReadFull(rand.Reader, bytes[:])
 	bytes[6], bytes[8] = bytes[6]&0x0f|0x40, bytes[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", bytes[:4], bytes[4:6], bytes[6:8], bytes[8:10], bytes[10:])
+	text := make([]byte, 0, 36)
+	for _, part := range [][]byte{bytes[:4], bytes[4:6], bytes[6:8], bytes[8:10], bytes[10:]} {
+		if len(text) > 0 {
+			text = append(text, '-')
+		}
+		text = hex.AppendEncode(text, part)
+	}
+	return string(text)
 }

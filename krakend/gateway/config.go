@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -84,13 +86,25 @@ func configFlag(arguments []string) (file string) {
 // krakendFile is the part of krakend.json that the checks read. Names of members are compared without letter case, as
 // KrakenD does.
 type krakendFile struct {
-	Timeout        duration       `json:"timeout"`
-	ReadTimeout    duration       `json:"read_timeout"`
-	OutputEncoding string         `json:"output_encoding"`
-	ClientTLS      any            `json:"client_tls"`
-	Endpoints      []krakendRoute `json:"endpoints"`
-	ExtraConfig    extraConfig    `json:"extra_config"`
-	AsyncAgents    []struct {
+	Timeout        duration `json:"timeout"`
+	ReadTimeout    duration `json:"read_timeout"`
+	OutputEncoding string   `json:"output_encoding"`
+
+	// What follows is of connections to backends: see connections.go.
+	DialerTimeout         duration   `json:"dialer_timeout"`
+	DialerFallbackDelay   duration   `json:"dialer_fallback_delay"`
+	DialerKeepAlive       duration   `json:"dialer_keep_alive"`
+	IdleConnTimeout       duration   `json:"idle_connection_timeout"`
+	ResponseHeaderTimeout duration   `json:"response_header_timeout"`
+	MaxIdleConns          int        `json:"max_idle_connections"`
+	MaxIdleConnsPerHost   int        `json:"max_idle_connections_per_host"`
+	DisableKeepAlives     bool       `json:"disable_keep_alives"`
+	AllowInsecure         bool       `json:"allow_insecure_connections"`
+	ClientTLS             *clientTLS `json:"client_tls"`
+
+	Endpoints   []krakendRoute `json:"endpoints"`
+	ExtraConfig extraConfig    `json:"extra_config"`
+	AsyncAgents []struct {
 		Backend []krakendBackend `json:"backend"`
 	} `json:"async_agent"`
 	// repeated are the pointers of members that are there twice, where letter case does not count.
@@ -105,6 +119,7 @@ type krakendRoute struct {
 	ConcurrentCalls int              `json:"concurrent_calls"`
 	Timeout         duration         `json:"timeout"`
 	InputHeaders    []string         `json:"input_headers"`
+	InputQuery      []string         `json:"input_query_strings"`
 	OutputEncoding  string           `json:"output_encoding"`
 	ExtraConfig     extraConfig      `json:"extra_config"`
 }
@@ -117,6 +132,7 @@ type krakendBackend struct {
 	Encoding     string      `json:"encoding"`
 	SD           string      `json:"sd"`
 	InputHeaders []string    `json:"input_headers"`
+	InputQuery   []string    `json:"input_query_strings"`
 	ExtraConfig  extraConfig `json:"extra_config"`
 }
 
@@ -200,8 +216,8 @@ type serviceConfig struct {
 	Upstreams map[string]upstreamConfig `json:"upstreams"`
 	// MetricsListen is the address of a listener that serves /metrics.
 	MetricsListen string `json:"metrics_listen"`
-	// LogRecords writes the record of each request into the log.
-	LogRecords bool `json:"log_records"`
+	// LogRecords writes the record of each request into the log; nil stands for true.
+	LogRecords *bool `json:"log_records"`
 	// Instances is the number of instances of the module; 0 stands for one for each core.
 	Instances int `json:"instances"`
 	// DeadlineMs is the longest time of one call into the module, in milliseconds.
@@ -211,6 +227,8 @@ type serviceConfig struct {
 	// RequestBufferBytes and ResponseBufferBytes are the most bytes kept of a body that the module waits for.
 	RequestBufferBytes  int `json:"request_buffer_bytes"`
 	ResponseBufferBytes int `json:"response_buffer_bytes"`
+	// HeldBodiesMiB is the most that is kept of the bodies of all requests together.
+	HeldBodiesMiB int `json:"held_bodies_mib"`
 	// Interpreter runs the module in wazero's interpreter.
 	Interpreter bool `json:"interpreter"`
 }
@@ -219,10 +237,21 @@ type serviceConfig struct {
 type upstreamConfig struct {
 	// URL is the scheme, the host and the port.
 	URL string `json:"url"`
-	// TimeoutMs is the longest wait for the headers of an answer; 0 stands for one minute.
+	// URLs are several of them, in place of URL: requests go to each in turn.
+	URLs []string `json:"urls"`
+	// TimeoutMs is the longest wait for the headers of an answer; 0 stands for response_header_timeout, or one minute.
 	TimeoutMs int `json:"timeout_ms"`
-	// CAFile is a PEM file of the authorities that sign the upstream's certificate; empty stands for the system's.
+	// CAFile is a PEM file of the authorities that sign the upstream's certificate; empty stands for those of client_tls, or the
+	// system's.
 	CAFile string `json:"ca_file"`
+	// ClientCertFile and ClientKeyFile are PEM files of the certificate that the upstream asks for; empty stands for those of
+	// client_tls.
+	ClientCertFile string `json:"client_cert_file"`
+	ClientKeyFile  string `json:"client_key_file"`
+	// ClientCredentials gets a token for the upstream; nil: requests have none.
+	ClientCredentials *credentialsConfig `json:"client_credentials"`
+	// CircuitBreaker stops sending to an upstream that fails; nil: there is none.
+	CircuitBreaker *breakerConfig `json:"circuit_breaker"`
 }
 
 // boundBackend is the member "edge-idempotency" of a backend's plugin/http-client.
@@ -243,18 +272,43 @@ type validatorConfig struct {
 }
 
 // override applies the environment variables that take the place of top-level members when KrakenD reads the file
-// (krakend-koanf), as far as the checks read these members.
+// (krakend-koanf), as far as the checks read these members. KrakenD itself refuses a value of another type.
 func (k *krakendFile) override(lookup func(string) (string, bool)) {
-	for name, into := range map[string]*duration{"KRAKEND_TIMEOUT": &k.Timeout, "KRAKEND_READ_TIMEOUT": &k.ReadTimeout} {
-		if text, ok := lookup(name); ok {
-			if value, err := time.ParseDuration(text); err == nil { // KrakenD itself refuses what is no duration.
-				*into = duration(value)
+	value := reflect.ValueOf(k).Elem()
+	for at := range value.NumField() {
+		name, isMember := value.Type().Field(at).Tag.Lookup("json")
+		text, ok := lookup("KRAKEND_" + strings.ToUpper(name))
+		if !ok || !isMember {
+			continue
+		}
+		switch into := value.Field(at).Addr().Interface().(type) {
+		case *duration:
+			if read, err := time.ParseDuration(text); err == nil {
+				*into = duration(read)
 			}
+		case *int:
+			if read, err := strconv.Atoi(text); err == nil {
+				*into = read
+			}
+		case *bool:
+			if read, err := strconv.ParseBool(text); err == nil {
+				*into = read
+			}
+		case *string:
+			*into = text
 		}
 	}
-	if encoding, ok := lookup("KRAKEND_OUTPUT_ENCODING"); ok {
-		k.OutputEncoding = encoding
+}
+
+// durations are the names of the top-level members that are times.
+func durations() (names []string) {
+	kind := reflect.TypeFor[krakendFile]()
+	for at := range kind.NumField() {
+		if kind.Field(at).Type == reflect.TypeFor[duration]() {
+			names = append(names, kind.Field(at).Tag.Get("json"))
+		}
 	}
+	return names
 }
 
 // parse reads krakend.json. A template of flexible configuration is named as what it is.
@@ -300,7 +354,7 @@ func wrongDurations(text []byte) Mistakes {
 	}
 	var service map[string]json.RawMessage
 	_ = json.Unmarshal(text, &service)
-	check("", service, "timeout", "read_timeout")
+	check("", service, durations()...)
 	var list struct{ Endpoints []map[string]json.RawMessage }
 	_ = json.Unmarshal(text, &list)
 	for index, members := range list.Endpoints {

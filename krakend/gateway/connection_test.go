@@ -202,6 +202,7 @@ func TestTheModuleSeesThePathThatTheRouterMatched(t *testing.T) {
 	g := load(t, config)
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, client *http.Request) {
 		own, _ := http.NewRequest(client.Method, "http://edge-idempotency.invalid/", nil)
+		own.URL.RawQuery = client.URL.RawQuery // as with "*" in input_query_strings
 		response, err := g.RoundTrip(&ginContext{client.Context(), client, w}, "files.list", own)
 		if err == nil {
 			w.WriteHeader(response.StatusCode)

@@ -14,6 +14,10 @@ func decode(text json.RawMessage, into any, at string, add func(at, format strin
 }
 
 func decodeValue(text json.RawMessage, into reflect.Value, at string, add func(at, format string, arguments ...any)) {
+	if into.Kind() == reflect.Pointer {
+		into.Set(reflect.New(into.Type().Elem()))
+		into = into.Elem()
+	}
 	isStruct := into.Kind() == reflect.Struct
 	isTable := into.Kind() == reflect.Map && into.Type().Elem().Kind() == reflect.Struct
 	if !isStruct && !isTable {
@@ -61,6 +65,8 @@ func wrongType(err error, wanted reflect.Type, at string, add func(at, format st
 		expected = "a whole number"
 	case reflect.Bool:
 		expected = "true or false"
+	case reflect.Slice:
+		expected = "a list of strings"
 	}
 	add(at, "it is %s, and %s is expected: correct it", found, expected)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,12 @@ type Gateway struct {
 	fallback      sync.Once
 	requests      inFlight
 	upstreams     map[string]*upstream
+	// propagators are the forms in which a span of KrakenD's is named to upstreams.
+	propagators []string
+	// claimHeaders are the headers that carry claims, in Go's spelling.
+	claimHeaders []string
+	// ready is the line of the log that says what is served.
+	ready string
 	// own is the bridge's own configuration, as krakend.json has it.
 	own json.RawMessage
 }
@@ -74,7 +81,7 @@ type LoadOptions struct {
 }
 
 // Load reads krakend.json, checks it, and starts the module. It listens nowhere, so it can run beside a gateway that serves: see
-// ServeMetrics. All mistakes come in one error, each with its place and with
+// Start. All mistakes come in one error, each with its place and with
 // what to change; those of the policy document are the module's own.
 func Load(file string, o LoadOptions) (*Gateway, error) {
 	if o.Log == nil {
@@ -85,7 +92,7 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 		return nil, err
 	}
 	for _, note := range plan.notes {
-		o.Log(bridge.LevelWarn, Namespace+": "+note.String())
+		o.Log(bridge.LevelWarn, Prefix+note.String())
 	}
 	mistakes := plan.mistakes
 	var host *bridge.Bridge
@@ -102,7 +109,22 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 		return nil, fmt.Errorf("%s: %w", file, mistakes)
 	}
 	return &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
-		owned: plan.policy.ownedHeaders(), log: o.Log, metricsListen: plan.service.MetricsListen, upstreams: plan.upstreams, own: plan.own}, nil
+		owned: plan.policy.ownedHeaders(), log: o.Log, metricsListen: plan.service.MetricsListen, upstreams: plan.upstreams, propagators: plan.spanForms, claimHeaders: plan.headersOfClaims(), ready: plan.ready(), own: plan.own}, nil
+}
+
+// ready says what the gateway serves.
+func (p *plan) ready() string {
+	bound := 0
+	for index := range p.document.Endpoints {
+		if slices.ContainsFunc(p.document.Endpoints[index].Backend, func(backend krakendBackend) bool { return backend.bound() }) {
+			bound++
+		}
+	}
+	where := "there is no metrics_listen"
+	if p.service.MetricsListen != "" {
+		where = "metrics are at http://" + p.service.MetricsListen + "/metrics"
+	}
+	return fmt.Sprintf("ready: %d of %d endpoints are bound to the policy; %s", bound, len(p.document.Endpoints), where)
 }
 
 // Check validates krakend.json as Load does, without starting the module. The notes are what is allowed and probably not

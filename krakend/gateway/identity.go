@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -66,10 +65,24 @@ func (s *identitySource) metadata(r *http.Request) bridge.Metadata {
 	return bridge.Metadata{s.namespace[0]: claims}
 }
 
+// sender is the first claim of the metadata that the policy reads, which is its tenant.
+func (s *identitySource) sender(metadata bridge.Metadata) string {
+	if metadata == nil || len(s.claims) == 0 {
+		return ""
+	}
+	var value any = metadata[s.namespace[0]]
+	for _, name := range slices.Concat(s.namespace[1:], s.claims[0].path) {
+		members, _ := value.(map[string]any)
+		value = members[name]
+	}
+	text, _ := value.(string)
+	return text
+}
+
 // token returns the claims of the token that the validator has verified, which is found as the validator finds it
 // (krakend-jose, gin/jose.go): the header, with or without "Bearer ", and only if it is empty the cookie. KrakenD also takes
 // the JSON form of a token; here only the compact form counts. Nil: there is no such token.
-func (s *identitySource) token(r *http.Request) map[string]any {
+func (s *identitySource) token(r *http.Request) map[string]json.RawMessage {
 	raw := r.Header.Get(s.authHeader)
 	if len(raw) > 7 && strings.EqualFold(raw[:7], "Bearer ") {
 		raw = raw[7:]
@@ -89,10 +102,8 @@ func (s *identitySource) token(r *http.Request) map[string]any {
 	if err != nil {
 		return nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(payload))
-	decoder.UseNumber()
-	var claims map[string]any
-	if decoder.Decode(&claims) != nil || decoder.More() {
+	var claims map[string]json.RawMessage
+	if json.Unmarshal(payload, &claims) != nil {
 		return nil
 	}
 	return claims
@@ -105,17 +116,20 @@ func notInToken(character rune) bool {
 }
 
 // textAt returns the string at a path of a JSON object; ok is false for anything else.
-func textAt(object map[string]any, path []string) (text string, ok bool) {
-	var value any = object
-	for _, name := range path {
-		members, isObject := value.(map[string]any)
-		if !isObject {
+func textAt(object map[string]json.RawMessage, path []string) (text string, ok bool) {
+	for _, name := range path[:len(path)-1] {
+		var below map[string]json.RawMessage
+		if json.Unmarshal(object[name], &below) != nil {
 			return "", false
 		}
-		value = members[name]
+		object = below
 	}
-	text, ok = value.(string)
-	return text, ok
+	value := object[path[len(path)-1]]
+	// null would leave the text as it is.
+	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &text) != nil {
+		return "", false
+	}
+	return text, true
 }
 
 // put writes a text at a path, and makes the objects on the way.

@@ -19,10 +19,11 @@ type metricsListener struct {
 	server              *http.Server
 }
 
-// ServeMetrics opens the listener of metrics_listen, if there is one. replaces is a gateway of the same process whose place this
+// Start says in the log that the gateway serves, and opens the listener of metrics_listen, if there is one. replaces is a gateway of the same process whose place this
 // one has taken, or nil: its listener goes on with this one if both have the same address. If the address is taken, the log
 // has a warning, and requests are served without metrics.
-func (g *Gateway) ServeMetrics(replaces *Gateway) {
+func (g *Gateway) Start(replaces *Gateway) {
+	g.log(bridge.LevelInfo, Prefix+g.ready)
 	if g.metricsListen == "" {
 		return
 	}
@@ -32,7 +33,7 @@ func (g *Gateway) ServeMetrics(replaces *Gateway) {
 	} else {
 		var err error
 		if metrics, err = listen(g.metricsListen); err != nil {
-			g.log(bridge.LevelWarn, Namespace+": "+metricsPointer+": there are no metrics, because nobody can listen there: "+err.Error()+"; choose another address, or free this one and restart KrakenD")
+			g.log(bridge.LevelWarn, Prefix+metricsPointer+": there are no metrics, because nobody can listen there: "+err.Error()+"; choose another address, or free this one and restart KrakenD")
 			return
 		}
 	}
@@ -62,6 +63,7 @@ func (m *metricsListener) serve(host *bridge.Bridge) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		host.Tick(r.Context()) // The module writes what it has counted on a tick.
 		_ = host.Metrics().WriteText(w)
+		writeMemory(w)
 	})
 	m.server = &http.Server{Handler: routes, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = m.server.Serve(m.listener) }()

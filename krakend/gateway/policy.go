@@ -71,6 +71,7 @@ type routeView struct {
 	Webhook      json.RawMessage `json:"webhook"`
 	Identity     *identityView   `json:"identity"`
 	MaxBodyBytes int             `json:"max_body_bytes"`
+	Query        []string        `json:"query"`
 }
 
 // The part of a path between a route's path and the key, and the last segment of a path that does not wait

@@ -47,12 +47,18 @@ func Misconfigured(detail string) *http.Response { return problems{}.misconfigur
 // again is the advice of an answer of the bridge's own.
 const again = " Send the same request again later, with the same idempotency key if it had one: then nothing is done twice."
 
-// message is the bridge's own answer where the module cannot answer; fault says that the module has failed.
-func (p problems) message(fault bool) *bridge.Message {
-	response := p.unavailable("The service cannot be reached right now, or is busy." + again)
-	if fault {
+// message is the bridge's own answer where the module cannot answer.
+func (p problems) message(cause bridge.Cause) *bridge.Message {
+	var response *http.Response
+	switch cause {
+	case bridge.CauseFault:
 		response = p.make(document{Title: "Internal error", Status: http.StatusServiceUnavailable,
 			Detail: "The gateway has failed to handle the request." + again, Code: "internal_error", Retry: "same_key"})
+	case bridge.CauseBody:
+		response = p.make(document{Title: "Request invalid", Status: http.StatusBadRequest,
+			Detail: "The request's body is malformed or incomplete.", Code: "request_invalid", Retry: "never"})
+	default:
+		response = p.unavailable("The service cannot be reached right now, or is busy." + again)
 	}
 	header := append(bridge.Header{{Name: ":status", Value: strconv.Itoa(response.StatusCode)}}, bridge.HeaderFrom(response.Header)...)
 	return &bridge.Message{Header: header, Body: response.Body}
@@ -72,7 +78,7 @@ func (p problems) notFound() *http.Response {
 
 func (p problems) pathAmbiguous() *http.Response {
 	return p.make(document{Title: "Path ambiguous", Status: http.StatusBadRequest, Code: "path_ambiguous", Retry: "never",
-		Detail: "The path could be read in more than one way: send it in its plain form, without dot segments."})
+		Detail: "The path could be read in more than one way: send it in its plain form, without dot segments and control characters."})
 }
 
 func (p problems) cutOff() *http.Response {

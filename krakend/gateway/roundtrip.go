@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,8 @@ const reserve = 50 * time.Millisecond
 // module as an answer of the upstream does, and any other 503. If the upstream breaks the response's body off, or the
 // deadline comes, its Read returns an error and the client's connection is ended.
 func (g *Gateway) RoundTrip(ctx context.Context, endpoint string, request *http.Request) (*http.Response, error) {
-	response, from, stalled, err := g.roundTrip(ctx, endpoint, request)
-	if stalled && response != nil {
+	response, from, rest, err := g.roundTrip(ctx, endpoint, request)
+	if rest != bodyDone && response != nil {
 		from.leaveBody(request, response)
 	}
 	if response != nil && response.Body != http.NoBody {
@@ -74,11 +75,22 @@ func (b *cutBody) end() error {
 	return b.ReadCloser.Close()
 }
 
-// roundTrip answers a request. stalled says that the deadline came while the client's body was read.
-func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.Request) (answer *http.Response, from client, stalled bool, err error) {
+// unread says whether somebody still waits for the client's body when the answer is there.
+type unread int
+
+const (
+	bodyDone unread = iota
+	// bodyRefused: the bridge has answered in place of the module.
+	bodyRefused
+	// bodyStalled: the deadline has come.
+	bodyStalled
+)
+
+// roundTrip answers a request.
+func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.Request) (answer *http.Response, from client, rest unread, err error) {
 	b := g.bindings[endpoint]
 	if b == nil {
-		return g.problems.misconfigured("The gateway's configuration has no such endpoint."), client{}, false, nil
+		return g.problems.misconfigured("The gateway's configuration has no such endpoint."), client{}, bodyDone, nil
 	}
 	from, ok := clientOf(ctx)
 	if !ok {
@@ -87,38 +99,53 @@ func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.
 		})
 		from.request = withoutClient(request)
 	}
+	from.request = withKeys(from.request)
 	if !b.serves(authority(from.request.Host)) {
-		return g.problems.notFound(), from, false, nil
+		return g.problems.notFound(), from, bodyDone, nil
 	}
 	path, clear := rawPath(from.request)
 	if !clear {
-		return g.problems.pathAmbiguous(), from, false, nil
+		return g.problems.pathAmbiguous(), from, bodyDone, nil
 	}
-	v := newView(request, from.request, path, b)
+	v := newView(request, from.request, passQuery(path, request.URL), b)
 	if ok {
 		// Whose request it is was verified, if at all, for a request that came through KrakenD's router.
 		v.request.Metadata = b.identity.metadata(from.request)
 	}
+	if v.request.Verified = v.request.Metadata != nil; v.request.Verified {
+		v.request.Sender = b.identity.sender(v.request.Metadata)
+	} else {
+		// The path of a webhook has its id.
+		v.request.Sender, _, _ = strings.Cut(path, "?")
+	}
 	// gin uses its contexts again, so nothing that outlives this call may read the values of ctx. What the context of the
 	// exchange says by itself: at its deadline the module answers, and when it is canceled the client is gone.
 	inner, cancel := untilReserve(ctx)
+	inner, forget := g.withTrace(inner, ctx)
 	unwatch := context.AfterFunc(ctx, func() {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // inner has a deadline of its own for that.
 			cancel()
 		}
 	})
 	g.requests.begin()
-	finish := sync.OnceFunc(func() { unwatch(); cancel(); g.requests.end() })
+	finish := sync.OnceFunc(func() { unwatch(); cancel(); forget(); g.requests.end() })
 	message, err := g.bridge.Exchange(inner, &v.request, func(ctx context.Context, message *bridge.Message) (*bridge.Message, error) {
 		return b.upstream.send(ctx, message, v.unlisted, g.owned)
 	})
-	stalled = v.body != nil && v.body.reading.Load() && errors.Is(inner.Err(), context.DeadlineExceeded)
+	if v.body != nil && v.body.reading.Load() {
+		switch {
+		case errors.Is(inner.Err(), context.DeadlineExceeded):
+			rest = bodyStalled
+		case err == nil && message.InPlace:
+			rest = bodyRefused
+		}
+	}
 	if err != nil {
 		finish()
-		return nil, from, stalled, err
+		return nil, from, rest, err
 	}
 	answer, err = toResponse(message, finish)
-	return answer, from, stalled, err
+	return answer, from, rest, err
 }
 
 // untilReserve makes a context without values that ends before ctx's deadline, if ctx has one.
@@ -173,8 +200,8 @@ func toResponse(message *bridge.Message, finish func()) (*http.Response, error) 
 // ServeHTTP answers a request as RoundTrip does, for KrakenD's plugins, which write into a recorder: an answer whose body
 // breaks off would look whole there, so the body is read to its end first, and a broken one becomes a 503.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, request *http.Request, endpoint string) {
-	response, from, stalled, err := g.roundTrip(request.Context(), endpoint, request)
-	if stalled {
+	response, from, rest, err := g.roundTrip(request.Context(), endpoint, request)
+	if rest == bodyStalled {
 		from.stopReading()
 	}
 	if err != nil {

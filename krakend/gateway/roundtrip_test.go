@@ -268,7 +268,7 @@ func TestMetricsAndRecordsAreThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.ServeMetrics(nil)
+	g.Start(nil)
 	exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", header: alice()})
 	response, err := http.Get("http://" + g.MetricsAddress() + "/metrics")
 	if err != nil {

@@ -2,17 +2,15 @@ package gateway
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"edge-idempotency/krakend/bridge"
@@ -36,37 +34,60 @@ const retryPause = 25 * time.Millisecond
 
 // upstream is a real backend, or a service that the module calls.
 type upstream struct {
-	name      string
-	target    *url.URL
+	name string
+	// targets are its hosts, to which requests go in turn.
+	targets   []*url.URL
+	next      atomic.Uint32
 	timeout   time.Duration
 	transport *http.Transport
+	// tokens and breaker are nil if the upstream has none.
+	tokens  *tokens
+	breaker *breaker
 }
 
-func newUpstream(name string, target *url.URL, config upstreamConfig, directory string) (*upstream, error) {
-	u := &upstream{name: name, target: target, timeout: defaultTimeout}
-	if config.TimeoutMs > 0 {
-		u.timeout = time.Duration(config.TimeoutMs) * time.Millisecond
-	}
-	u.transport = &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		DisableCompression:  true,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: 250,
-		IdleConnTimeout:     90 * time.Second,
-		TLSHandshakeTimeout: 5 * time.Second,
-	}
-	if config.CAFile != "" {
-		text, err := os.ReadFile(resolve(directory, config.CAFile))
-		if err != nil {
-			return nil, fmt.Errorf("the authorities cannot be read: %w", err)
+// readUpstreams makes the upstreams.
+func (p *plan) readUpstreams(o LoadOptions) {
+	common := p.readTLS(o)
+	for name, config := range p.service.Upstreams {
+		at := servicePointer + pointer("upstreams", name)
+		targets := p.readTargets(at, config)
+		if targets == nil {
+			continue
 		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, errors.New("the file has no certificate in PEM form")
+		u := &upstream{name: name, targets: targets, timeout: setOr(time.Duration(p.document.ResponseHeaderTimeout), defaultTimeout)}
+		if config.TimeoutMs < 0 || config.TimeoutMs > mostTimeoutMs {
+			p.mistakes.add(at+"/timeout_ms", "", numberOutOfRange, mostTimeoutMs)
+		} else if config.TimeoutMs > 0 {
+			u.timeout = time.Duration(config.TimeoutMs) * time.Millisecond
 		}
-		u.transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+		u.transport = p.document.transport(p.upstreamTLS(at, config, common, o))
+		u.tokens = p.readCredentials(at, config.ClientCredentials, p.document.transport(common.Clone()), o)
+		u.breaker = p.readBreaker(at, name, config.CircuitBreaker, o)
+		p.upstreams[name] = u
 	}
-	return u, nil
+}
+
+// readTargets reads url or urls. Nil: there is a mistake.
+func (p *plan) readTargets(at string, config upstreamConfig) []*url.URL {
+	written, member := []string{config.URL}, func(int) string { return at + "/url" }
+	if len(config.URLs) > 0 {
+		if config.URL != "" {
+			p.mistakes.add(at+"/urls", "", "the hosts are there twice: keep url or urls")
+			return nil
+		}
+		written, member = config.URLs, func(index int) string { return at + pointer("urls", index) }
+	}
+	var targets []*url.URL
+	for index, text := range written {
+		target, err := url.Parse(text)
+		if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" ||
+			(target.Path != "" && target.Path != "/") || target.RawQuery != "" || target.User != nil {
+			p.mistakes.add(member(index), "", "expected a scheme, a host and a port only, such as \"http://restate:8080\"")
+			return nil
+		}
+		targets = append(targets, target)
+	}
+	return targets
 }
 
 // roundTrippers are the upstreams as the bridge takes them for the module's own calls.
@@ -82,14 +103,76 @@ func roundTrippers(upstreams map[string]*upstream) map[string]http.RoundTripper 
 // for, stays. No redirect is followed.
 func (u *upstream) RoundTrip(request *http.Request) (*http.Response, error) {
 	call := request.Clone(request.Context())
-	target := *call.URL
 	if call.Host == "" {
-		call.Host = target.Host
+		call.Host = call.URL.Host
 	}
-	target.Scheme, target.Host = u.target.Scheme, u.target.Host
-	call.URL = &target
 	quietAgent(call.Header)
-	return u.transport.RoundTrip(call)
+	if err := u.tokens.authorize(call.Context(), call.Header); err != nil {
+		closeBody(call.Body)
+		return nil, err
+	}
+	return u.attempt(u.transport, call)
+}
+
+// attempt sends a request to one of the hosts. If no connection to it can be made, it sends it to the next one: then nothing of
+// the request has gone out.
+func (u *upstream) attempt(via http.RoundTripper, request *http.Request) (*http.Response, error) {
+	first := u.next.Add(1)
+	for count := range u.targets {
+		target := u.targets[(uint64(first)+uint64(count))%uint64(len(u.targets))]
+		try := request.WithContext(request.Context())
+		place := *request.URL
+		place.Scheme, place.Host = target.Scheme, target.Host
+		try.URL = &place
+		if place.Scheme == "http" && place.Opaque != "" {
+			if proxy, err := u.transport.Proxy(try); err == nil && proxy != nil { // A proxy is asked for a whole URL.
+				place.Opaque = "//" + place.Host + place.Opaque
+			}
+		}
+		if try.Host == "" {
+			try.Host = target.Host
+		}
+		last := count == len(u.targets)-1
+		if try.Body != nil && !last {
+			try.Body = &unreadBody{ReadCloser: try.Body}
+		}
+		response, err := via.RoundTrip(try)
+		if err == nil || last || !notConnected(err) || request.Context().Err() != nil {
+			if err != nil {
+				closeBody(request.Body)
+			}
+			return response, err
+		}
+	}
+	return nil, errNoUpstream
+}
+
+var errNoUpstream = errors.New("there is no upstream")
+
+// notConnected says whether an error came before there was a connection.
+func notConnected(err error) bool {
+	var failed *net.OpError
+	return errors.As(err, &failed) && failed.Op == "dial"
+}
+
+// unreadBody stays open for the next host as long as nobody has read it.
+type unreadBody struct {
+	io.ReadCloser
+	read atomic.Bool
+}
+
+// Read reads the body.
+func (b *unreadBody) Read(into []byte) (int, error) {
+	b.read.Store(true)
+	return b.ReadCloser.Read(into)
+}
+
+// Close closes the body if it was read.
+func (b *unreadBody) Close() error {
+	if !b.read.Load() {
+		return nil
+	}
+	return b.ReadCloser.Close()
 }
 
 // quietAgent keeps net/http from adding a User-Agent of its own.
@@ -104,7 +187,7 @@ func quietAgent(header http.Header) {
 // with an error when ctx does.
 func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted map[bridge.Line]bool, owned func(string) bool) (*bridge.Message, error) {
 	if u == nil {
-		return nil, errors.New("the endpoint has no upstream")
+		return nil, errNoUpstream
 	}
 	header := http.Header{}
 	pseudo := map[string]string{}
@@ -141,22 +224,33 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 		attempts = 2
 	}
 	wait, cancel := context.WithCancelCause(ctx)
+	via := http.RoundTripper(u.transport)
+	if trace := traceOf(ctx); trace != nil {
+		via, wait = trace.onto(header, via, wait)
+	}
 	timer := time.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) })
 	finish := func() { timer.Stop(); cancel(context.Canceled) }
 
 	rawPath, query, _ := strings.Cut(path, "?")
 	request := (&http.Request{
 		Method:     pseudo[":method"],
-		URL:        &url.URL{Scheme: u.target.Scheme, Host: u.target.Host, Opaque: rawPath, RawQuery: query, ForceQuery: strings.HasSuffix(path, "?")},
+		URL:        &url.URL{Opaque: rawPath, RawQuery: query, ForceQuery: strings.HasSuffix(path, "?")},
 		Header:     header,
 		ProtoMajor: 1, ProtoMinor: 1,
-		Host: u.target.Host,
 	}).WithContext(wait)
+	if err := u.tokens.authorize(wait, header); err != nil { // Nothing was sent, so a deadline is no timeout of the upstream.
+		finish()
+		closeBody(message.Body)
+		return nil, fmt.Errorf("upstream %s: %s", u.name, err.Error())
+	}
 	if message.Body != nil {
-		request.Body, request.ContentLength = endingWith(wait, message.Body), length
+		if err := setBody(wait, request, message.Body, length); err != nil {
+			finish()
+			return nil, fmt.Errorf("the request's body: %w", err)
+		}
 	}
 	for attempt := 1; ; attempt++ {
-		response, err := u.transport.RoundTrip(request)
+		response, err := u.guarded(wait, func() (*http.Response, error) { return u.attempt(via, request) })
 		if err != nil {
 			cause := context.Cause(wait)
 			finish()
@@ -179,21 +273,18 @@ func (u *upstream) send(ctx context.Context, message *bridge.Message, unlisted m
 	}
 }
 
-// endingWith returns a body whose reads end when ctx does. A read of the client's body lasts until the client sends something,
-// and net/http returns no error of a request before the reads of its body have ended.
-func endingWith(ctx context.Context, body io.ReadCloser) io.ReadCloser {
-	if _, whole := body.(io.WriterTo); whole { // It is in memory.
-		return body
+// guarded runs a call behind the circuit breaker, if there is one.
+func (u *upstream) guarded(ctx context.Context, call func() (*http.Response, error)) (*http.Response, error) {
+	if u.breaker == nil {
+		return call()
 	}
-	reader, writer := io.Pipe()
-	stop := context.AfterFunc(ctx, func() { _ = writer.CloseWithError(context.Cause(ctx)) })
-	go func() {
-		_, err := io.Copy(writer, body)
-		stop()
-		_ = writer.CloseWithError(err)
-		_ = body.Close()
-	}()
-	return reader
+	return u.breaker.Execute(func() (*http.Response, error) {
+		response, err := call()
+		if err != nil {
+			return nil, errors.Join(err, context.Cause(ctx)) // The breaker asks whether the client has given up.
+		}
+		return response, nil
+	})
 }
 
 // answer makes the bridge's message of an upstream's answer.

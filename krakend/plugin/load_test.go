@@ -108,7 +108,7 @@ func TestABrokenConfigurationForwardsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		result := load(t, loader, plugin, "3", file, "-c", file)
-		if result.Answers["503"] != 3 || result.Health != 503 && name != "other endpoint" || !strings.Contains(strings.Join(result.Log, "\n"), "critical edge-idempotency: ") {
+		if result.Answers["503"] != 3 || result.Health != 503 && name != "other endpoint" || !strings.Contains(strings.Join(result.Log, "\n"), "critical [SERVICE: edge-idempotency] ") {
 			t.Errorf("%s: %v %q", name, result.Answers, result.Log)
 		}
 	}

@@ -46,26 +46,26 @@ func (r registerer) RegisterHandlers(register func(name string, handler func(con
 	register(string(r), newServer)
 }
 
-// newServer returns KrakenD's router. If anything is wrong it returns a handler that answers 503 to every request, KrakenD's
+// newServer returns KrakenD's router behind the gateway's guard. If anything is wrong it returns a handler that answers 503 to every request, KrakenD's
 // health endpoint among them: a plugin cannot keep KrakenD from starting, and what is wrong may concern endpoints that are not
 // bound, such as one that lists Idempotency-Key in input_headers.
 func newServer(ctx context.Context, extra map[string]interface{}, router http.Handler) (http.Handler, error) {
-	const closed = ": all endpoints of this gateway answer 503, its health endpoint too"
+	const closed = gateway.Prefix + "all endpoints of this gateway answer 503, its health endpoint too"
 	if !wazeroIsKnown {
-		log(bridge.LevelCritical, gateway.Namespace+closed)
+		log(bridge.LevelCritical, closed)
 		return misconfigured("The gateway was built wrongly, and its log says how."), nil
 	}
 	running := plugins.get(ctx, os.Args, log)
 	if running == nil {
-		log(bridge.LevelCritical, gateway.Namespace+closed)
+		log(bridge.LevelCritical, closed)
 		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
 	}
 	if !running.RunsWith(extra[gateway.Namespace]) {
-		log(bridge.LevelCritical, gateway.Namespace+closed+": KrakenD runs with another configuration of the bridge than the file has that the plugin found: set "+
+		log(bridge.LevelCritical, closed+": KrakenD runs with another configuration of the bridge than the file has that the plugin found: set "+
 			gateway.ConfigVariable+" to the file that KrakenD runs with, and restart KrakenD")
 		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
 	}
-	return router, nil
+	return running.Guard(router), nil
 }
 
 // newHandler makes the handler of one backend. It never returns an error: KrakenD would send the requests to the backend
@@ -73,7 +73,7 @@ func newServer(ctx context.Context, extra map[string]interface{}, router http.Ha
 func newHandler(ctx context.Context, extra map[string]interface{}) (http.Handler, error) {
 	endpoint, _ := gateway.EndpointOf(map[string]any{"plugin/http-client": extra})
 	if !wazeroIsKnown {
-		log(bridge.LevelCritical, gateway.Namespace+": the plugin was built with a wazero that it does not know: build it with the version of its go.mod")
+		log(bridge.LevelCritical, gateway.Prefix+"the plugin was built with a wazero that it does not know: build it with the version of its go.mod")
 		return misconfigured("The gateway was built wrongly, and its log says how."), nil
 	}
 	running := plugins.get(ctx, os.Args, log)
@@ -81,7 +81,7 @@ func newHandler(ctx context.Context, extra map[string]interface{}) (http.Handler
 		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
 	}
 	if !running.Has(endpoint) {
-		log(bridge.LevelCritical, gateway.Namespace+": a backend is bound to the endpoint "+endpoint+", which krakend.json did not have when the plugin read it: restart KrakenD")
+		log(bridge.LevelCritical, gateway.Prefix+"a backend is bound to the endpoint "+endpoint+", which krakend.json did not have when the plugin read it: restart KrakenD")
 		return misconfigured("The gateway's configuration has no such endpoint."), nil
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { running.ServeHTTP(w, r, endpoint) }), nil

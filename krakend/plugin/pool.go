@@ -37,7 +37,7 @@ func (p *pool) get(ctx context.Context, arguments []string, log func(bridge.Leve
 	defer p.mutex.Unlock()
 	file, err := gateway.ConfigFile(arguments)
 	if err != nil {
-		log(bridge.LevelCritical, gateway.Namespace+": "+err.Error())
+		log(bridge.LevelCritical, gateway.Prefix+err.Error())
 		return nil
 	}
 	key := digest(file)
@@ -46,11 +46,11 @@ func (p *pool) get(ctx context.Context, arguments []string, log func(bridge.Leve
 		used = &instance{users: map[context.Context]bool{}}
 		used.gateway, err = gateway.Load(file, gateway.LoadOptions{Plugin: true, Log: log})
 		if err != nil {
-			log(bridge.LevelCritical, gateway.Namespace+": bound endpoints answer 503: "+err.Error())
+			log(bridge.LevelCritical, gateway.Prefix+"the configuration is refused: "+err.Error())
 		}
 		p.running[key] = used
 		if used.gateway != nil {
-			used.gateway.ServeMetrics(p.latest)
+			used.gateway.Start(p.latest)
 			p.latest = used.gateway
 		}
 	}

@@ -1,7 +1,7 @@
 //! `init`: a first policy document.
 
 use super::{BAD_INPUT, FORWARD};
-use crate::init_policy::answers::{BackendChoice, IdentityKind, RouteAnswer};
+use crate::init_policy::answers::{BackendChoice, GatewayChoice, IdentityKind, RouteAnswer};
 use crate::init_policy::questions::{GivenAnswers, Terminal, UsualAnswers, ask};
 use crate::input::print;
 use clap::Args;
@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
     after_help = "Examples:
   edge-idempotency init
   edge-idempotency init --yes --backend generic --project =main --route 'POST /orders REQUIRED_A' --route 'GET /orders PROHIBITED'
+  edge-idempotency init --yes --gateway krakend --project =main --route 'POST /orders REQUIRED_A'
   edge-idempotency init --yes --backend restate --route 'POST /refunds REQUIRED_A Refunds/create' - | edge-idempotency check -"
 )]
 pub(crate) struct Arguments {
@@ -34,10 +35,13 @@ pub(crate) struct Arguments {
     /// Replaces the file if it is there.
     #[arg(long)]
     force: bool,
+    /// The gateway [usual answer: envoy].
+    #[arg(long, value_enum, hide_possible_values = false)]
+    gateway: Option<GatewayChoice>,
     /// The backend behind the gateway [usual answer: generic].
     #[arg(long, value_enum, hide_possible_values = false)]
     backend: Option<BackendChoice>,
-    /// The gateway's cluster of Restate [usual answer: restate].
+    /// The gateway's cluster of Restate, or the bridge's upstream [usual answer: restate].
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
     /// Where the caller's identity comes from [usual answer: jwt].
@@ -78,6 +82,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         return Err(exists(&args.file));
     }
     let given = GivenAnswers {
+        gateway: args.gateway,
         backend: args.backend,
         cluster: args.cluster.clone(),
         identity: args.identity,
@@ -118,7 +123,8 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     write(&args.file, &document, args.force)?;
     let file = args.file.display();
     eprintln!("{file}: {}", policy.summary());
-    eprintln!("next: edge-idempotency check {file}; edge-idempotency render envoy --policy {file} --help");
+    let gateway = answers.gateway.name();
+    eprintln!("next: edge-idempotency check {file}; edge-idempotency render {gateway} --policy {file} --help");
     Ok(FORWARD)
 }
 

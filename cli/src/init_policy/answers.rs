@@ -16,6 +16,26 @@ pub(crate) enum IdentityKind {
     Headers,
 }
 
+/// The gateway in front of the API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum GatewayChoice {
+    /// Envoy, or what has Envoy inside
+    #[default]
+    Envoy,
+    /// KrakenD, with the bridge
+    Krakend,
+}
+
+impl GatewayChoice {
+    /// Its name as an argument of `render`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Envoy => "envoy",
+            Self::Krakend => "krakend",
+        }
+    }
+}
+
 /// What deduplicates behind the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum BackendChoice {
@@ -120,6 +140,7 @@ fn word(text: &str) -> String {
 /// What a first document is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct InitAnswers {
+    pub(crate) gateway: GatewayChoice,
     pub(crate) backend: BackendChoice,
     /// The gateway's cluster of Restate
     pub(crate) cluster: String,
@@ -144,8 +165,10 @@ impl InitAnswers {
             Some(value) => json!({"value": value}),
             None => json!(text),
         };
+        let by_krakend = self.gateway == GatewayChoice::Krakend;
+        let metadata = if by_krakend { "krakend" } else { "envoy.filters.http.jwt_authn" };
         let mut source = match self.identity {
-            IdentityKind::Jwt => json!({"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"]}),
+            IdentityKind::Jwt => json!({"name": "jwt", "metadata": [metadata, "jwt"]}),
             IdentityKind::Headers => json!({"name": "headers", "headers_owned_by": self.owner}),
         };
         let subject = match (self.subject.strip_prefix('='), self.identity) {
@@ -163,6 +186,9 @@ impl InitAnswers {
         document.insert("version".to_owned(), json!(1));
         if self.shadow {
             document.insert("mode".to_owned(), json!("shadow"));
+        }
+        if by_krakend {
+            document.insert("gateway_routes".to_owned(), json!(true));
         }
         for (name, value) in [("unmatched", &self.unmatched), ("docs_url", &self.docs_url)] {
             if let Some(value) = value {

@@ -1,11 +1,12 @@
 //! Asks on a terminal for what the options leave open.
 
-use super::answers::{BackendChoice, IdentityKind, InitAnswers, POLICIES, RouteAnswer};
+use super::answers::{BackendChoice, GatewayChoice, IdentityKind, InitAnswers, POLICIES, RouteAnswer};
 use dialoguer::{Confirm, Input, Select, theme::ColorfulTheme, theme::SimpleTheme, theme::Theme};
 
 /// What options say; `None` where somebody has to be asked, or the usual answer taken.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GivenAnswers {
+    pub(crate) gateway: Option<GatewayChoice>,
     pub(crate) backend: Option<BackendChoice>,
     pub(crate) cluster: Option<String>,
     pub(crate) identity: Option<IdentityKind>,
@@ -104,8 +105,15 @@ impl Respondent for Terminal {
 /// Fills in what is not given.
 ///
 /// # Errors
-/// Nobody answers any more.
+/// Nobody answers any more, or KrakenD cannot have what is given.
 pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Result<InitAnswers, String> {
+    let gateway = match given.gateway {
+        Some(gateway) => gateway,
+        None => match respondent.choose("Which gateway is it?", &["Envoy, or what has Envoy inside", "KrakenD"])? {
+            0 => GatewayChoice::Envoy,
+            _ => GatewayChoice::Krakend,
+        },
+    };
     let backend = match given.backend {
         Some(backend) => backend,
         None => {
@@ -121,13 +129,21 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
         None => respondent.text(question, usual, filled),
     };
     let cluster = match backend {
-        BackendChoice::Restate => {
-            text(given.cluster, "The gateway's name for Restate (a cluster of Envoy)", "restate")?
-        }
+        BackendChoice::Restate => text(
+            given.cluster,
+            "The gateway's name for Restate (a cluster of Envoy, an upstream of the bridge)",
+            "restate",
+        )?,
         BackendChoice::Generic => String::new(),
     };
     let identity = match given.identity {
+        Some(IdentityKind::Headers) if gateway == GatewayChoice::Krakend => {
+            return Err(
+                "KrakenD has no filter that owns headers, so a client could set them: take --identity jwt".to_owned()
+            );
+        }
         Some(identity) => identity,
+        None if gateway == GatewayChoice::Krakend => IdentityKind::Jwt,
         None => {
             let items =
                 ["claims of a token (JWT) that the gateway verifies", "headers that a filter of the gateway sets"];
@@ -166,6 +182,7 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
         }
     };
     Ok(InitAnswers {
+        gateway,
         backend,
         cluster,
         identity,
@@ -264,6 +281,7 @@ mod tests {
         let made = document(
             GivenAnswers::default(),
             &[
+                "Envoy",
                 "Restate",
                 "",
                 "headers",
@@ -294,13 +312,30 @@ mod tests {
         }
         document(
             GivenAnswers::default(),
-            &["an API", "claims", "org", "", "", "PUT /orders/{id}", "ACCEPTED", "no", "no"],
+            &["Envoy", "an API", "claims", "org", "", "", "PUT /orders/{id}", "ACCEPTED", "no", "no"],
         );
+    }
+
+    /// KrakenD chooses the endpoint, and reads identities from tokens alone.
+    #[test]
+    fn a_policy_for_krakend_is_one_that_krakend_can_serve() {
+        let made = document(
+            GivenAnswers::default(),
+            &["KrakenD", "an API", "", "=main", "", "POST /orders", "REQUIRED_A", "no", "no"],
+        );
+        assert!(made.contains("\"gateway_routes\": true") && made.contains("[\"krakend\", \"jwt\"]"), "{made}");
+        let headers = GivenAnswers {
+            gateway: Some(GatewayChoice::Krakend),
+            identity: Some(IdentityKind::Headers),
+            ..GivenAnswers::default()
+        };
+        assert!(ask(headers, &mut UsualAnswers).unwrap_err().contains("--identity jwt"));
     }
 
     #[test]
     fn what_options_say_is_not_asked_for() {
         let given = GivenAnswers {
+            gateway: Some(GatewayChoice::Envoy),
             backend: Some(BackendChoice::Generic),
             identity: Some(IdentityKind::Jwt),
             tenant: Some("org".to_owned()),

@@ -62,7 +62,16 @@ pub(super) static LINTS: &[Lint] = &[
         why: "A request whose `Host` spells a host of the policy in another way, such as `api.example.com:8443`, is refused (400 \
               `path_ambiguous`), and clients that use a port write it.",
         instead: "Set `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the connection manager; \
-                  `check --envoy` looks whether they are set.",
+                  `check --envoy` looks whether they are set. KrakenD has nothing to set.",
+    },
+    Lint {
+        name: "unseen-routes",
+        severity: Note,
+        summary: "The document has `gateway_routes`, and the gateway's configuration was not checked with it.",
+        why: "The gateway chooses the endpoint and tells the filter its name. A name that the policy does not have, or a route that no \
+              endpoint of the gateway serves, is seen only if both are read together.",
+        instead: "For KrakenD run `go run ./check --policy policy.json krakend.json` in `krakend/`; for Envoy `check --envoy envoy.yaml`, which \
+                  takes the policy out of the configuration.",
     },
     Lint {
         name: "lost-parameter",

@@ -101,8 +101,22 @@ const MIN_SECRET: usize = 6;
 /// What the engine says about a member that it does not know.
 const UNKNOWN_MEMBER: &str = "unknown member";
 
+/// What is known of the gateway that a policy document is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KnownGateway {
+    /// The document stands in a configuration of Envoy.
+    Envoy,
+    /// Nothing but what the document says.
+    None,
+}
+
 /// Checks a policy document. `variable` gives the variables of this command's environment.
-pub(crate) fn check_policy(document: &SourceText, bytes: &[u8], variable: Variables) -> CheckedPolicy {
+pub(crate) fn check_policy(
+    document: &SourceText,
+    bytes: &[u8],
+    variable: Variables,
+    gateway: KnownGateway,
+) -> CheckedPolicy {
     let tree = |policy: bool, pointers: bool| if policy || pointers { json::read(&document.text) } else { None };
     match Policy::from_json(bytes) {
         Err(errors) => {
@@ -111,8 +125,10 @@ pub(crate) fn check_policy(document: &SourceText, bytes: &[u8], variable: Variab
             CheckedPolicy { findings, policy: None, tree: tree(false, is_json) }
         }
         Ok(mut policy) => {
-            let mut findings = start::warnings(&mut policy, variable);
-            match serde_json::from_slice::<view::DocumentView>(bytes) {
+            let view = serde_json::from_slice::<view::DocumentView>(bytes);
+            let perhaps_krakend = gateway == KnownGateway::None && view.as_ref().is_ok_and(|view| view.gateway_routes);
+            let mut findings = start::warnings(&mut policy, variable, perhaps_krakend);
+            match view {
                 Ok(view) => {
                     routes::check(&view, &mut findings);
                     crossing::check(&view, &mut findings);
@@ -242,7 +258,7 @@ pub(crate) fn check_file(
     variable: Variables,
     more: impl FnOnce(&Policy, &Value) -> Vec<PolicyFinding>,
 ) -> CheckedFile {
-    let mut checked = check_policy(&source, bytes, variable);
+    let mut checked = check_policy(&source, bytes, variable, KnownGateway::None);
     if let (Some(policy), Ok(document)) = (&checked.policy, serde_json::from_slice(bytes)) {
         checked.findings.extend(more(policy, &document));
     }

@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 /// The name of the finding that a text is no JSON.
 pub(super) const NOT_JSON: &str = "not-json";
 
+const HOST_SPELLING: &str = "host-spelling";
+
 /// What the filter refuses.
 pub(super) fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
     let twice = issues.iter().any(|issue| issue.message.contains("stands twice in the object"));
@@ -69,9 +71,22 @@ fn place(message: &str) -> Option<(usize, usize)> {
     Some((line.parse().ok()?, digits.parse().ok()?))
 }
 
-/// The start log's warnings, each under the name of a lint, and what the secrets that can be seen lack.
-pub(super) fn warnings(policy: &mut Policy, variable: Variables) -> Vec<PolicyFinding> {
+/// The start log's warnings, each under the name of a lint, and what the secrets that can be seen lack. `perhaps_krakend`: the gateway
+/// may be KrakenD, because it names the endpoints.
+pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend: bool) -> Vec<PolicyFinding> {
     let mut findings: Vec<PolicyFinding> = policy.warnings().iter().map(warning).collect();
+    if perhaps_krakend {
+        for finding in findings.iter_mut().filter(|finding| finding.lint.name == HOST_SPELLING) {
+            finding.help = "this is for Envoy; for KrakenD the bridge takes the port and a final dot away".to_owned();
+        }
+        findings.push(PolicyFinding::new(
+            "unseen-routes",
+            "/gateway_routes",
+            "the gateway names the endpoints, and this command has not seen its configuration",
+            "for KrakenD `go run ./check --policy policy.json krakend.json` in krakend/ compares the two files, for Envoy \
+             `edge-idempotency check --envoy envoy.yaml`",
+        ));
+    }
     let taken = policy.read_secrets(variable, edge_idempotency_envoy::ADVICE.environment);
     if let Err(PolicyErrors(missing)) = taken {
         findings.extend(missing.into_iter().map(|issue| {
@@ -86,7 +101,7 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables) -> Vec<PolicyFi
 /// What a warning is about, by words that only it has, and the name of its lint. A test has one document for each.
 const NAMES: [(&str, &str); 9] = [
     ("shadow mode: requests that break", "shadow-mode"),
-    ("`strip_any_host_port: true`", "host-spelling"),
+    ("`strip_any_host_port: true`", HOST_SPELLING),
     ("the backend does not get", "lost-parameter"),
     ("this member has no effect without", "idle-member"),
     ("cannot be recovered in shadow mode", "idle-member"),

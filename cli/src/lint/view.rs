@@ -14,6 +14,8 @@ pub(super) struct DocumentView {
     pub(super) unmatched: Option<String>,
     #[serde(default)]
     pub(super) mode: Option<String>,
+    #[serde(default)]
+    pub(super) gateway_routes: bool,
     #[serde(flatten)]
     pub(super) backends: Backends<BackendView>,
     pub(super) routes: Vec<RouteView>,

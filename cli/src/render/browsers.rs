@@ -1,4 +1,4 @@
-//! Envoy's CORS filter for scripts in browsers (`--cors-origin`; docs/clients.md, "From a browser").
+//! CORS, for scripts in browsers (`--cors-origin`; docs/clients.md, "From a browser").
 
 use super::needs::GatewayNeeds;
 use crate::backends::{BackendAt, Backends};
@@ -33,7 +33,7 @@ pub(crate) fn origin(text: &str) -> Result<String, String> {
     }
 }
 
-/// The rules for a virtual host; null without origins.
+/// The rules for a gateway; null without origins.
 pub(crate) fn cors(document: &Value, needs: &GatewayNeeds, origins: &[String]) -> Value {
     if origins.is_empty() {
         return Value::Null;

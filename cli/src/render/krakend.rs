@@ -1,10 +1,24 @@
 //! A krakend.json that fits a policy: one endpoint for each method and path that the policy has, and for each way to ask for a
 //! result. The bridge checks the same when KrakenD starts.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `validator` | who verifies which tokens |
+//! | `webhooks` | the headers of deliveries that handlers read |
+//! | `paths` | paths as KrakenD's router can serve them |
 
+mod paths;
+mod validator;
+mod webhooks;
+
+use super::browsers::cors;
 use super::json_text::compact_json;
 use super::needs::{GatewayNeeds, RouteNeeds};
 use super::upstream::NamedUpstream;
+use paths::{ParameterNames, anonymous, krakend_path};
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use validator::TokenValidator;
 
 /// The name of the bridge in krakend.json.
 const BRIDGE: &str = "edge-idempotency";
@@ -14,16 +28,26 @@ const OPERATIONS: &str = "_operations";
 const NOWHERE: &str = "http://edge-idempotency.invalid";
 /// What a request for a stored result takes besides its wait.
 const MARGIN_MS: u64 = 2_000;
+/// How long the bridge waits for an upstream's answer if nothing is said.
+const UPSTREAM_S: u64 = 60;
+/// Methods that KrakenD answers by itself.
+const OF_KRAKEND: [&str; 2] = ["HEAD", "OPTIONS"];
 
 /// What a krakend.json is made of, besides the policy.
 #[derive(Clone, Debug)]
 pub(crate) struct KrakendPlan {
     pub(crate) name: String,
+    /// What the comments call the policy
+    pub(crate) source: String,
     pub(crate) document: Value,
     pub(crate) module: String,
     pub(crate) policy_file: String,
     pub(crate) plugins: Option<String>,
     pub(crate) port: u16,
+    /// Origins whose scripts may call the API
+    pub(crate) origins: Vec<String>,
+    /// Networks of the proxies before KrakenD
+    pub(crate) trusted_proxies: Vec<String>,
     pub(crate) metrics: String,
     pub(crate) upstreams: Vec<NamedUpstream>,
     pub(crate) issuers: Vec<String>,
@@ -32,7 +56,42 @@ pub(crate) struct KrakendPlan {
     pub(crate) algorithms: Vec<String>,
     /// Endpoints that only signed callers use
     pub(crate) without_token: Vec<String>,
+    /// Headers that the backend reads on every endpoint
+    pub(crate) headers: Vec<String>,
+    /// Providers whose webhooks are looked up
+    pub(crate) webhook_providers: Vec<String>,
     pub(crate) timeout_s: u64,
+}
+
+/// What one entry of `endpoints` is made of.
+struct EndpointPlan<'p> {
+    method: &'p str,
+    path: String,
+    /// The name in the policy
+    name: &'p str,
+    upstream: &'p str,
+    /// A request for a stored result waits for it
+    waits: bool,
+    /// The parameters of the query that KrakenD lets through
+    query: Vec<&'p str>,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Request,
+    /// A stored result, for which it waits
+    Wait,
+    /// A stored result that is there
+    Output,
+}
+
+/// The parameters of the query that a route needs. KrakenD removes all others. A signature can cover all of a delivery's.
+fn query(route: &RouteNeeds) -> Vec<&str> {
+    match &route.query {
+        Some(names) if !route.webhook => names.iter().map(String::as_str).collect(),
+        _ => vec!["*"],
+    }
 }
 
 impl KrakendPlan {
@@ -44,59 +103,153 @@ impl KrakendPlan {
         self.check(needs)?;
         let upstreams = needs.upstreams(&self.upstreams)?;
         let upstream = |backend: usize| upstreams.get(backend).map(String::as_str).unwrap_or_default();
-        let mut endpoints = Vec::new();
+        let (mut endpoints, mut validators, mut names) = (Vec::new(), Vec::new(), ParameterNames::default());
         for route in &needs.routes {
             let (main, validator) = (upstream(route.backend), self.validator(route)?);
-            // KrakenD answers HEAD and OPTIONS by itself.
-            for method in route.methods.iter().filter(|method| !["HEAD", "OPTIONS"].contains(&method.as_str())) {
-                endpoints.push(self.endpoint(method, &route.path, &route.endpoint, main, validator.as_ref()));
+            let own = self.backend_headers(route, needs, validator.is_some())?;
+            let mut add = |method: &str, path: String, way: Way| {
+                let path = names.unify(&path);
+                let (waits, query) = (way == Way::Wait, if way == Way::Request { query(route) } else { Vec::new() });
+                let plan = EndpointPlan { method, path, name: &route.endpoint, upstream: main, waits, query };
+                let mut endpoint = self.endpoint(&plan, needs, validator.as_ref(), &own);
+                if let Some(comment) = self.comment(route, needs, validator.is_some()) {
+                    endpoint.shift_insert(0, "@comment".to_owned(), json!(comment));
+                }
+                endpoints.push(endpoint);
+            };
+            for method in route.methods.iter().filter(|method| !OF_KRAKEND.contains(&method.as_str())) {
+                add(method, krakend_path(&route.path), Way::Request);
             }
             if route.recovery {
-                let base = format!("{}/by-idempotency-key/{{key}}", route.path.trim_end_matches('/'));
-                for path in [base.clone(), format!("{base}/output")] {
-                    endpoints.push(self.endpoint("GET", &path, &route.endpoint, main, validator.as_ref()));
-                }
+                let base = krakend_path(&format!("{}/by-idempotency-key/{{key}}", route.path.trim_end_matches('/')));
+                add("GET", base.clone(), Way::Wait);
+                add("GET", format!("{base}/output"), Way::Output);
             }
+            validators.extend(validator);
         }
         if let Some((path, backend)) = &needs.operations {
             let validator = self.claims_validator(OPERATIONS, self.document.pointer("/identity"))?;
-            for path in [path.clone(), format!("{path}/output")] {
-                endpoints.push(self.endpoint("GET", &path, OPERATIONS, upstream(*backend), validator.as_ref()));
+            for (path, waits) in [(path.clone(), true), (format!("{path}/output"), false)] {
+                let path = names.unify(&krakend_path(&path));
+                let (upstream, query) = (upstream(*backend), Vec::new());
+                let plan = EndpointPlan { method: "GET", path, name: OPERATIONS, upstream, waits, query };
+                endpoints.push(self.endpoint(&plan, needs, validator.as_ref(), &[]));
             }
+            validators.extend(validator);
         }
+        Ok(compact_json(&self.service(needs, &endpoints, &validators)))
+    }
+
+    /// Endpoints of the policy that KrakenD answers 405 to, since it has no others than these methods: HEAD and OPTIONS.
+    pub(crate) fn unserved(needs: &GatewayNeeds) -> impl Iterator<Item = &str> {
+        let of_krakend = |route: &&RouteNeeds| route.methods.iter().any(|method| OF_KRAKEND.contains(&method.as_str()));
+        needs.routes.iter().filter(of_krakend).map(|route| route.endpoint.as_str())
+    }
+
+    /// The members of the service, and the endpoints.
+    fn service(&self, needs: &GatewayNeeds, endpoints: &[Map<String, Value>], validators: &[TokenValidator]) -> Value {
+        let longest = self.timeout_s.max(Self::wait_s(needs));
+        let upstream = |one: &NamedUpstream| {
+            let url = one.url();
+            if longest > UPSTREAM_S { json!({"url": url, "timeout_ms": longest * 1000}) } else { json!({"url": url}) }
+        };
         let upstreams: Map<String, Value> =
-            self.upstreams.iter().map(|one| (one.name.clone(), json!({"url": one.url()}))).collect();
-        let timeout = self.timeout_s.max((needs.wait_ms + MARGIN_MS).div_ceil(1000));
-        let mut whole = json!({
-            "$schema": "https://www.krakend.io/schema/v2.13/krakend.json",
-            "version": 3,
-            "name": self.name,
-            "port": self.port,
-            "timeout": format!("{timeout}s"),
-            "read_header_timeout": "10s",
-            "read_timeout": "60s",
-        });
-        let rest = json!({
-            "extra_config": {
-                "router": {"disable_redirect_fixed_path": true, "disable_redirect_trailing_slash": true},
-                "telemetry/logging": {"level": "INFO", "stdout": true, "prefix": "[KRAKEND]"},
-                // KrakenD's schema lets a plugin's configuration stand beside the names of the plugins.
-                "plugin/http-server": {
-                    "name": [BRIDGE],
-                    BRIDGE: {
-                        "module": self.module, "policy_file": self.policy_file, "upstreams": upstreams, "metrics_listen": self.metrics,
-                    },
-                },
-            },
-            "endpoints": endpoints,
-        });
-        if let (Some(whole), Value::Object(rest)) = (whole.as_object_mut(), rest) {
-            if let Some(folder) = &self.plugins {
-                whole.insert("plugin".to_owned(), json!({"folder": folder, "pattern": ".so"}));
-            }
-            whole.extend(rest);
+            self.upstreams.iter().map(|one| (one.name.clone(), upstream(one))).collect();
+        let comment = format!(
+            "Made by `edge-idempotency render krakend` from {}. Make it anew when the policy changes. Look at the places that say \
+             CHECK.",
+            self.source
+        );
+        let mut whole = Map::new();
+        let mut add = |name: &str, value: Value| drop(whole.insert(name.to_owned(), value));
+        add("$schema", json!("https://www.krakend.io/schema/v2.13/krakend.json"));
+        add("@comment", json!(comment));
+        add("version", json!(3));
+        add("name", json!(self.name));
+        add(
+            "@port",
+            json!(
+                "CHECK: KrakenD speaks no TLS here. Put what ends TLS before it, or add `tls` with your certificate."
+            ),
+        );
+        add("port", json!(self.port));
+        add("timeout", json!(format!("{}s", self.timeout_s)));
+        add("read_header_timeout", json!("10s"));
+        add("read_timeout", json!("60s"));
+        if let Some(folder) = &self.plugins {
+            add("plugin", json!({"folder": folder, "pattern": ".so"}));
         }
-        Ok(compact_json(&whole))
+        let mut extra = Map::new();
+        extra.insert("router".to_owned(), self.router(needs));
+        extra.insert("telemetry/logging".to_owned(), json!({"level": "INFO", "stdout": true, "prefix": "[KRAKEND]"}));
+        // KrakenD's schema lets a plugin's configuration stand beside the names of the plugins.
+        let own = json!({
+            "module": self.module, "policy_file": self.policy_file, "upstreams": upstreams, "metrics_listen": self.metrics,
+            "log_records": true,
+        });
+        extra.insert("plugin/http-server".to_owned(), json!({"name": [BRIDGE], BRIDGE: own}));
+        if !self.origins.is_empty() {
+            extra.insert("security/cors".to_owned(), self.cors(needs));
+        }
+        if let Some(check) = TokenValidator::check(validators) {
+            extra.insert("@auth/validator".to_owned(), json!(check));
+        }
+        add("extra_config", Value::Object(extra));
+        add(
+            "@endpoints",
+            json!(
+                "CHECK: what input_headers does not list does not reach your backend. Add the other headers that it reads (--header \
+                 NAME); never Idempotency-Key, which the bridge writes by itself."
+            ),
+        );
+        add("endpoints", json!(endpoints));
+        Value::Object(whole)
+    }
+
+    /// Switches of KrakenD's router.
+    fn router(&self, needs: &GatewayNeeds) -> Value {
+        let mut router = json!({"disable_redirect_fixed_path": true, "disable_redirect_trailing_slash": true});
+        let more = if self.trusted_proxies.is_empty() {
+            json!({
+                "@forwarded_by_client_ip": "Clients connect here directly: the address that they claim in X-Forwarded-For is not \
+                    believed. CHECK: behind another proxy give --trusted-proxy with its network.",
+                "forwarded_by_client_ip": false,
+            })
+        } else {
+            json!({"forwarded_by_client_ip": true, "trusted_proxies": self.trusted_proxies})
+        };
+        let log = json!({
+            "@disable_access_log": "KrakenD's access log has the paths of requests for results, and these hold keys. The bridge \
+                writes a record of each request (log_records).",
+            "disable_access_log": true,
+        });
+        let log = needs.routes.iter().any(|route| route.recovery).then_some(log);
+        if let Some(members) = router.as_object_mut() {
+            for more in [Some(more), log].into_iter().flatten() {
+                members.extend(more.as_object().cloned().unwrap_or_default());
+            }
+        }
+        router
+    }
+
+    /// KrakenD's CORS. It stands before the router, so it answers preflight requests too.
+    fn cors(&self, needs: &GatewayNeeds) -> Value {
+        let rules = cors(&self.document, needs, &self.origins);
+        let list = |name: &str| {
+            let text = rules.get(name).and_then(Value::as_str).unwrap_or_default();
+            json!(text.split(", ").filter(|name| !OF_KRAKEND.contains(name)).collect::<Vec<_>>())
+        };
+        json!({
+            "allow_origins": self.origins, "allow_methods": list("methods"),
+            "@allow_headers": "CHECK: add the other headers that your scripts send, and below those that they read. If they send \
+                cookies, add `allow_credentials`.",
+            "allow_headers": list("allowed"), "expose_headers": list("exposed"), "max_age": "10m",
+        })
+    }
+
+    /// How long a request for a stored result takes at most, in seconds.
+    fn wait_s(needs: &GatewayNeeds) -> u64 {
+        (needs.wait_ms + MARGIN_MS).div_ceil(1000)
     }
 
     /// What KrakenD cannot have.
@@ -113,11 +266,25 @@ impl KrakendPlan {
                 headers.join(", ")
             ));
         }
-        if needs.tokens.len() > 1 {
+        let sources: BTreeSet<String> = self.metadata_paths().collect();
+        if sources.len() > 1 {
             problems.push(format!(
                 "give all identity sources the same `metadata` path: behind KrakenD they read the claims of one token, and these read {}",
-                needs.tokens.join(", ")
+                sources.into_iter().collect::<Vec<_>>().join(" and ")
             ));
+        }
+        let mut ways: BTreeMap<(&str, String), &RouteNeeds> = BTreeMap::new();
+        for route in &needs.routes {
+            for method in &route.methods {
+                let other = ways.entry((method, anonymous(&krakend_path(&route.path)))).or_insert(route);
+                if other.endpoint != route.endpoint {
+                    problems.push(format!(
+                        "give one of {} and {} another path: KrakenD chooses neither by host nor by the text before a parameter, so \
+                         {method} {} is both",
+                        other.endpoint, route.endpoint, route.path
+                    ));
+                }
+            }
         }
         for lookup in &needs.lookups {
             if let Some((name, _, _)) = lookup.credential {
@@ -134,154 +301,90 @@ impl KrakendPlan {
         }
     }
 
-    fn validator(&self, route: &RouteNeeds) -> Result<Option<TokenValidator>, String> {
-        if route.webhook || self.without_token.contains(&route.endpoint) {
-            return Ok(None);
-        }
-        let listed = self.document.get("routes").and_then(Value::as_array).into_iter().flatten();
-        let own = listed
-            .filter(|other| other.get("endpoint").and_then(Value::as_str) == Some(&route.endpoint))
-            .find_map(|other| other.get("identity"));
-        self.claims_validator(&route.endpoint, own.or_else(|| self.document.pointer("/identity")))
-    }
-
-    fn claims_validator(&self, endpoint: &str, rules: Option<&Value>) -> Result<Option<TokenValidator>, String> {
-        let claims = claims(rules);
-        if claims.is_empty() {
-            return Ok(None);
-        }
-        let (issuer, keys) =
-            (self.option(&self.issuers, endpoint).next(), self.option(&self.key_sets, endpoint).next());
-        let (Some(issuer), Some(keys)) = (issuer, keys) else {
-            return Err(format!(
-                "{endpoint} takes the caller's identity from a token, and KrakenD has to verify it: add \
-                 --jwt-issuer https://login.example.com --jwt-keys https://login.example.com/.well-known/jwks.json"
-            ));
-        };
-        let algorithm = self.option(&self.algorithms, endpoint).next().unwrap_or("RS256");
-        let mut headers: Vec<(String, String)> = Vec::new();
-        for (what, path) in claims {
-            let mut header = format!("X-Claim-{what}");
-            while headers.iter().any(|(_, other)| *other == header) {
-                header.push_str("-2");
-            }
-            headers.push((claim_name(&path)?, header));
-        }
-        let mut validator = json!({"alg": algorithm});
-        let more = if keys.contains("://") {
-            let mut more = json!({"jwk_url": keys, "cache": true});
-            if keys.starts_with("http://") {
-                more = json!({"jwk_url": keys, "cache": true, "disable_jwk_security": true});
-            }
-            more
-        } else {
-            // `cache` with a file would keep KrakenD from starting.
-            json!({"jwk_local_path": keys, "disable_jwk_security": true})
-        };
-        let audiences: Vec<&str> = self.option(&self.audiences, endpoint).collect();
-        if let (Some(members), Value::Object(more)) = (validator.as_object_mut(), more) {
-            members.extend(more);
-            members.insert("issuer".to_owned(), json!(issuer));
-            if !audiences.is_empty() {
-                members.insert("audience".to_owned(), json!(audiences));
-            }
-            members.insert("propagate_claims".to_owned(), json!(headers));
-        }
-        Ok(Some(TokenValidator { config: validator, headers: headers.into_iter().map(|(_, header)| header).collect() }))
-    }
-
-    /// Values of an option for an endpoint: those that name it, else those that name none.
-    fn option<'o>(&'o self, values: &'o [String], endpoint: &'o str) -> impl Iterator<Item = &'o str> {
-        let named =
-            move |text: &'o String| text.split_once('=').filter(|(name, _)| *name == endpoint).map(|(_, value)| value);
-        let any_named = values.iter().any(|text| named(text).is_some());
-        values.iter().filter_map(move |text| match named(text) {
-            Some(value) => Some(value),
-            None => (!any_named && !self.names_endpoint(text)).then_some(text.as_str()),
-        })
-    }
-
-    fn names_endpoint(&self, text: &str) -> bool {
-        let Some((name, _)) = text.split_once('=') else { return false };
+    /// The `metadata` of each identity source, as text.
+    fn metadata_paths(&self) -> impl Iterator<Item = String> {
         let routes = self.document.get("routes").and_then(Value::as_array).into_iter().flatten();
-        name == OPERATIONS
-            || routes.into_iter().any(|route| route.get("endpoint").is_some_and(|endpoint| endpoint == name))
+        let sources = std::iter::once(&self.document)
+            .chain(routes)
+            .filter_map(|at| at.pointer("/identity/sources")?.as_array())
+            .flatten();
+        sources.filter_map(|source| source.get("metadata")).map(Value::to_string)
+    }
+
+    /// The headers that the backend of a route reads.
+    fn backend_headers(&self, route: &RouteNeeds, needs: &GatewayNeeds, token: bool) -> Result<Vec<String>, String> {
+        let backend = needs.backends.get(route.backend);
+        let mut headers = backend.map(|backend| backend.keep_headers.clone()).unwrap_or_default();
+        if token && backend.is_some_and(|backend| backend.generic) {
+            // An API may need the token itself. Restate writes headers into its journal, so the filter removes it there.
+            headers.push("Authorization".to_owned());
+        }
+        if route.webhook {
+            let providers = webhooks::providers(&self.document, &route.endpoint, &self.webhook_providers);
+            headers.extend(webhooks::headers(&self.document, &providers)?);
+        }
+        headers.extend(self.headers.iter().cloned());
+        Ok(headers)
+    }
+
+    /// What a reader has to know of an endpoint.
+    fn comment(&self, route: &RouteNeeds, needs: &GatewayNeeds, token: bool) -> Option<String> {
+        if route.webhook && !needs.lookups.is_empty() && self.webhook_providers.is_empty() {
+            return Some(
+                "CHECK: webhooks are looked up, and input_headers has the headers of those providers only that the policy names: give \
+                 --webhook-provider for each of the others."
+                    .to_owned(),
+            );
+        }
+        match (route.signed && !route.webhook, token) {
+            (true, true) => Some(format!(
+                "CHECK: signed callers cannot use this endpoint, because KrakenD asks for a token here; --without-token {} leaves it to \
+                 them alone.",
+                route.endpoint
+            )),
+            (true, false) => {
+                Some("KrakenD asks for no token here: only signed callers can use this endpoint.".to_owned())
+            }
+            _ => None,
+        }
     }
 
     fn endpoint(
         &self,
-        method: &str,
-        path: &str,
-        name: &str,
-        upstream: &str,
+        plan: &EndpointPlan<'_>,
+        needs: &GatewayNeeds,
         validator: Option<&TokenValidator>,
-    ) -> Value {
-        let path = krakend_path(path);
-        let mut headers = vec!["Accept"];
-        if ["POST", "PUT", "PATCH"].contains(&method) {
+        own: &[String],
+    ) -> Map<String, Value> {
+        let mut headers: Vec<&str> = vec!["Accept"];
+        if ["POST", "PUT", "PATCH"].contains(&plan.method) {
             headers.insert(0, "Content-Type");
         }
-        headers.extend(validator.iter().flat_map(|validator| validator.headers.iter().map(String::as_str)));
-        let bound = json!({"endpoint": name, "upstream": upstream});
-        let extra = json!({"plugin/http-client": {"name": BRIDGE, BRIDGE: bound}});
-        let backend = json!([{"host": [NOWHERE], "url_pattern": path, "extra_config": extra}]);
-        let mut endpoint =
-            json!({"endpoint": path, "method": method, "output_encoding": "no-op", "input_headers": headers});
-        if let Some(members) = endpoint.as_object_mut() {
-            if let Some(validator) = validator {
-                members.insert("extra_config".to_owned(), json!({"auth/validator": validator.config}));
+        let claims = validator.iter().flat_map(|validator| validator.headers.iter());
+        for header in claims.chain(own) {
+            if !headers.iter().any(|other| other.eq_ignore_ascii_case(header)) {
+                headers.push(header);
             }
-            members.insert("backend".to_owned(), backend);
         }
+        let bound = json!({"endpoint": plan.name, "upstream": plan.upstream});
+        let extra = json!({"plugin/http-client": {"name": BRIDGE, BRIDGE: bound}});
+        let backend = json!([{"host": [NOWHERE], "url_pattern": plan.path, "extra_config": extra}]);
+        let mut endpoint = Map::new();
+        let mut add = |name: &str, value: Value| drop(endpoint.insert(name.to_owned(), value));
+        add("endpoint", json!(plan.path));
+        add("method", json!(plan.method));
+        if plan.waits && Self::wait_s(needs) > self.timeout_s {
+            add("timeout", json!(format!("{}s", Self::wait_s(needs))));
+        }
+        add("output_encoding", json!("no-op"));
+        add("input_headers", json!(headers));
+        if !plan.query.is_empty() {
+            add("input_query_strings", json!(plan.query));
+        }
+        if let Some(validator) = validator {
+            add("extra_config", json!({"auth/validator": validator.config}));
+        }
+        add("backend", backend);
         endpoint
     }
-}
-
-/// KrakenD's `auth/validator`, and the headers into which it puts claims.
-struct TokenValidator {
-    config: Value,
-    headers: Vec<String>,
-}
-
-/// The claims that identity rules read: what each says, and its path.
-fn claims(rules: Option<&Value>) -> Vec<(&'static str, Vec<String>)> {
-    let mut claims: Vec<(&str, Vec<String>)> = Vec::new();
-    let sources = rules.and_then(|rules| rules.get("sources")?.as_array()).into_iter().flatten();
-    for source in sources.filter(|source| source.get("metadata").is_some()) {
-        for (what, at) in [("Tenant", "/tenant"), ("Project", "/project"), ("Subject", "/subject/field")] {
-            let Some(member) = source.pointer(at) else { continue };
-            let path: Vec<String> = match member {
-                Value::String(name) => vec![name.clone()],
-                Value::Array(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-                _ => Vec::new(),
-            };
-            if !path.is_empty() && claims.iter().all(|(_, other)| *other != path) {
-                claims.push((what, path));
-            }
-        }
-    }
-    claims
-}
-
-/// A claim as `propagate_claims` names it: KrakenD splits a name at its dots, except one that begins with `http`.
-fn claim_name(path: &[String]) -> Result<String, String> {
-    let url = |name: &str| name.starts_with("http");
-    let fits = match path {
-        [name] => url(name) || !name.contains('.'),
-        several => several.iter().all(|name| !name.is_empty() && !name.contains('.')) && !url(&several.join(".")),
-    };
-    if fits {
-        Ok(path.join("."))
-    } else {
-        Err(format!(
-            "the claim {} cannot be propagated: KrakenD reads a dot in a name as a step into an object; choose another claim",
-            path.join(".")
-        ))
-    }
-}
-
-/// A template of the policy as KrakenD can serve it: a parameter behind a text stands for the whole segment.
-fn krakend_path(template: &str) -> String {
-    let segment = |text: &str| text.find('{').and_then(|at| text.get(at..)).unwrap_or(text).to_owned();
-    template.split('/').map(segment).collect::<Vec<_>>().join("/")
 }

@@ -34,6 +34,8 @@ pub(crate) struct RouteNeeds {
     pub(crate) marked: bool,
     /// Results can be asked for
     pub(crate) recovery: bool,
+    /// The parameters of the query that reach the target; none if the path is not rewritten, and all of them reach the backend
+    pub(crate) query: Option<Vec<String>>,
 }
 
 /// A backend, as far as a gateway is concerned.
@@ -50,6 +52,8 @@ pub(crate) struct BackendNeeds {
     pub(crate) marked: bool,
     /// Requests wait for its results
     pub(crate) waits: bool,
+    /// Headers that reach it although it would journal them
+    pub(crate) keep_headers: Vec<String>,
 }
 
 impl BackendNeeds {
@@ -125,6 +129,7 @@ impl GatewayNeeds {
                 cluster: text_at(backend.value, "/cluster"),
                 marked: false,
                 waits: false,
+                keep_headers: strings(backend.value.get("keep_headers")),
             })
             .collect();
         let operations = declared.iter().enumerate();
@@ -320,6 +325,7 @@ impl RouteNeeds {
             marked: backend != 0 || target && own.is_some_and(|own| own.rewrite),
             backend,
             recovery,
+            query: (target && own.is_some_and(|own| own.rewrite)).then(|| strings(route.get("query"))),
         }
     }
 }

@@ -17,6 +17,9 @@ pub(crate) struct ProviderFile {
     #[serde(default)]
     pub(crate) identifiers: Vec<IdentifierFile>,
     pub(crate) no_identifier: Option<String>,
+    /// Headers that handlers read
+    #[serde(default)]
+    handler_headers: Vec<String>,
     /// The longest body that the provider documents, if that is said
     pub(crate) max_body_bytes: Option<u64>,
     pub(crate) retry: Option<RetryFile>,
@@ -155,6 +158,13 @@ impl KnownProvider {
 }
 
 impl ProviderFile {
+    /// The headers that a handler gets besides the body: those with identifiers, and those with what handlers read.
+    pub(crate) fn headers_for_handlers(&self) -> impl Iterator<Item = &str> {
+        let of_schemes = self.schemes.iter().filter_map(|scheme| scheme.identifier.as_ref());
+        let identifiers = self.identifiers.iter().chain(of_schemes).filter_map(|place| place.header.as_deref());
+        identifiers.chain(self.handler_headers.iter().map(String::as_str))
+    }
+
     /// Where deliveries have their identifier, and whether the signature covers it: `header webhook-id, signed`.
     pub(crate) fn identifier_text(&self) -> String {
         let places: Vec<String> = self.identifiers.iter().map(IdentifierFile::to_text).collect();

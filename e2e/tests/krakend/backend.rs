@@ -54,6 +54,7 @@ impl KrakendBackendSetup {
                 "openbao": url(&stores.openbao_proxy.address()),
             }),
             others: Vec::new(),
+            own: Vec::new(),
             environment,
             signer: &signer,
             directory: directory.path(),

@@ -92,6 +92,7 @@ fn test(way: Way, name: &str, reason: &'static str, break_it: fn(&mut Parts)) ->
             policy: &parts.policy,
             upstreams: json!({"backend": upstream, "unkey": upstream, "openbao": upstream}),
             others: vec![open],
+            own: Vec::new(),
             environment: parts.environment,
             signer: &signer,
             directory: parts.directory.path(),

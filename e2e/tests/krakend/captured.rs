@@ -1,5 +1,6 @@
 //! What reaches a recording upstream behind the stand-in, and what clients get.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
@@ -35,17 +36,32 @@ pub(crate) struct KrakendSetup {
 
 impl KrakendSetup {
     pub(crate) fn start(way: Way, race: bool) -> Result<Self> {
+        Self::start_with(way, race, None, Vec::new())
+    }
+
+    /// With another module, and further members of the bridge's configuration.
+    pub(crate) fn start_with(
+        way: Way,
+        race: bool,
+        module: Option<&[u8]>,
+        own: Vec<(&'static str, Value)>,
+    ) -> Result<Self> {
         let directory = tempfile::tempdir()?;
+        let file = directory.path().join("module.wasm");
+        if let Some(module) = module {
+            fs::write(&file, module)?;
+        }
         let (capture, signer, senders) = (Capture::start()?, Signer::generate(), Senders::generate());
         let upstream = json!({"url": format!("http://{}", capture.address())});
         let gateway = StandIn::start(Options {
             way,
             race,
-            module: None,
+            module: module.map(|_| file.as_path()),
             plugins: None,
             policy: &policy()?,
             upstreams: json!({"backend": upstream, "unkey": upstream, "openbao": upstream}),
             others: Vec::new(),
+            own,
             environment: environment(&senders),
             signer: &signer,
             directory: directory.path(),
@@ -294,7 +310,8 @@ fn unknown(setup: &KrakendSetup) -> Result<()> {
         ("POST", "/api/v1/x/../refunds", 404),
         ("GET", "/api/v1/refunds/by-idempotency-key/a%2Fb", 404),
         ("GET", "/api/v1/refunds/by-idempotency-key/a%252Fb", 400),
-        ("GET", "/api/v1/refunds/by-idempotency-key/a%00b", 500),
+        ("GET", "/api/v1/refunds/by-idempotency-key/a%00b", 400),
+        ("GET", "/api/v1/refunds/by-idempotency-key/a%0d%0ab", 400),
     ];
     for (method, path, status) in requests {
         let request = Request::new(method, path).header("Idempotency-Key", "k");
@@ -327,6 +344,7 @@ fn broken_off(setup: &KrakendSetup) -> Result<()> {
                 json!({"backend": upstream, "unkey": upstream, "openbao": upstream})
             },
             others: Vec::new(),
+            own: Vec::new(),
             environment: environment(&setup.senders),
             signer: &setup.signer,
             directory: tempfile::tempdir()?.path(),

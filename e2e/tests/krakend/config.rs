@@ -53,11 +53,13 @@ pub(crate) struct StandInEnvironment<'a> {
     pub(crate) upstreams: Value,
     /// Endpoints beside those of the policy.
     pub(crate) others: Vec<Value>,
+    /// Further members of the bridge's own configuration.
+    pub(crate) own: Vec<(&'static str, Value)>,
 }
 
 /// The whole krakend.json.
 pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>) -> Result<Value> {
-    let StandInEnvironment { module, keys, plugins, metrics_port, upstreams, others } = around;
+    let StandInEnvironment { module, keys, plugins, metrics_port, upstreams, others, own } = around;
     let mut endpoints = Vec::new();
     for route in policy.get("routes").and_then(Value::as_array).context("no routes")? {
         let text = |name: &str| route.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -96,6 +98,8 @@ pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>)
             },
         },
     });
+    let members = krakend.pointer_mut("/extra_config/plugin~1http-server/edge-idempotency").and_then(Value::as_object_mut);
+    members.context("no members")?.extend(own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     if way == Way::Plugin
         && let Some(members) = krakend.as_object_mut()
     {

@@ -5,11 +5,14 @@
 //! `make programs` builds the stand-in and the plugin.
 
 mod backend;
+mod bounds;
 mod broken;
 mod captured;
 mod claims;
 mod config;
 mod load;
+mod rendered;
+mod settings;
 mod standin;
 
 use anyhow::Result;
@@ -17,12 +20,15 @@ use e2e::runner::{Group, long, separate, sharing};
 use standin::{Way, without_c_compiler, without_go};
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let mut groups = Vec::new();
+    let rendered = separate(rendered::tests()?);
+    let mut groups = vec![if without_go() { rendered.left_out() } else { rendered }];
     for way in [Way::Plugin, Way::Executor] {
         let of_way = [
             sharing(move || captured::KrakendSetup::start(way, false), tests(way)),
             sharing(move || backend::KrakendBackendSetup::start(way), backend::tests(way)),
             separate(broken::tests(way)),
+            separate(bounds::tests(way)),
+            separate(settings::tests(way)),
             sharing(move || captured::KrakendSetup::start(way, false), load::tests(way)),
         ];
         let with_race = sharing(move || captured::KrakendSetup::start(way, true), load::race_tests(way));

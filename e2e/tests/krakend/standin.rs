@@ -63,6 +63,8 @@ pub(crate) struct Options<'a> {
     pub(crate) upstreams: Value,
     /// Endpoints beside those of the policy.
     pub(crate) others: Vec<Value>,
+    /// Further members of the bridge's own configuration.
+    pub(crate) own: Vec<(&'static str, Value)>,
     /// What the policy reads.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) signer: &'a Signer,
@@ -93,6 +95,7 @@ impl StandIn {
             metrics_port: metrics.port(),
             upstreams: options.upstreams,
             others: options.others,
+            own: options.own,
         };
         let file = directory.join("krakend.json");
         fs::write(&file, serde_json::to_vec_pretty(&krakend(way, options.policy, &around)?)?)?;
@@ -132,12 +135,23 @@ impl StandIn {
         Ok(String::from_utf8_lossy(&self.send(&Request::new("GET", "/__standin/goroutines"))?.body).into_owned())
     }
 
-    /// The sum of the samples of a metric, of all its labels.
-    pub(crate) fn metric(&self, name: &str) -> Result<f64> {
+    fn metrics(&self) -> Result<String> {
         let request = Request::new("GET", "/metrics");
         let reply = exchange(self.metrics, "GET", &request.http1())?;
         ensure!(reply.status == 200, "/metrics: {}", reply.status);
-        let text = String::from_utf8_lossy(&reply.body).into_owned();
+        Ok(String::from_utf8_lossy(&reply.body).into_owned())
+    }
+
+    /// One sample, by its name with its labels.
+    pub(crate) fn sample(&self, name: &str) -> Result<f64> {
+        let text = self.metrics()?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(value.with_context(|| format!("there is no sample {name}:\n{text}"))?.parse()?)
+    }
+
+    /// The sum of the samples of a metric, of all its labels.
+    pub(crate) fn metric(&self, name: &str) -> Result<f64> {
+        let text = self.metrics()?;
         let of_metric = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
         let mut lines = text.lines().filter(of_metric).peekable();
         ensure!(lines.peek().is_some(), "there is no metric {name}:\n{text}");
@@ -162,6 +176,11 @@ fn built() -> Result<PathBuf> {
     let directory = directory();
     ensure!(directory.is_dir(), "{} is not there: run `make programs`", directory.display());
     Ok(directory)
+}
+
+/// A program that `make programs` leaves there.
+pub(super) fn program(name: &str) -> Result<PathBuf> {
+    Ok(built()?.join(name))
 }
 
 /// The built module.

@@ -9,7 +9,10 @@ use super::documents::{dashboard, operations, rules};
 use super::setup::ObservabilitySetup;
 
 /// Metrics that cannot have data here, and why. One that has data after all does not belong here.
-const WITHOUT_DATA: [(&str, &str); 1] = [("_total_.+", "the gateway has the stats_tags, so no name has labels in it")];
+const WITHOUT_DATA: [(&str, &str); 2] = [
+    ("_total_.+", "the gateway has the stats_tags, so no name has labels in it"),
+    ("idempotency_bridge_", "the gateway is Envoy, and only KrakenD has the bridge"),
+];
 
 /// As long as a range of the rules may be here: all of the run.
 const RANGE: &str = "[10m]";

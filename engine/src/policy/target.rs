@@ -376,6 +376,22 @@ mod tests {
     }
 
     #[test]
+    fn values_of_members_stand_behind_those_of_parameters_and_hold_no_colon() {
+        let text = "Line/{order}:{body:/a~1b/0}:x-{form:n}/get";
+        assert_eq!(target_parts(text), Some(("Line", Some("{order}:{body:/a~1b/0}:x-{form:n}"), "get")));
+        assert_eq!(target_parts("Refunds/create"), Some(("Refunds", None, "create")));
+        assert_eq!(target_parts("Refunds"), None);
+        let target = Target::parse(text, &["order"], false, BackendKind::Restate).unwrap();
+        let names: Vec<&str> = target.members().iter().map(BodyMember::name).collect();
+        assert_eq!(names, ["/a~1b/0", "n"]);
+        let values = [b"1:2".to_vec(), b"a:%/".to_vec(), b"7".to_vec()];
+        assert_eq!(target.path(&values, None).unwrap(), "/restate/call/Line/1%253A2:a%253A%2525%2F:x-7/get");
+        assert_eq!(target.path(&values[..2], None), None);
+        let read = |member: &BodyMember| if member.name() == "n" { Ok(Vec::new()) } else { Ok(b"a".to_vec()) };
+        assert_eq!(target.member_values(read).unwrap_err().1, NoMember::Unusable);
+    }
+
+    #[test]
     fn a_key_of_the_identity_needs_one() {
         let target = Target::parse("Cart/{tenant}/get", &[], false, BackendKind::Generic).unwrap();
         assert!(target.needs_identity() && !target.needs_project());

@@ -37,6 +37,7 @@ impl Provider {
             "no_identifier",
             "key_scope",
             "other_signature_headers",
+            "handler_headers",
             "max_body_bytes",
             "retry",
             "notes",
@@ -46,6 +47,7 @@ impl Provider {
             fields.get(member).and_then(|at| at.text(issues));
         }
         fields.integer("max_body_bytes", 1..=1 << 30, issues);
+        fields.list("handler_headers", issues, header_name);
         fields.get("notes").and_then(|at| at.list(issues, |_| Ok(())));
         let same_body = fields.get("retry").is_some_and(|at| read_retry(&at, issues));
         let mut identifiers = Vec::new();

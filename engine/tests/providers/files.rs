@@ -1,5 +1,6 @@
 //! Provider files: those of the repository, and what their schema and the filter refuse.
 
+use super::twins::ReadNames;
 use edge_idempotency_engine::json::Issue;
 use edge_idempotency_engine::provider::{Catalogue, Provider};
 use jsonschema::Validator;
@@ -49,6 +50,11 @@ pub(crate) fn are_whole() -> Result<(), String> {
             assert!(json.get(member).is_some(), "{name} has no `{member}`");
         }
         assert!(json.get("identifiers").is_some() != json.get("no_identifier").is_some(), "{name}");
+        // What a file reads is taken out of a delivery, or stands there as it was verified.
+        let read_names = ReadNames::of(&json);
+        for header in json["handler_headers"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            assert!(!read_names.all().contains(header.to_ascii_lowercase().as_str()), "{name} reads {header}");
+        }
     }
     assert_eq!(Catalogue::compiled_in().provider("no_such_provider"), None);
     Ok(())

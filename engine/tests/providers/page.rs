@@ -49,8 +49,11 @@ fn page() -> String {
     for (name, file) in &files {
         let notes: Vec<&str> = file["notes"].as_array().into_iter().flatten().map(text).collect();
         let size = file["max_body_bytes"].as_u64().map(|bytes| format!(" Longest body: {} MiB.", bytes >> 20));
+        let read: Vec<String> =
+            file["handler_headers"].as_array().into_iter().flatten().map(|name| format!("`{}`", text(name))).collect();
+        let read = if read.is_empty() { String::new() } else { format!(" Handlers may read {}.", read.join(", ")) };
         let (retry, size) = (retry(&file["retry"]), size.unwrap_or_default());
-        let _ = write!(page, "\n### {name}\n\n{}. {retry}{size}\n", text(&file["name"]));
+        let _ = write!(page, "\n### {name}\n\n{}. {retry}{size}{read}\n", text(&file["name"]));
         for (index, note) in notes.iter().enumerate() {
             let _ = writeln!(page, "{}- {note}", if index == 0 { "\n" } else { "" });
         }

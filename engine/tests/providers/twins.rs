@@ -13,7 +13,7 @@ use testkit::vectors::{self, Vector};
 const FORGED: &[u8] = b"forged";
 
 /// The headers that a file reads, by this test's own reading of it.
-struct ReadNames {
+pub(super) struct ReadNames {
     /// For each scheme its signature's headers and the others
     schemes: Vec<(Vec<String>, Vec<String>)>,
     identifiers: Vec<String>,
@@ -21,7 +21,7 @@ struct ReadNames {
 }
 
 impl ReadNames {
-    fn of(file: &Value) -> Self {
+    pub(super) fn of(file: &Value) -> Self {
         let lower = |value: &Value| value.as_str().map(str::to_ascii_lowercase);
         let list = |value: &Value| value.as_array().into_iter().flatten().filter_map(lower).collect::<Vec<_>>();
         let scheme = |scheme: &Value| {
@@ -45,7 +45,7 @@ impl ReadNames {
         }
     }
 
-    fn all(&self) -> BTreeSet<&str> {
+    pub(super) fn all(&self) -> BTreeSet<&str> {
         let of_schemes = self.schemes.iter().flat_map(|(signature, others)| signature.iter().chain(others));
         of_schemes.chain(&self.identifiers).chain(&self.others).map(String::as_str).collect()
     }

@@ -11,6 +11,7 @@
 ;;   a     answers 403 in the middle of the request's body, and adds "x-new: one" to the response's headers
 ;;   o     answers 409 in the middle of the response's body
 ;;   n     removes, replaces and adds header lines
+;;   v     puts "store" in the place of the response's body, as it passes
 ;; Any other request it lets pass.
 (module
   (import "env" "proxy_log" (func $log (param i32 i32 i32) (result i32)))
@@ -22,6 +23,7 @@
   (import "env" "proxy_continue_stream" (func $continue (param i32) (result i32)))
   (import "env" "proxy_set_effective_context" (func $effective (param i32) (result i32)))
   (import "env" "proxy_http_call" (func $call (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
+  (import "env" "proxy_set_buffer_bytes" (func $set (param i32 i32 i32 i32 i32) (result i32)))
   (import "env" "proxy_set_tick_period_milliseconds" (func $tick (param i32) (result i32)))
 
   (memory (export "memory") 2)
@@ -124,6 +126,11 @@
     (if (call $is (local.get $id) (i32.const 0x6f)) (then ;; o
       (call $answer (i32.const 409))
       (return (i32.const 1))))
+    (if (call $is (local.get $id) (i32.const 0x77)) (then ;; v, after the first part
+      (drop (call $set (i32.const 1) (i32.const 0) (i32.const -1) (i32.const 1040) (i32.const 0)))))
+    (if (call $is (local.get $id) (i32.const 0x76)) (then ;; v
+      (i32.store8 (call $slot (local.get $id)) (i32.const 0x77))
+      (drop (call $set (i32.const 1) (i32.const 0) (i32.const -1) (i32.const 1040) (i32.const 5)))))
     (if (call $is (local.get $id) (i32.const 0x68)) (then (return (i32.eqz (local.get $end)))))
     (call $is (local.get $id) (i32.const 0x71)))
 

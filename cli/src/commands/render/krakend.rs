@@ -3,9 +3,12 @@
 use super::super::{BAD_INPUT, FORWARD};
 use super::{PolicyOption, ReadPolicy};
 use crate::input::print;
+use crate::render::browsers;
 use crate::render::krakend::KrakendPlan;
 use crate::render::upstream::NamedUpstream;
 use clap::Args;
+use std::net::IpAddr;
+use std::path::Path;
 
 /// A whole krakend.json for KrakenD with the bridge.
 ///
@@ -58,6 +61,19 @@ pub(super) struct KrakendArguments {
     /// An endpoint that only signed callers use: KrakenD asks for no token there. Can be repeated.
     #[arg(long, value_name = "ENDPOINT")]
     without_token: Vec<String>,
+    /// A header that your backend reads, besides Content-Type and Accept: KrakenD lets only listed headers through. Can be repeated.
+    #[arg(long = "header", value_name = "NAME", value_parser = header_name)]
+    headers: Vec<String>,
+    /// A provider whose webhooks are looked up, so that the policy does not name it: its handlers get the headers that they read, such
+    /// as X-GitHub-Event. Can be repeated.
+    #[arg(long = "webhook-provider", value_name = "PROVIDER")]
+    webhook_providers: Vec<String>,
+    /// An origin whose scripts may call the API from a browser, such as https://app.example.com. Can be repeated.
+    #[arg(long = "cors-origin", value_name = "ORIGIN", value_parser = browsers::origin)]
+    origins: Vec<String>,
+    /// The network of a proxy before KrakenD, such as 10.0.0.0/8: what it says in X-Forwarded-For is believed. Can be repeated.
+    #[arg(long = "trusted-proxy", value_name = "NETWORK", value_parser = network)]
+    trusted_proxies: Vec<String>,
     /// The port on which KrakenD listens.
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     port: u16,
@@ -71,18 +87,21 @@ pub(super) struct KrakendArguments {
 
 /// Runs `render krakend`; its exit status.
 pub(super) fn run(args: &KrakendArguments) -> Result<u8, String> {
-    let Some(ReadPolicy { document, needs, .. }) = args.policy.read()? else { return Ok(BAD_INPUT) };
+    let Some(ReadPolicy { document, needs, source, .. }) = args.policy.read()? else { return Ok(BAD_INPUT) };
     let unknown = args.without_token.iter().find(|name| needs.routes.iter().all(|route| route.endpoint != **name));
     if let Some(name) = unknown {
         return Err(format!("--without-token {name}: the policy has no endpoint of this name"));
     }
     let plan = KrakendPlan {
         name: args.name.clone(),
+        source,
         document,
         module: args.module_path.clone(),
         policy_file: args.policy_path.clone(),
         plugins: (!args.custom_build).then(|| args.plugin_dir.clone()),
         port: args.port,
+        origins: args.origins.clone(),
+        trusted_proxies: args.trusted_proxies.clone(),
         metrics: args.metrics.clone(),
         upstreams: args.upstreams.clone(),
         issuers: args.issuers.clone(),
@@ -90,8 +109,50 @@ pub(super) fn run(args: &KrakendArguments) -> Result<u8, String> {
         audiences: args.audiences.clone(),
         algorithms: args.algorithms.clone(),
         without_token: args.without_token.clone(),
+        headers: args.headers.clone(),
+        webhook_providers: args.webhook_providers.clone(),
         timeout_s: args.timeout,
     };
     print(&plan.configuration(&needs)?)?;
+    for endpoint in KrakendPlan::unserved(&needs) {
+        eprintln!("note: {endpoint}: KrakenD answers HEAD and OPTIONS by itself (405)");
+    }
+    let keys = args.key_sets.iter().map(|text| text.split_once('=').map_or(text.as_str(), |(_, keys)| keys));
+    for file in keys.filter(|keys| !keys.contains("://") && !Path::new(keys).exists()) {
+        eprintln!(
+            "note: {file} (--jwt-keys) is not here: KrakenD does not start if it does not find the file by this path"
+        );
+    }
     Ok(FORWARD)
+}
+
+/// A name for `input_headers`. Idempotency-Key and `*` would let raw keys and forged identities through.
+fn header_name(text: &str) -> Result<String, String> {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if text == "*" || text.eq_ignore_ascii_case("idempotency-key") {
+        return Err("it would let raw keys through: the bridge writes Idempotency-Key by itself".to_owned());
+    }
+    if text.to_ascii_lowercase().starts_with("x-claim-") {
+        return Err("KrakenD writes verified claims into headers of this name, and lists them by itself".to_owned());
+    }
+    if text.is_empty() || !text.bytes().all(token) {
+        return Err("write the name of a header, such as Accept-Language".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// An address or a network. KrakenD overlooks a list that has anything else in it.
+fn network(text: &str) -> Result<String, String> {
+    let (address, length) = text.split_once('/').unwrap_or((text, "0"));
+    let longest = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => 0,
+    };
+    let fits = length.parse::<u8>().is_ok_and(|length| length <= longest);
+    if longest > 0 && fits {
+        Ok(text.to_owned())
+    } else {
+        Err("write an address or a network, such as 10.0.0.0/8".to_owned())
+    }
 }

@@ -34,7 +34,7 @@ mod route;
 mod table;
 mod ways;
 
-use super::{CheckedPolicy, Variables, check_policy, lint};
+use super::{CheckedPolicy, KnownGateway, Variables, check_policy, lint};
 use crate::diagnostics::source::SourceText;
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use crate::diagnostics::{CheckedFile, Finding, yaml};
@@ -201,7 +201,7 @@ fn one(
     if let Some(scalar) = scalar {
         let text = scalar.text().unwrap_or_default();
         let document = SourceText::new(source.name.clone(), text.as_bytes());
-        let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), variable);
+        let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), variable, KnownGateway::Envoy);
         let summary = checked.policy.as_ref().map(Policy::summary);
         let mut located = checked.locate_in(&document, source, scalar);
         // The gateway's own settings are looked at below.

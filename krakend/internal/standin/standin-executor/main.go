@@ -35,11 +35,10 @@ func run(ctx context.Context) error {
 	e.Start(logger)
 	defer e.Close(ctx)
 	factory := func(b *standin.Backend, next standin.Executor) standin.Executor {
-		execute, bound := e.For(b.ExtraConfig)
-		if !bound {
+		if !e.Binds(b.ExtraConfig) {
 			return next
 		}
-		return execute
+		return e.For(b.ExtraConfig, nil)
 	}
-	return standin.Run(arguments, config, factory, nil, logger)
+	return standin.Run(arguments, config, factory, e.Guard, logger)
 }

@@ -1,0 +1,148 @@
+//! KrakenD's `auth/validator`: who verifies which tokens, and the headers into which claims go.
+
+use super::{KrakendPlan, OPERATIONS};
+use crate::render::needs::RouteNeeds;
+use serde_json::{Value, json};
+
+impl KrakendPlan {
+    /// The validator of a route; `None` where nobody is asked for a token.
+    ///
+    /// # Errors
+    /// An option is missing, or KrakenD cannot propagate a claim; the sentence says what to write.
+    pub(super) fn validator(&self, route: &RouteNeeds) -> Result<Option<TokenValidator>, String> {
+        if route.webhook || self.without_token.contains(&route.endpoint) {
+            return Ok(None);
+        }
+        let listed = self.document.get("routes").and_then(Value::as_array).into_iter().flatten();
+        let own = listed
+            .filter(|other| other.get("endpoint").and_then(Value::as_str) == Some(&route.endpoint))
+            .find_map(|other| other.get("identity"));
+        self.claims_validator(&route.endpoint, own.or_else(|| self.document.pointer("/identity")))
+    }
+
+    /// The validator for the claims that identity rules read; `None` if they read none.
+    pub(super) fn claims_validator(
+        &self,
+        endpoint: &str,
+        rules: Option<&Value>,
+    ) -> Result<Option<TokenValidator>, String> {
+        let claims = claims(rules);
+        if claims.is_empty() {
+            return Ok(None);
+        }
+        let (issuer, keys) =
+            (self.option(&self.issuers, endpoint).next(), self.option(&self.key_sets, endpoint).next());
+        let (Some(issuer), Some(keys)) = (issuer, keys) else {
+            return Err(format!(
+                "{endpoint} takes the caller's identity from a token, and KrakenD has to verify it: add \
+                 --jwt-issuer https://login.example.com --jwt-keys https://login.example.com/.well-known/jwks.json"
+            ));
+        };
+        let algorithm = self.option(&self.algorithms, endpoint).next().unwrap_or("RS256");
+        let mut headers: Vec<(String, String)> = Vec::new();
+        for (what, path) in claims {
+            let mut header = format!("X-Claim-{what}");
+            while headers.iter().any(|(_, other)| *other == header) {
+                header.push_str("-2");
+            }
+            headers.push((claim_name(&path)?, header));
+        }
+        let mut validator = json!({"alg": algorithm});
+        let more = if keys.contains("://") {
+            let mut more = json!({"jwk_url": keys, "cache": true});
+            if keys.starts_with("http://") {
+                more = json!({"jwk_url": keys, "cache": true, "disable_jwk_security": true});
+            }
+            more
+        } else {
+            // `cache` with a file would keep KrakenD from starting.
+            json!({"jwk_local_path": keys, "disable_jwk_security": true})
+        };
+        let audiences: Vec<&str> = self.option(&self.audiences, endpoint).collect();
+        if let (Some(members), Value::Object(more)) = (validator.as_object_mut(), more) {
+            members.extend(more);
+            members.insert("issuer".to_owned(), json!(issuer));
+            if !audiences.is_empty() {
+                members.insert("audience".to_owned(), json!(audiences));
+            }
+            members.insert("propagate_claims".to_owned(), json!(headers));
+        }
+        Ok(Some(TokenValidator { config: validator, headers: headers.into_iter().map(|(_, header)| header).collect() }))
+    }
+
+    /// Values of an option for an endpoint: those that name it, else those that name none.
+    fn option<'o>(&'o self, values: &'o [String], endpoint: &'o str) -> impl Iterator<Item = &'o str> {
+        let named =
+            move |text: &'o String| text.split_once('=').filter(|(name, _)| *name == endpoint).map(|(_, value)| value);
+        let any_named = values.iter().any(|text| named(text).is_some());
+        values.iter().filter_map(move |text| match named(text) {
+            Some(value) => Some(value),
+            None => (!any_named && !self.names_endpoint(text)).then_some(text.as_str()),
+        })
+    }
+
+    fn names_endpoint(&self, text: &str) -> bool {
+        let Some((name, _)) = text.split_once('=') else { return false };
+        let routes = self.document.get("routes").and_then(Value::as_array).into_iter().flatten();
+        name == OPERATIONS
+            || routes.into_iter().any(|route| route.get("endpoint").is_some_and(|endpoint| endpoint == name))
+    }
+}
+
+/// KrakenD's `auth/validator`, and the headers into which it puts claims.
+pub(super) struct TokenValidator {
+    pub(super) config: Value,
+    pub(super) headers: Vec<String>,
+}
+
+impl TokenValidator {
+    /// What a reader has to look at, in all validators of a file.
+    pub(super) fn check(all: &[Self]) -> Option<String> {
+        let audience = "CHECK: without `audience` a token that the issuer made for another API names a caller here (--jwt-audience).";
+        let plain = "CHECK: the issuer's keys come over http, so whoever is on the way can replace them.";
+        let lacks = all.iter().any(|one| one.config.get("audience").is_none());
+        let http = |one: &Self| {
+            one.config.pointer("/jwk_url").and_then(Value::as_str).is_some_and(|url| url.starts_with("http:"))
+        };
+        let told = [lacks.then_some(audience), all.iter().any(http).then_some(plain)];
+        let told: Vec<&str> = told.into_iter().flatten().collect();
+        (!told.is_empty()).then(|| told.join(" "))
+    }
+}
+
+/// The claims that identity rules read: what each says, and its path.
+fn claims(rules: Option<&Value>) -> Vec<(&'static str, Vec<String>)> {
+    let mut claims: Vec<(&str, Vec<String>)> = Vec::new();
+    let sources = rules.and_then(|rules| rules.get("sources")?.as_array()).into_iter().flatten();
+    for source in sources.filter(|source| source.get("metadata").is_some()) {
+        for (what, at) in [("Tenant", "/tenant"), ("Project", "/project"), ("Subject", "/subject/field")] {
+            let Some(member) = source.pointer(at) else { continue };
+            let path: Vec<String> = match member {
+                Value::String(name) => vec![name.clone()],
+                Value::Array(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+                _ => Vec::new(),
+            };
+            if !path.is_empty() && claims.iter().all(|(_, other)| *other != path) {
+                claims.push((what, path));
+            }
+        }
+    }
+    claims
+}
+
+/// A claim as `propagate_claims` names it: KrakenD splits a name at its dots, except one that begins with `http`.
+fn claim_name(path: &[String]) -> Result<String, String> {
+    let url = |name: &str| name.starts_with("http");
+    let fits = match path {
+        [name] => url(name) || !name.contains('.'),
+        several => several.iter().all(|name| !name.is_empty() && !name.contains('.')) && !url(&several.join(".")),
+    };
+    if fits {
+        Ok(path.join("."))
+    } else {
+        Err(format!(
+            "the claim {} cannot be propagated: KrakenD reads a dot in a name as a step into an object; choose another claim",
+            path.join(".")
+        ))
+    }
+}

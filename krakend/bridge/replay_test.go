@@ -1,0 +1,281 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// gate blocks whoever passes it until it is opened.
+type gate struct{ reached, open chan struct{} }
+
+func newGate() gate { return gate{make(chan struct{}), make(chan struct{})} }
+
+func (g gate) pass() {
+	close(g.reached)
+	<-g.open
+}
+
+// inParts is a body of two parts with a gate between them.
+func inParts(g gate, first, second string) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		_, _ = io.WriteString(w, first)
+		g.pass()
+		_, _ = io.WriteString(w, second)
+		w.Close()
+	}()
+	return r
+}
+
+// A stream waits somewhere while another one makes the instance trap. It goes on in another instance, the upstream gets it
+// once, and the client gets what the guest makes of the answer.
+func TestStreamsOfAnInstanceThatTrapsGoOn(t *testing.T) {
+	const sent, answer = "the body of the request", "the answer of the upstream"
+	type phase struct {
+		gate  gate
+		calls atomic.Int64
+	}
+	whole := func(string, *phase) *Message { return response("200", answer) }
+	slow := func(_ string, p *phase) *Message {
+		m := response("200", "")
+		m.Body = inParts(p.gate, answer[:10], answer[10:])
+		return m
+	}
+	waiting := func(_ string, p *phase) *Message { p.gate.pass(); return response("200", answer) }
+	for _, test := range []struct {
+		name, path string
+		// slowBody sends the body of the request in parts.
+		slowBody bool
+		respond  func(body string, p *phase) *Message
+		want     string
+	}{
+		{"a request that passes waits for its answer", "/z", false, waiting, answer},
+		{"a request with other lines waits for its answer", "/n", false, waiting, answer},
+		{"a request that was held waits for its answer", "/b", false, waiting, answer},
+		{"a request that waited for a call waits for its answer", "/c", false, waiting, answer},
+		{"a request waits for its body", "/b", true, whole, answer},
+		{"a request passes in parts", "/z", true, whole, answer},
+		{"a response waits for its body", "/h", false, slow, answer},
+		{"a response passes in parts", "/z", false, slow, answer},
+		{"a response gets another body in parts", "/v", false, slow, "store"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log logLines
+			p := &phase{gate: newGate()}
+			b := acts(t, Options{Instances: 1, Log: log.add, Upstreams: map[string]http.RoundTripper{
+				"store": replies(func(*http.Request) (*http.Response, error) {
+					p.calls.Add(1)
+					return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
+				}),
+			}})
+			r := ask(test.path, sent)
+			r.Header = append(r.Header, Line{"x-gone", "1"})
+			if test.slowBody {
+				r.Body = inParts(p.gate, sent[:5], sent[5:])
+			}
+			forwarded := 0
+			var client sync.WaitGroup
+			client.Go(func() {
+				header, body := mustExchange(t, b, r, func(_ context.Context, m *Message) (*Message, error) {
+					forwarded++
+					got, err := readBody(m)
+					if err != nil || got != sent {
+						t.Errorf("the upstream got %q %v", got, err)
+					}
+					return test.respond(got, p), err
+				})
+				if value(header, ":status") != "200" || body != test.want {
+					t.Errorf("the client got %v %q", header, body)
+				}
+			})
+			<-p.gate.reached
+			if header, body := mustExchange(t, b, ask("/t", ""), answering("")); !isInternalError(header, body) {
+				t.Errorf("the client of the trap got %v %q", header, body)
+			}
+			close(p.gate.open)
+			client.Wait()
+			stats := b.Stats()
+			if forwarded != 1 || stats.Trapped != 1 || stats.Moved != 1 || p.calls.Load() > 1 {
+				t.Errorf("forwarded %d times, %d calls, the bridge holds %+v: %q", forwarded, p.calls.Load(), stats, log.lines)
+			}
+		})
+	}
+}
+
+// A call that is under way when its instance ends is not made again: its reply goes to the other instance.
+func TestACallGoesOnWhenItsInstanceEnds(t *testing.T) {
+	g, calls := newGate(), atomic.Int64{}
+	b := acts(t, Options{Instances: 1, Upstreams: map[string]http.RoundTripper{
+		"store": replies(func(*http.Request) (*http.Response, error) {
+			calls.Add(1)
+			g.pass()
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
+		}),
+	}})
+	var client sync.WaitGroup
+	client.Go(func() {
+		header, body := mustExchange(t, b, ask("/c", "body"), answering("answer"))
+		if value(header, ":status") != "200" || body != "answer" {
+			t.Errorf("the client got %v %q", header, body)
+		}
+	})
+	<-g.reached
+	mustExchange(t, b, ask("/t", ""), answering(""))
+	if !eventually(func() bool { return b.Stats().Moved == 1 }) {
+		t.Error("the stream has not moved")
+	}
+	close(g.open)
+	client.Wait()
+	if calls.Load() != 1 {
+		t.Errorf("%d calls were made", calls.Load())
+	}
+}
+
+// A stream whose own callbacks trap fails once, and takes no other with it.
+func TestAStreamThatTrapsAgainFails(t *testing.T) {
+	b := acts(t, Options{Instances: 1})
+	g := newGate()
+	var client sync.WaitGroup
+	client.Go(func() {
+		header, body := mustExchange(t, b, ask("/r", ""), func(context.Context, *Message) (*Message, error) {
+			g.pass()
+			return response("200", "secret"), nil
+		})
+		if !isInternalError(header, body) {
+			t.Errorf("the client got %v %q", header, body)
+		}
+	})
+	<-g.reached
+	mustExchange(t, b, ask("/t", ""), answering(""))
+	close(g.open)
+	client.Wait()
+	if stats := b.Stats(); stats.Trapped != 2 || stats.Moved != 1 || stats.Unanswered[CauseFault] != 2 {
+		t.Errorf("the bridge holds %+v", stats)
+	}
+}
+
+// timestamped is a policy whose deliveries are valid for five minutes.
+const timestamped = `{"version": 1, "backend": {"kind": "restate"},
+  "routes": [{"endpoint": "hooks", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
+  "webhooks": {"static": {"wh_env00001": {"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": "SECRET"}]}}}}`
+
+// The guest decides otherwise when it is shown the request again, because time has passed. Then the answer of the upstream
+// reaches nobody.
+func TestAnAnswerToAnotherDecisionIsDropped(t *testing.T) {
+	const now = 1_700_000_000
+	var late, trap atomic.Bool
+	b := startBridge(t, Options{Instances: 1, Policy: []byte(timestamped), Environment: map[string]string{"SECRET": "s3cret"},
+		Now: func() time.Time {
+			if trap.CompareAndSwap(true, false) {
+				panic(errors.New("a trap"))
+			}
+			if late.Load() {
+				return time.Unix(now+3600, 0)
+			}
+			return time.Unix(now, 0)
+		}})
+	for _, isLate := range []bool{false, true} {
+		late.Store(false)
+		g := newGate()
+		var client sync.WaitGroup
+		client.Go(func() {
+			header, body := mustExchange(t, b, stripeDelivery(now, `{"id":"evt_1"}`), func(context.Context, *Message) (*Message, error) {
+				g.pass()
+				return response("200", "answer"), nil
+			})
+			if isLate && !isInternalError(header, body) || !isLate && body != "answer" {
+				t.Errorf("late %t: the client got %v %q", isLate, header, body)
+			}
+		})
+		<-g.reached
+		trap.Store(true)
+		if header, body := mustExchange(t, b, stripeDelivery(now, `{"id":"evt_2"}`), answering("")); !isInternalError(header, body) {
+			t.Errorf("the client of the trap got %v %q", header, body)
+		}
+		late.Store(isLate)
+		close(g.open)
+		client.Wait()
+	}
+}
+
+func stripeDelivery(at int64, body string) *Request {
+	r := post("/h/stripe/wh_env00001", "", body)
+	r.Header = append(r.Header, Line{"stripe-signature", fmt.Sprintf("t=%d,v1=%s", at, signedWith("s3cret", fmt.Sprintf("%d.%s", at, body)))})
+	return r
+}
+
+// One call in 97 of the module ends in a trap. No more requests fail than calls trapped, all others get their own answers, and
+// the upstream gets no request twice.
+func TestEachTrapFailsOneRequest(t *testing.T) {
+	const every, clients, rounds = 97, 24, 40
+	const name = "env.proxy_get_header_map_pairs"
+	original := hostFunctions[name]
+	t.Cleanup(func() { hostFunctions[name] = original })
+	trapping := original
+	var calls, on atomic.Int64
+	trapping.call = func(in *instance, a []uint64) status {
+		if on.Load() == 1 && calls.Add(1)%every == 0 {
+			panic(errors.New("a trap"))
+		}
+		return original.call(in, a)
+	}
+	hostFunctions[name] = trapping
+	module, err := Compile(context.Background(), builtModule(t), CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = module.Close(context.Background()) })
+	mixed := strings.Replace(timestamped, `"version": 1, "backend": {"kind": "restate"},`, policy[1:strings.Index(policy, `"routes"`)], 1)
+	mixed = strings.Replace(mixed, `"routes": [`, `"routes": [{"endpoint": "orders", "path": "/orders", "policy": "REQUIRED_A"},`, 1)
+	b := startBridge(t, Options{Compiled: module, Instances: 2, Policy: []byte(mixed), Environment: map[string]string{"SECRET": "s3cret"}})
+	on.Store(1)
+	var failed atomic.Int64
+	var seen sync.Map
+	var done sync.WaitGroup
+	for client := range clients {
+		done.Go(func() {
+			for round := range rounds {
+				id := fmt.Sprintf("%d-%d", client, round)
+				body := fmt.Sprintf(`{"id":"evt_%s"}`, id)
+				r := post("/orders", id, body)
+				if round%2 == 1 {
+					r = stripeDelivery(time.Now().Unix(), body)
+				}
+				header, got := mustExchange(t, b, r, func(_ context.Context, m *Message) (*Message, error) {
+					sent, err := readBody(m)
+					key := value(m.Header, "idempotency-key")
+					if _, twice := seen.LoadOrStore(id, true); twice || !strings.HasSuffix(key, id) || !strings.HasPrefix(key, "t-acme:shop:") {
+						t.Errorf("%s: the upstream got the key %q, again: %t", id, key, twice)
+					}
+					// Other requests trap meanwhile.
+					for range 50 {
+						runtime.Gosched()
+					}
+					return response("200", sent, Line{"x-restate-id", "inv_" + id}), err
+				})
+				switch {
+				case isInternalError(header, got):
+					failed.Add(1)
+				case value(header, ":status") != "200" || got != body || value(header, "x-operation-id") != "inv_"+id:
+					t.Errorf("%s: the client got %v %q", id, header, got)
+				}
+			}
+		})
+	}
+	done.Wait()
+	on.Store(0)
+	stats := b.Stats()
+	t.Logf("%d requests failed: %+v", failed.Load(), stats)
+	if stats.Trapped < 10 || stats.Moved < stats.Trapped || failed.Load() > int64(stats.Trapped) || stats.HeldBytes != 0 {
+		t.Errorf("%d requests failed, and the bridge holds %+v", failed.Load(), stats)
+	}
+}

@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// An endpoint that is not bound sees no key and no claim of a client, and a bound one has its key.
+func TestTheGuardKeepsKeysFromEndpointsThatAreNotBound(t *testing.T) {
+	upstream := newRecorder(t, answerOK)
+	g := load(t, testConfig(t, upstream.URL))
+	var status int
+	gateway := g.Guard(http.HandlerFunc(func(_ http.ResponseWriter, client *http.Request) {
+		for _, name := range []string{"Idempotency-Key", "X-Claim-Tenant", "X-Claim-Subject"} {
+			if lines, ok := client.Header[name]; ok {
+				t.Errorf("KrakenD's router sees %s: %q", name, lines)
+			}
+		}
+		if client.Header.Get("X-Other") != "kept" {
+			t.Errorf("%v", client.Header)
+		}
+		for name, value := range map[string]string{"X-Claim-Tenant": "acme", "X-Claim-Project": "health", "X-Claim-Subject": "alice"} { // the validator
+			client.Header.Set(name, value)
+		}
+		own, _ := http.NewRequest("POST", "http://edge-idempotency.invalid/api/refunds", client.Body)
+		response, err := g.RoundTrip(&ginContext{context.Background(), client, nil}, "refunds.create", own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status = response.StatusCode
+		_ = response.Body.Close()
+		if _, ok := client.Header["Idempotency-Key"]; ok {
+			t.Error("the key is in KrakenD's request again")
+		}
+	}))
+	for keys, wanted := range map[string]int{"key-1": 200, "": 400, "one,two": 400} {
+		request := httptest.NewRequest("POST", "/api/refunds", strings.NewReader("{}"))
+		request.Header = alice()
+		request.Header.Del("Idempotency-Key")
+		request.Header["X-Other"], request.Header["X-Claim-Tenant"] = []string{"kept"}, []string{"globex"}
+		if keys != "" {
+			request.Header["Idempotency-Key"] = strings.Split(keys, ",")
+		}
+		gateway.ServeHTTP(httptest.NewRecorder(), request)
+		if status != wanted {
+			t.Errorf("%q: %d, not %d", keys, status, wanted)
+		}
+	}
+	if upstream.count() != 1 || upstream.requests[0].Header.Get("Idempotency-Key") != "t-acme:health:user:alice:key-1" {
+		t.Errorf("%v", upstream.requests)
+	}
+}
