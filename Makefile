@@ -125,7 +125,7 @@ lint: ## format and clippy
 ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
-BINARIES := demo demo-service edge-idempotency idempotency-guard soak
+BINARIES := demo demo-service edge-idempotency idempotency-guard promises promises-example soak
 
 # Cargo never removes what it built for another state of the sources. What is removed and still of use is built again.
 .PHONY: programs

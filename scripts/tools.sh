@@ -284,7 +284,7 @@ sdks() {
 collection() {
     local folder=$1 sources=$2 fetched=$3 lock=$ROOT/scripts/$1 name part left_out=()
     shift 3
-    name=$folder-$(cat "$lock"/* "$sources"/* | sha256 /dev/stdin | cut -c 1-12)
+    name=$folder-$(cat "$lock"/* "$sources"/* ${also[@]+"${also[@]}"} | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
         say "tools: fetching $fetched"
         scratch
@@ -315,8 +315,10 @@ path_readers() {
         fastapi express spring servemux nginx
 }
 
-# The programs of examples/guard with Restate's SDKs, which the end-to-end test `guards` runs.
+# The programs of examples/guard with Restate's SDKs, which the end-to-end tests `guards` and `promises` run. Of examples/promises it
+# builds what has to be built.
 guards() {
+    local also=("$ROOT"/examples/promises/go/*)
     collection guards "$ROOT/examples/guard" \
         "Restate's SDKs for TypeScript (with Node.js 22), Python, Go and Java from npm, PyPI, Go's proxy and Maven Central (about 75 MB)" \
         typescript python go java
@@ -383,8 +385,9 @@ guards_python() {
 guards_go() {
     local go
     go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
-    cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
-    GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules CGO_ENABLED=0 "$go" build -trimpath -o guard .
+    mkdir promises && cp "$ROOT"/examples/promises/go/* promises && cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
+    export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules CGO_ENABLED=0
+    "$go" build -trimpath -o guard . && "$go" build -trimpath -o orders ./promises
 }
 
 guards_java() {

@@ -31,6 +31,7 @@ mod observability;
 mod own_api;
 mod path_readers;
 mod playbook;
+mod promises;
 mod rbac;
 mod recovery;
 mod reload;
@@ -47,7 +48,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 39] = [
+const MODULES: [Module; 40] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -55,6 +56,7 @@ const MODULES: [Module; 39] = [
     ("metrics_bounds", metrics_bounds::groups),
     ("story", story::groups),
     ("krakend", krakend::groups),
+    ("promises", promises::groups),
     ("lookups", lookups::groups),
     ("admin", admin::groups),
     ("access_log", access_log::groups),

@@ -1,4 +1,4 @@
-// Restate's SDK for Go, for the end-to-end test `guards`.
+// Restate's SDK for Go, for the end-to-end tests `guards` and `promises`.
 module guard
 
 go 1.25.0

@@ -8,20 +8,14 @@ use std::time::Duration;
 
 use restate_sdk::prelude::*;
 
+use crate::RetryForever as _;
+
 /// How long a fingerprint is kept if the operator does not say: two hours, which are two intervals of Restate's cleaner, longer than the
 /// longest retention that the documentation recommends for results (7 days).
 pub const RETENTION: Duration = Duration::from_secs(170 * 60 * 60);
 
 /// The longest fingerprint in bytes. The filter's are shorter than 100; anything longer does not come from it.
 pub const MAX_FINGERPRINT_BYTES: usize = 256;
-
-/// How often a claim that found no running guard is tried again before Restate pauses it: for a year and longer, because a paused
-/// claim would need an operator. Restate's default is 70 attempts, about an hour.
-const ATTEMPTS: u64 = 10_000_000;
-const FIRST_RETRY: Duration = Duration::from_millis(50);
-const LAST_RETRY: Duration = Duration::from_secs(5);
-/// How long a claim may stand still before it is begun anew, with another guard if there are several. It takes microseconds.
-const STALLED: Duration = Duration::from_secs(5);
 
 /// The service. It is bound with [`options`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,17 +24,7 @@ pub struct IdempotencyGuard;
 /// What Restate has to know about the service: the retention of fingerprints, that it never gives up on a
 /// claim, and that a claim that stands still is begun anew.
 pub fn options(retention: Duration) -> ServiceOptions {
-    ServiceOptions::new()
-        .idempotency_retention(retention)
-        // The result alone is asked for; the steps of a finished claim are never looked at.
-        .journal_retention(Duration::ZERO)
-        .inactivity_timeout(STALLED)
-        .abort_timeout(STALLED)
-        .retry_policy_initial_interval(FIRST_RETRY)
-        .retry_policy_exponentiation_factor(2.0)
-        .retry_policy_max_interval(LAST_RETRY)
-        .retry_policy_max_attempts(ATTEMPTS)
-        .retry_policy_pause_on_max_attempts()
+    ServiceOptions::new().idempotency_retention(retention).retry_forever()
 }
 
 #[restate_sdk::service(client_visibility = "pub(crate)")]

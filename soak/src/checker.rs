@@ -41,6 +41,8 @@ pub enum RightAnswer {
     Unknown,
     /// The answer, or "there is no such thing" if it had none yet.
     AnswerOrUnknown,
+    /// What this event does to the promise of its order: it is the first, or it is not.
+    Completion(String),
 }
 
 /// What came back.
@@ -52,6 +54,11 @@ pub enum Got {
         answer: Answer,
         /// Whether it was marked as a replay.
         replayed: bool,
+    },
+    /// The answer to a webhook for which a handler waits, or will.
+    Completed {
+        /// Whether it was the first.
+        first: bool,
     },
     /// 202: accepted, without an answer.
     Accepted,
@@ -117,6 +124,8 @@ pub enum Rule {
     Unanswered,
     /// An invocation never ended.
     Unfinished,
+    /// A promise has several outcomes, or another one than the senders of webhooks were told.
+    SeveralOutcomes,
     /// A process ended, or its code failed, although nobody had hit it.
     Crashed,
 }
@@ -138,6 +147,7 @@ impl Rule {
             Self::Refused => "a request was refused without a reason",
             Self::Unanswered => "a client never got an answer",
             Self::Unfinished => "an invocation never ended",
+            Self::SeveralOutcomes => "a promise has several outcomes, or another one than was told",
             Self::Crashed => "a process ended or failed by itself",
         }
     }
@@ -178,6 +188,7 @@ pub fn check(observations: &[ClientObservation], ledger: &EffectLedger) -> Vec<V
         observed(seen, &mut known, ledger, &mut found);
     }
     rivals(observations, &mut found);
+    outcomes(observations, &mut found);
     effects(&known, ledger, &mut found);
     let unfinished = ledger.unfinished.iter();
     found.extend(unfinished.map(|id| Violation { rule: Rule::Unfinished, detail: id.clone() }));
@@ -221,6 +232,8 @@ fn observed<'a>(
                 broken(Rule::Untrue, ", not marked as a replay");
             }
         }
+        Got::Completed { .. } if matches!(expected, RightAnswer::Completion(_)) => {}
+        Got::Completed { .. } => broken(Rule::Untrue, ""),
         Got::Accepted if *expected == RightAnswer::Acknowledgement => known.acknowledged = true,
         Got::Accepted => broken(Rule::Unanswered, ""),
         Got::Refused { .. } => match expected {
@@ -260,6 +273,31 @@ fn rivals(observations: &[ClientObservation], found: &mut Vec<Violation>) {
                 (Some(false), Some(false)) => found.push(Violation { rule: Rule::MatchRefused, detail }),
                 _ => {}
             }
+        }
+    }
+}
+
+/// Of the events about an order exactly one is told to be the first, each time it is delivered, and the handler got that one.
+fn outcomes(observations: &[ClientObservation], found: &mut Vec<Violation>) {
+    let mut promises: BTreeMap<Intent<'_>, (BTreeMap<&str, bool>, Option<&str>)> = BTreeMap::new();
+    let mut broken = |detail: String| found.push(Violation { rule: Rule::SeveralOutcomes, detail });
+    for seen in observations {
+        let (told, arrived) = promises.entry((&seen.nonce, &seen.caller)).or_default();
+        match (&seen.expected, &seen.got) {
+            (RightAnswer::Completion(event), Got::Completed { first }) => {
+                let before = told.insert(event, *first).unwrap_or(*first);
+                if before != *first {
+                    broken(format!("{} of {}: {event} was the first, and was not", seen.nonce, seen.caller));
+                }
+            }
+            (_, Got::Answer { answer, .. }) if !answer.event.is_empty() => *arrived = Some(&answer.event),
+            _ => {}
+        }
+    }
+    for ((nonce, caller), (told, arrived)) in promises {
+        let first: Vec<&str> = told.iter().filter(|(_, first)| **first).map(|(event, _)| *event).collect();
+        if first.len() > 1 || arrived.is_some_and(|arrived| first != [arrived]) {
+            broken(format!("{nonce} of {caller}: the first was {first:?}, and the handler got {arrived:?}"));
         }
     }
 }

@@ -20,6 +20,8 @@ pub mod gateway;
 pub mod operations;
 pub mod policy;
 pub mod ports;
+#[path = "../../examples/promises/rust/src/promises.rs"]
+mod promises;
 pub mod report;
 pub mod run;
 pub mod service;

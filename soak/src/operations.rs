@@ -8,7 +8,9 @@ use testkit::signatures;
 
 use crate::checker::{ClientObservation, Got, RightAnswer};
 use crate::client::{Answered, RetryVerdict, RetryingClient};
-use crate::policy::{CALLERS, CHARGES, HOOKS, OPERATIONS, PAYMENTS, SCHEDULED, SoakCaller, SoakWebhook, deposits};
+use crate::policy::{
+    CALLERS, CHARGES, HOOKS, OPERATIONS, PAYMENTS, PURCHASES, SCHEDULED, SoakCaller, SoakWebhook, deposits,
+};
 use crate::service::{Answer, SoakOrder};
 
 /// Accounts of each project.
@@ -38,11 +40,13 @@ pub enum OperationKind {
     Recovery,
     /// A call that is only accepted, and whose answer is asked for later.
     Scheduled,
+    /// A call whose handler waits for a webhook, which comes earlier or later, several times, and with another event.
+    Promise,
 }
 
 /// The kinds, and how many of a hundred operations are of each.
-pub const SHARES: [(OperationKind, u32); 8] = [
-    (OperationKind::Create, 30),
+pub const SHARES: [(OperationKind, u32); 9] = [
+    (OperationKind::Create, 22),
     (OperationKind::Replay, 15),
     (OperationKind::Mismatch, 10),
     (OperationKind::Race, 5),
@@ -50,6 +54,7 @@ pub const SHARES: [(OperationKind, u32); 8] = [
     (OperationKind::Webhook, 12),
     (OperationKind::Recovery, 10),
     (OperationKind::Scheduled, 8),
+    (OperationKind::Promise, 8),
 ];
 
 /// One logical operation.
@@ -149,6 +154,7 @@ impl Run<'_> {
             OperationKind::Webhook => self.webhook(client).await,
             OperationKind::Recovery => self.recovery(client).await,
             OperationKind::Scheduled => self.scheduled(client).await,
+            OperationKind::Promise => self.promise(client).await,
         }
         self.seen
     }
@@ -342,6 +348,46 @@ impl Run<'_> {
         self.look(client, &stranger, lookup(&by_id, &token), "lookup by another caller", RightAnswer::Unknown).await;
     }
 
+    /// The same charge of two tenants: each handler waits for its own tenant's webhook.
+    async fn promise(&mut self, client: &mut RetryingClient<'_>) {
+        let webhook_is_first = self.operation.random.bool();
+        for hook in HOOKS {
+            let (caller, token) = loop {
+                let (caller, token) = self.caller();
+                if (caller.tenant, caller.project) == (hook.tenant, hook.project) {
+                    break (caller, token);
+                }
+            };
+            let call = KeyedCall { caller, token, ..self.call_to(PURCHASES.to_owned(), None) };
+            if webhook_is_first {
+                self.complete(client, hook, &call).await;
+            }
+            let accepted = client.call(&call.request()).await;
+            let place = accepted.as_ref().and_then(|accepted| accepted.reply.header("location")).map(str::to_owned);
+            self.note(&call, "purchase", RightAnswer::Acknowledgement, accepted);
+            if !webhook_is_first {
+                self.complete(client, hook, &call).await;
+            }
+            let lookup = Request::get(place.as_deref().unwrap_or("/no-location")).bearer(&call.token);
+            self.look(client, &call, lookup, "result of a purchase", RightAnswer::Answer).await;
+        }
+    }
+
+    /// Two events about the purchase, each of them delivered up to three times.
+    async fn complete(&mut self, client: &mut RetryingClient<'_>, hook: SoakWebhook, call: &KeyedCall) {
+        for part in ["a", "b"] {
+            let event = format!("evt_{}_{part}", self.operation.number);
+            let object = SoakOrder { nonce: call.nonce.clone(), work_ms: 0 };
+            let body = json!({"id": event, "type": "charge.succeeded", "data": {"object": object}});
+            for _ in 0..self.operation.random.u8(1..=3) {
+                let secret = self.surroundings.webhook_secret;
+                let request = || delivery(&hook.purchases_path(), secret, &body);
+                let answered = client.call_until(request, |reply| taken(reply.status)).await;
+                self.note(call, "webhook of a purchase", RightAnswer::Completion(event.clone()), answered);
+            }
+        }
+    }
+
     async fn webhook(&mut self, client: &mut RetryingClient<'_>) {
         let event = format!("evt_{}", self.operation.number);
         let work_ms = self.operation.random.u64(0..MOST_WORK_MS);
@@ -357,7 +403,8 @@ impl Run<'_> {
                 };
                 let secret = self.surroundings.webhook_secret;
                 // A provider signs each delivery anew, and repeats whatever is no success.
-                let answered = client.call_until(|| delivery(hook, secret, &body), |reply| taken(reply.status)).await;
+                let request = || delivery(&hook.path(), secret, &body);
+                let answered = client.call_until(request, |reply| taken(reply.status)).await;
                 let asked_at_ms = answered.as_ref().map_or(0, |answered| answered.asked_at_ms);
                 let got = answered.map_or(Got::Nothing, |answered| got(&answered.reply));
                 let (nonce, caller, account) = (nonce.clone(), hook.seen(), String::new());
@@ -381,9 +428,9 @@ fn taken(status: u16) -> RetryVerdict {
     if (200..300).contains(&status) { RetryVerdict::Final } else { RetryVerdict::OwnSchedule }
 }
 
-fn delivery(hook: SoakWebhook, secret: &str, body: &Value) -> Request {
+fn delivery(path: &str, secret: &str, body: &Value) -> Request {
     let signature = signatures::stripe(&[secret], signatures::unix_now(), body.to_string().as_bytes());
-    Request::post(&hook.path()).header("stripe-signature", signature).json(body)
+    Request::post(path).header("stripe-signature", signature).json(body)
 }
 
 /// Two requests, the second one so much later, each with the retries of a client.
@@ -402,6 +449,9 @@ async fn at_once(
 
 /// What a reply says.
 fn got(reply: &Reply) -> Got {
+    if let (200, Some(first)) = (reply.status, reply.json().get("first").and_then(Value::as_bool)) {
+        return Got::Completed { first };
+    }
     match (reply.status, serde_json::from_slice::<Answer>(&reply.body)) {
         (200, Ok(answer)) => {
             Got::Answer { answer, replayed: reply.header("idempotent-replayed").is_some_and(|value| value == "true") }
@@ -433,10 +483,11 @@ mod tests {
             let headers = replayed.map(|value| ("idempotent-replayed".to_owned(), value.into()));
             got(&Reply { status, headers: headers.into_iter().collect(), body: body.into() })
         };
-        let body = r#"{"nonce":"n1","caller":"c","invocation":"inv_1","account":""}"#;
+        let body = r#"{"nonce":"n1","caller":"c","invocation":"inv_1","account":"","event":""}"#;
         let answer: Answer = serde_json::from_str(body).unwrap();
         assert_eq!(reply(200, body, None), Got::Answer { answer: answer.clone(), replayed: false });
         assert_eq!(reply(200, body, Some("true")), Got::Answer { answer, replayed: true });
+        assert_eq!(reply(200, r#"{"state":"kept","first":true}"#, None), Got::Completed { first: true });
         assert_eq!(reply(202, "{}", None), Got::Accepted);
         assert_eq!(
             reply(404, r#"{"code":"not_found"}"#, None),

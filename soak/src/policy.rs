@@ -8,6 +8,8 @@ pub const PAYMENTS: &str = "/api/v1/payments";
 pub const CHARGES: &str = "/api/v1/charges";
 /// A route that only accepts orders (`one_way`).
 pub const SCHEDULED: &str = "/api/v1/scheduled-payments";
+/// A route that only accepts orders, whose handler then waits for a webhook.
+pub const PURCHASES: &str = "/api/v1/purchases";
 /// Where operations are asked for by their id.
 pub const OPERATIONS: &str = "/api/v1/operations";
 /// The variable with the secret that tags operation ids.
@@ -80,6 +82,11 @@ impl SoakWebhook {
         format!("/webhooks/stripe/{}", self.id)
     }
 
+    /// Where deliveries about purchases go.
+    pub fn purchases_path(&self) -> String {
+        format!("{}/purchases", self.path())
+    }
+
     /// Where its secret is in the secret store's mount.
     pub fn secret_path(&self) -> String {
         format!("{}:{}:stripe", self.tenant, self.project)
@@ -113,10 +120,13 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
         }
         route
     };
-    let mut scheduled = route("payments.schedule", SCHEDULED, "Payments/schedule");
-    if let Some(members) = scheduled.as_object_mut() {
-        members.insert("one_way".to_owned(), json!(true));
-    }
+    let one_way = |endpoint: &str, path: &str, target: &str| {
+        let mut route = route(endpoint, path, target);
+        if let Some(members) = route.as_object_mut() {
+            members.insert("one_way".to_owned(), json!(true));
+        }
+        route
+    };
     let mut charges = route("payments.charge", CHARGES, "Payments/charge");
     if compares && let Some(members) = charges.as_object_mut() {
         members.insert("in_flight".to_owned(), json!("conflict"));
@@ -154,7 +164,15 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
             route("payments.create", PAYMENTS, "Payments/create"),
             route("accounts.deposit", "/api/v1/accounts/{account_id}/deposits", deposit),
             charges,
-            scheduled,
+            one_way("payments.schedule", SCHEDULED, "Payments/schedule"),
+            one_way("payments.purchase", PURCHASES, "Payments/purchase"),
+            {
+                "endpoint": "webhooks.purchases",
+                "path": "/webhooks/stripe/{webhook_id}/purchases",
+                "policy": "REQUIRED_B",
+                "target": "Promises/{tenant}:{project}:stripe:{body:/data/object/nonce}/resolve",
+                "webhook": {"provider": "stripe"},
+            },
             {
                 "endpoint": "webhooks.ingest",
                 "path": "/webhooks/{provider}/{webhook_id}",

@@ -274,6 +274,8 @@ impl RunSummary {
             ("recoveries after a lost answer: found", count(&|seen| is_unsure(seen) && is_answer(seen))),
             ("recoveries after a lost answer: unknown", count(&|seen| is_unsure(seen) && !is_answer(seen))),
             ("questions of other callers", count(&|seen| seen.expected == RightAnswer::Unknown)),
+            ("webhooks that were the first", count(&|seen| seen.got == Got::Completed { first: true })),
+            ("webhooks that were not", count(&|seen| seen.got == Got::Completed { first: false })),
             ("callers without an answer", count(&|seen| seen.got == Got::Nothing)),
         ] {
             writeln!(f, "  {what:<44} {number}")?;

@@ -5,16 +5,22 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use edge_idempotency_services::promises::{Limits, bind as bind_promises};
 use restate_sdk::context::HeaderMap;
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
+
+use crate::promises::promise;
 
 /// The state of `EffectObject` and `Account` objects that has their effects.
 pub const ENTRIES: &str = "entries";
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long an invocation may stand still, for example on a paused instance, before it is begun anew.
 const STALLED: Duration = Duration::from_secs(5);
+
+/// How long a handler waits for a webhook: longer than any run.
+const WAITS: Duration = RETENTION;
 
 /// What a client sends.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -37,6 +43,9 @@ pub struct Answer {
     pub invocation: String,
     /// The key of the virtual object whose account it is; an empty text for what is no account.
     pub account: String,
+    /// The webhook's event that the handler waited for; an empty text if it waited for none.
+    #[serde(default)]
+    pub event: String,
 }
 
 /// An effect.
@@ -55,6 +64,7 @@ async fn effect(ctx: &Context<'_>, nonce: &str, work_ms: u64) -> HandlerResult<J
         caller: caller(ctx.headers()),
         invocation: ctx.invocation_id().to_owned(),
         account: String::new(),
+        event: String::new(),
     };
     ctx.object_client::<EffectObjectClient>(nonce).record(Json(answer.clone())).call().await?;
     if work_ms > 0 {
@@ -102,6 +112,16 @@ impl Payments {
     async fn schedule(&self, ctx: Context<'_>, Json(order): Json<SoakOrder>) -> HandlerResult<Json<Answer>> {
         effect(&ctx, &order.nonce, order.work_ms).await
     }
+
+    /// As `schedule`; after its effect it waits for a webhook about the order, and answers whose order that was about.
+    #[handler]
+    async fn purchase(&self, ctx: Context<'_>, Json(order): Json<SoakOrder>) -> HandlerResult<Json<Answer>> {
+        let Json(answer) = effect(&ctx, &order.nonce, order.work_ms).await?;
+        let part = |name| ctx.headers().get(name).cloned().unwrap_or_default();
+        let key = format!("{}:{}:stripe:{}", part("x-tenant-id"), part("x-project-id"), order.nonce);
+        let Json(event) = promise::<Json<SoakEvent>>(&ctx, key, WAITS).await?.await?;
+        Ok(Json(Answer { nonce: event.data.object.nonce, event: event.id, ..answer }))
+    }
 }
 
 /// A virtual object whose own state has the effects.
@@ -116,6 +136,7 @@ impl Account {
             caller: caller(ctx.headers()),
             invocation: ctx.invocation_id().to_owned(),
             account: ctx.key().to_owned(),
+            event: String::new(),
         };
         add(&ctx, answer.clone()).await?;
         Ok(Json(answer))
@@ -128,6 +149,7 @@ struct Webhooks;
 /// An event, as Stripe sends it.
 #[derive(Deserialize)]
 struct SoakEvent {
+    id: String,
     data: SoakEventData,
 }
 
@@ -164,8 +186,8 @@ pub async fn serve(address: SocketAddr) -> Result<()> {
         .bind(EffectObject.into_service_definition().options(options()))
         .bind(Payments.into_service_definition().options(options()))
         .bind(Account.into_service_definition().options(options()))
-        .bind(Webhooks.into_service_definition().options(options()))
-        .build();
+        .bind(Webhooks.into_service_definition().options(options()));
+    let endpoint = bind_promises(endpoint, Limits::default()).build();
     println!("ready on {}", listener.local_addr()?);
     HttpServer::new(endpoint).serve_with_cancel(listener, std::future::pending::<()>()).await;
     Ok(())

@@ -292,7 +292,9 @@ impl RunningSystem {
         let node = self.restate.first().context("there is no node")?.lock().await;
         let start = tokio::time::Instant::now();
         let unfinished = loop {
-            let rows = node.query("select id, target, status from sys_invocation where status != 'completed'").await?;
+            let rows = node
+                .query("select id, target, status from sys_invocation where status not in ('completed', 'scheduled')")
+                .await?;
             if rows.is_empty() || start.elapsed() > SETTLE {
                 break rows.iter().map(Value::to_string).collect();
             }

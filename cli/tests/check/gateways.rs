@@ -11,7 +11,7 @@ const POLICY: &str = include_str!("../../../demo/policy.json");
 
 /// What stands in the places of the demo's template. The policy has a retention, so that it is clean by itself.
 fn places() -> Vec<(&'static str, String)> {
-    let retention = r#""retention": {"classes": {"webhook": "3d"}, "services": {"Webhooks": {"class": "webhook"}}},"#;
+    let retention = r#""retention": {"classes": {"webhook": "3d"}, "services": {"Promises": {"class": "webhook"}, "Webhooks": {"class": "webhook"}}},"#;
     let policy = POLICY.replacen("\"routes\": [", &format!("{retention}\n  \"routes\": ["), 1);
     vec![
         ("GATEWAY_PORT", "10000".to_owned()),
@@ -81,7 +81,7 @@ pub(super) fn demo() -> String {
 fn the_demo_is_clean() {
     let report = ConfiguredGateway::new(&demo()).report();
     assert_eq!(names(&report), [""; 0], "{report}");
-    assert!(report["files"][0]["summary"].as_str().unwrap().starts_with("policy with 8 routes"), "{report}");
+    assert!(report["files"][0]["summary"].as_str().unwrap().starts_with("policy with 12 routes"), "{report}");
 }
 
 /// The shipped example for an API of one's own: what it says by itself is an exception with its reason (`shipped`).

@@ -17,14 +17,14 @@ const SUBJECT: &str = "x-subject";
 
 /// What a handler saw of the gateway's work; every answer carries it.
 #[derive(Serialize)]
-struct Seen {
+pub(crate) struct Seen {
     tenant: Option<String>,
     project: Option<String>,
     subject: Option<String>,
 }
 
 /// Notes the call and picks out what the answer echoes.
-fn observe(
+pub(crate) fn observe(
     ledger: &Ledger,
     handler: &'static str,
     object_key: Option<&str>,

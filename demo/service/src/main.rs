@@ -1,7 +1,7 @@
-//! The sample service behind the gateway: ten Restate services, and a plain HTTP side port that tells what they did.
+//! The sample service behind the gateway: eleven Restate services, and a plain HTTP side port that tells what they did.
 //!
-//! It also hosts the filter's own service `IdempotencyGuard`, as `docs/guard.md` has it, and the demo's registry of webhooks: a stand-in
-//! for Unkey that knows those of the story.
+//! It also hosts `IdempotencyGuard` and `Promises`, as `docs/guard.md` and `docs/promises.md` have it, and the demo's registry of
+//! webhooks: a stand-in for Unkey that knows those of the story.
 //!
 //! Side port: `GET /health`, `GET /effects` (effects per id), `GET /calls?after=N` (handler runs and what they saw).
 
@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use edge_idempotency_services::guard::{self, IdempotencyGuard};
+use edge_idempotency_services::promises::{Limits, bind as bind_promises};
 use harness::senders::{LOOKED_UP, LookedUp};
 use harness::unkey::{Binding, Unkey};
 use http_body_util::Full;
@@ -29,11 +30,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::accounts::{Accounts, Deposits};
 use crate::handlers::{Cart, Conversations, Inbox, Notifications, Projects, Refunds, Reports, Webhooks, options};
 use crate::ledger::Ledger;
+use crate::purchases::Purchases;
 use crate::signups::Signups;
 
 mod accounts;
 mod handlers;
 mod ledger;
+#[path = "../../../examples/promises/rust/src/promises.rs"]
+mod promises;
+mod purchases;
 mod signups;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -90,7 +95,7 @@ async fn registry(address: SocketAddr, root_key: &str) -> Result<Unkey> {
 /// Every service with its retention: a day where a person waits, a week where money moves. The guard keeps fingerprints for longer
 /// than any of them keeps results.
 fn endpoint(ledger: &Arc<Ledger>) -> Endpoint {
-    Endpoint::builder()
+    let endpoint = Endpoint::builder()
         .bind(Conversations(ledger.clone()).into_service_definition().options(options(DAY)))
         .bind(Refunds(ledger.clone()).into_service_definition().options(options(7 * DAY)))
         .bind(Inbox(ledger.clone()).into_service_definition().options(options(7 * DAY)))
@@ -102,8 +107,9 @@ fn endpoint(ledger: &Arc<Ledger>) -> Endpoint {
         .bind(Accounts.into_service_definition().options(options(7 * DAY)))
         .bind(Deposits.into_service_definition().options(options(7 * DAY)))
         .bind(Signups.into_service_definition())
-        .bind(IdempotencyGuard.into_service_definition().options(guard::options(8 * DAY)))
-        .build()
+        .bind(Purchases(ledger.clone()).into_service_definition().options(options(7 * DAY)))
+        .bind(IdempotencyGuard.into_service_definition().options(guard::options(8 * DAY)));
+    bind_promises(endpoint, Limits::default()).build()
 }
 
 async fn serve_side_port(listener: TcpListener, ledger: Arc<Ledger>) {

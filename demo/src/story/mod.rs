@@ -21,6 +21,7 @@ mod checks;
 mod lookups;
 mod operations;
 mod own_api;
+mod promises;
 mod recovery;
 mod scheduler;
 mod steps;

@@ -5,7 +5,7 @@ use harness::http::{Reply, Request};
 use serde_json::json;
 
 use super::checks::{check_kept, check_refused, check_replayed, check_stored, header, stored_key};
-use super::{lookups, operations, own_api, recovery, scheduler, webhooks};
+use super::{lookups, operations, own_api, promises, recovery, scheduler, webhooks};
 use crate::callers::{ALICE, ALICE_BILLING, ALICE_GLOBEX, BOB, Caller};
 use crate::narrator::{Narrator, Told};
 use crate::style::say;
@@ -38,6 +38,7 @@ pub(crate) async fn tell(narrator: &mut Narrator<'_>) -> Result<()> {
     webhooks::tell(narrator).await?;
     scheduler::tell(narrator).await?;
     lookups::tell(narrator).await?;
+    promises::tell(narrator).await?;
     nothing_leaks(narrator);
     own_api::tell(narrator).await
 }

@@ -1,15 +1,13 @@
 //! Serves `IdempotencyGuard` alone, to be registered with Restate as a deployment of its own.
 
-use std::future::pending;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Parser;
 use edge_idempotency_services::guard::{IdempotencyGuard, options};
+use edge_idempotency_services::program::serve;
 use restate_sdk::prelude::*;
-use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// The Restate service that remembers the first request that was made with an idempotency key.
 ///
@@ -29,21 +27,8 @@ struct Options {
 #[tokio::main]
 async fn main() -> Result<()> {
     let Options { listen, retention } = Options::parse();
-    let mut terminated = signal(SignalKind::terminate())?;
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
-    let address = listener.local_addr()?;
-    println!("IdempotencyGuard listens on {address}; retention {}", humantime::format_duration(retention));
-    println!("Register it with Restate's admin interface, once and after each change of the retention:");
-    println!(
-        "  curl -sf http://RESTATE_ADMIN:9070/deployments -H 'content-type: application/json' \
-         -d '{{\"uri\": \"http://{address}\", \"force\": true}}'"
-    );
     let guard = IdempotencyGuard.into_service_definition().options(options(retention));
-    let server = HttpServer::new(Endpoint::builder().bind(guard).build());
-    tokio::select! {
-        () = server.serve_with_cancel(listener, pending::<()>()) => {}
-        _ = terminated.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
-    Ok(())
+    let retention = humantime::format_duration(retention);
+    let about = |address| format!("IdempotencyGuard listens on {address}; retention {retention}");
+    serve(Endpoint::builder().bind(guard).build(), listen, about).await
 }

@@ -11,7 +11,16 @@ fn answer(nonce: &str, caller: &str, invocation: &str) -> Answer {
         caller: caller.to_owned(),
         invocation: invocation.to_owned(),
         account: String::new(),
+        event: String::new(),
     }
+}
+
+fn settled(nonce: &str, caller: &str, invocation: &str, event: &str) -> Got {
+    Got::Answer { answer: Answer { event: event.to_owned(), ..answer(nonce, caller, invocation) }, replayed: true }
+}
+
+fn completion(nonce: &str, caller: &str, event: &str, first: bool) -> ClientObservation {
+    saw(nonce, caller, RightAnswer::Completion(event.to_owned()), Got::Completed { first })
 }
 
 fn answered(nonce: &str, caller: &str, invocation: &str, replayed: bool) -> Got {
@@ -56,6 +65,11 @@ fn right() -> (Vec<ClientObservation>, EffectLedger) {
         saw("n5", ALICE, RightAnswer::Acknowledgement, Got::Accepted),
         saw("n5", ALICE, RightAnswer::Answer, answered("n5", ALICE, "inv_6", true)),
         saw("n5", BOB, RightAnswer::Unknown, refused(404, "operation_unknown")),
+        saw("n6", ALICE, RightAnswer::Acknowledgement, Got::Accepted),
+        completion("n6", ALICE, "evt_a", true),
+        completion("n6", ALICE, "evt_a", true),
+        completion("n6", ALICE, "evt_b", false),
+        saw("n6", ALICE, RightAnswer::Answer, settled("n6", ALICE, "inv_9", "evt_a")),
     ];
     let entries = [
         ("n1", ALICE, 1),
@@ -66,6 +80,7 @@ fn right() -> (Vec<ClientObservation>, EffectLedger) {
         ("n5", ALICE, 6),
         ("same", ALICE, 7),
         ("same", BOB, 8),
+        ("n6", ALICE, 9),
     ];
     let entry = |(nonce, caller, number): (&str, &str, u32)| {
         (nonce.to_owned(), answer(nonce, caller, &format!("inv_{number}")))
@@ -76,7 +91,7 @@ fn right() -> (Vec<ClientObservation>, EffectLedger) {
     }
     let ledger = EffectLedger {
         effects,
-        completed: (1..=8).map(|number| (format!("inv_{number}"), 2_000)).collect(),
+        completed: (1..=9).map(|number| (format!("inv_{number}"), 2_000)).collect(),
         unfinished: Vec::new(),
     };
     (seen, ledger)
@@ -198,4 +213,14 @@ fn refusals_and_silence_are_found() {
     assert_eq!(broken(instead(2, refused(500, ""))), [Rule::Refused]);
     assert_eq!(broken(instead(0, Got::Nothing)), [Rule::Unanswered]);
     assert_eq!(broken(instead(0, Got::Accepted)), [Rule::Unanswered]);
+}
+
+#[test]
+fn several_outcomes_are_found() {
+    let [again, other, result] = [17, 18, 19];
+    assert_eq!(broken(instead(again, Got::Completed { first: false })), [Rule::SeveralOutcomes]);
+    assert_eq!(broken(instead(other, Got::Completed { first: true })), [Rule::SeveralOutcomes]);
+    assert_eq!(broken(instead(result, settled("n6", ALICE, "inv_9", "evt_b"))), [Rule::SeveralOutcomes]);
+    assert_eq!(broken(instead(result, settled("n7", ALICE, "inv_9", "evt_a"))), [Rule::ForeignAnswer]);
+    assert_eq!(broken(instead(other, refused(404, ""))), [Rule::Refused]);
 }
