@@ -236,3 +236,18 @@ func TestLinesThatWouldBreakAMessageAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestRecordsAreWrittenAsEncodingJSONDoes(t *testing.T) {
+	for _, value := range []any{
+		"", "plain", "\"\\/", "<&>", "\x00\x1f\x7f", "ä€\u2028", "\xff", nil, true, 1.5, -1e300,
+		map[string]any{}, map[string]any{"b": "x", "a": map[string]any{"<": []any{"y", nil, 2.0}}, "ä": ""},
+	} {
+		want, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := appendJSON([]byte("before"), value); err != nil || string(got) != "before"+string(want) {
+			t.Errorf("%#v: %s, not %s: %v", value, got, want, err)
+		}
+	}
+}

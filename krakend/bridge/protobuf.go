@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // The wire format of envoy.config.core.v3.Metadata (map<string, Struct> filter_metadata = 1), google.protobuf.Struct
@@ -87,7 +88,36 @@ func recordJSON(message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the record of a request is no google.protobuf.Struct: %w", err)
 	}
-	return json.Marshal(members)
+	return appendJSON(make([]byte, 0, 2*len(message)), members)
+}
+
+// appendJSON writes what json.Marshal does. Each request has a record, most of whose values are short texts.
+func appendJSON(to []byte, value any) ([]byte, error) {
+	switch value := value.(type) {
+	case map[string]any:
+		to = append(to, '{')
+		for i, name := range sortedNames(value) {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to, _ = appendJSON(to, name)
+			var err error
+			if to, err = appendJSON(append(to, ':'), value[name]); err != nil {
+				return nil, err
+			}
+		}
+		return append(to, '}'), nil
+	case string:
+		if !strings.ContainsFunc(value, needsEscape) {
+			return append(append(append(to, '"'), value...), '"'), nil
+		}
+	}
+	text, err := json.Marshal(value)
+	return append(to, text...), err
+}
+
+func needsEscape(c rune) bool {
+	return c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&'
 }
 
 // readField takes the next field off a message. number is what a varint or a fixed-size field holds.

@@ -153,7 +153,8 @@ func newView(own, client *http.Request, path string, b *binding) *view {
 		{Name: ":authority", Value: authority(client.Host)}, {Name: ":path", Value: path}}
 	lines = append(lines, bridge.Line{Name: "x-request-id", Value: newUUID()})
 	for _, name := range headerNames(own.Header, client.Header) {
-		if b.hides(name) {
+		lower := strings.ToLower(name)
+		if b.hides(lower) {
 			continue
 		}
 		values, listed := own.Header[name]
@@ -161,7 +162,7 @@ func newView(own, client *http.Request, path string, b *binding) *view {
 			values = client.Header[name]
 		}
 		for _, value := range values {
-			line := bridge.Line{Name: strings.ToLower(name), Value: value}
+			line := bridge.Line{Name: lower, Value: value}
 			lines = append(lines, line)
 			if !listed {
 				v.unlisted[line] = true
@@ -191,10 +192,10 @@ func sameBody(body, client io.ReadCloser) bool {
 	return body != nil && client != nil && reflect.TypeOf(body).Comparable() && body == client
 }
 
-// hides says whether a header is neither the module's nor the upstream's: the gateway makes it by itself, it would control
+// hides says whether a header, by its name in lower case, is neither the module's nor the upstream's: the gateway makes it by itself, it would control
 // the gateway, or it has told the gateway a claim.
 func (b *binding) hides(name string) bool {
-	folded := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	folded := strings.ReplaceAll(name, "_", "-")
 	if folded == "content-length" || folded == "transfer-encoding" || folded == "host" || folded == "x-request-id" ||
 		folded == "x-edge-idempotency" || strings.HasPrefix(folded, hintPrefix) {
 		return true

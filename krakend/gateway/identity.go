@@ -95,7 +95,7 @@ func (s *identitySource) token(r *http.Request) map[string]json.RawMessage {
 		raw = cookie.Value
 	}
 	parts := strings.Split(raw, ".")
-	if len(parts) != 3 || strings.ContainsFunc(raw, notInToken) {
+	if len(parts) != 3 || !isToken(raw) {
 		return nil
 	}
 	payload, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
@@ -109,10 +109,21 @@ func (s *identitySource) token(r *http.Request) map[string]json.RawMessage {
 	return claims
 }
 
-// notInToken says whether a character cannot be in the compact form of a token (RFC 7515 section 3.1).
-func notInToken(character rune) bool {
-	return !(character >= 'A' && character <= 'Z' || character >= 'a' && character <= 'z' || character >= '0' && character <= '9' ||
-		character == '-' || character == '_' || character == '.')
+// inToken are the characters of the compact form of a token (RFC 7515 section 3.1).
+var inToken = func() (in [256]bool) {
+	for _, character := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") {
+		in[character] = true
+	}
+	return in
+}()
+
+func isToken(text string) bool {
+	for at := range len(text) {
+		if !inToken[text[at]] {
+			return false
+		}
+	}
+	return true
 }
 
 // textAt returns the string at a path of a JSON object; ok is false for anything else.
