@@ -26,7 +26,6 @@ type Bridge struct {
 
 	// ticks counts the watchdog's ticks.
 	ticks      atomic.Uint64
-	watched    sync.Map
 	stop       chan struct{}
 	closed     atomic.Bool
 	goroutines sync.WaitGroup
@@ -305,8 +304,7 @@ func (in *instance) shutDown() {
 	in.end()
 }
 
-// watchdog closes instances whose guest call takes too long. It counts its own ticks and not the clock's time, so a process
-// that stood still as a whole closes nothing.
+// watchdog counts its own ticks, and not the clock's time: a process that stood still as a whole ends no calls.
 func (b *Bridge) watchdog() {
 	if b.options.Deadline < 0 {
 		return
@@ -318,22 +316,7 @@ func (b *Bridge) watchdog() {
 		case <-b.stop:
 			return
 		case <-ticker.C:
-		}
-		now := b.ticks.Add(1)
-		b.watched.Range(func(key, _ any) bool {
-			if in, ok := key.(*instance); ok {
-				in.closeIfExpired(now)
-			}
-			return true
-		})
-	}
-}
-
-func (in *instance) closeIfExpired(now uint64) {
-	if expires := in.expires.Load(); expires != 0 && now > expires {
-		if module := in.watchedModule.Load(); module != nil {
-			// The call that runs ends with an error, and its caller ends the instance.
-			_ = (*module).CloseWithExitCode(context.Background(), exitDeadline)
+			b.ticks.Add(1)
 		}
 	}
 }
@@ -346,6 +329,3 @@ func (b *Bridge) expiry(life lifePart) uint64 {
 	}
 	return b.ticks.Load() + ticks
 }
-
-func (b *Bridge) watch(in *instance)   { b.watched.Store(in, nil) }
-func (b *Bridge) unwatch(in *instance) { b.watched.Delete(in) }

@@ -40,27 +40,28 @@ var hostFunctions = map[string]hostFunction{
 	"env.proxy_get_log_level":                {types: "i>i", call: hostLogLevel},
 	"env.proxy_get_current_time_nanoseconds": {types: "i>i", call: hostTime},
 	"env.proxy_set_tick_period_milliseconds": {types: "i>i", call: hostTickPeriod},
-	"env.proxy_set_effective_context":        {types: "i>i", call: hostEffectiveContext},
-	"env.proxy_get_property":                 {types: "iiii>i", call: hostGetProperty},
-	"env.proxy_set_property":                 {types: "iiii>i", call: hostSetProperty},
-	"env.proxy_call_foreign_function":        {types: "iiiiii>i", call: hostForeignFunction},
-	"env.proxy_get_buffer_bytes":             {types: "iiiii>i", call: hostGetBuffer},
-	"env.proxy_set_buffer_bytes":             {types: "iiiii>i", call: hostSetBuffer},
-	"env.proxy_get_header_map_pairs":         {types: "iii>i", call: hostGetPairs},
-	"env.proxy_set_header_map_pairs":         {types: "iii>i", call: hostSetPairs},
-	"env.proxy_get_header_map_size":          {types: "ii>i", call: hostGetMapSize},
-	"env.proxy_get_header_map_value":         {types: "iiiii>i", call: hostGetValue},
-	"env.proxy_add_header_map_value":         {types: "iiiii>i", call: hostAddValue},
-	"env.proxy_replace_header_map_value":     {types: "iiiii>i", call: hostReplaceValue},
-	"env.proxy_remove_header_map_value":      {types: "iii>i", call: hostRemoveValue},
-	"env.proxy_continue_stream":              {types: "i>i", call: hostContinue},
-	"env.proxy_close_stream":                 {types: "i>i", call: hostClose},
-	"env.proxy_send_local_response":          {types: "iiiiiiii>i", call: hostLocalResponse},
-	"env.proxy_http_call":                    {types: "iiiiiiiiii>i", call: hostHTTPCall},
-	"env.proxy_define_metric":                {types: "iiii>i", call: hostDefineMetric},
-	"env.proxy_increment_metric":             {types: "iI>i", call: hostIncrementMetric},
-	"env.proxy_record_metric":                {types: "iI>i", call: hostRecordMetric},
-	"env.proxy_get_metric":                   {types: "ii>i", call: hostGetMetric},
+	// It is also called to check the deadline.
+	"env.proxy_set_effective_context":    {types: "i>i", starting: true, call: hostEffectiveContext},
+	"env.proxy_get_property":             {types: "iiii>i", call: hostGetProperty},
+	"env.proxy_set_property":             {types: "iiii>i", call: hostSetProperty},
+	"env.proxy_call_foreign_function":    {types: "iiiiii>i", call: hostForeignFunction},
+	"env.proxy_get_buffer_bytes":         {types: "iiiii>i", call: hostGetBuffer},
+	"env.proxy_set_buffer_bytes":         {types: "iiiii>i", call: hostSetBuffer},
+	"env.proxy_get_header_map_pairs":     {types: "iii>i", call: hostGetPairs},
+	"env.proxy_set_header_map_pairs":     {types: "iii>i", call: hostSetPairs},
+	"env.proxy_get_header_map_size":      {types: "ii>i", call: hostGetMapSize},
+	"env.proxy_get_header_map_value":     {types: "iiiii>i", call: hostGetValue},
+	"env.proxy_add_header_map_value":     {types: "iiiii>i", call: hostAddValue},
+	"env.proxy_replace_header_map_value": {types: "iiiii>i", call: hostReplaceValue},
+	"env.proxy_remove_header_map_value":  {types: "iii>i", call: hostRemoveValue},
+	"env.proxy_continue_stream":          {types: "i>i", call: hostContinue},
+	"env.proxy_close_stream":             {types: "i>i", call: hostClose},
+	"env.proxy_send_local_response":      {types: "iiiiiiii>i", call: hostLocalResponse},
+	"env.proxy_http_call":                {types: "iiiiiiiiii>i", call: hostHTTPCall},
+	"env.proxy_define_metric":            {types: "iiii>i", call: hostDefineMetric},
+	"env.proxy_increment_metric":         {types: "iI>i", call: hostIncrementMetric},
+	"env.proxy_record_metric":            {types: "iI>i", call: hostRecordMetric},
+	"env.proxy_get_metric":               {types: "ii>i", call: hostGetMetric},
 	"wasi_snapshot_preview1.environ_sizes_get": {
 		types: "ii>i", starting: true, call: environSizesGet,
 	},
@@ -97,6 +98,10 @@ func hostTickPeriod(in *instance, a []uint64) status {
 
 func hostEffectiveContext(in *instance, a []uint64) status {
 	id := uint32(a[0])
+	if id == checkContext {
+		in.checkDeadline()
+		return statusOK
+	}
 	if id == rootContext {
 		in.effective, in.stream = id, nil
 		return statusOK

@@ -28,7 +28,7 @@ const (
 	running
 )
 
-// exitDeadline is the exit code with which the watchdog closes an instance.
+// exitDeadline is the exit code of a call that takes too long.
 const exitDeadline = 0x65646765
 
 // instance is one instance of the module. Its mutex is held during calls into the guest, and never while something waits.
@@ -41,9 +41,7 @@ type instance struct {
 	// open is the number of streams that were given to the instance, for the choice of an instance.
 	open atomic.Int64
 	// expires is the number of the watchdog's tick at which the running call has taken too long; 0: no call runs.
-	expires atomic.Uint64
-	// watchedModule is module, for the watchdog, which does not have the mutex.
-	watchedModule atomic.Pointer[api.Module]
+	expires uint64
 
 	mu            sync.Mutex
 	module        api.Module
@@ -100,7 +98,6 @@ func (b *Bridge) startInstance() (*instance, error) {
 		gone: make(chan struct{}),
 	}
 	in.ctx = context.WithValue(context.Background(), instanceKey{}, in)
-	b.watch(in)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if err := in.start(); err != nil {
@@ -117,7 +114,6 @@ func (in *instance) start() error {
 		return fmt.Errorf("the module cannot be instantiated (its memory limit is in MemoryPages): %w", err)
 	}
 	in.module, in.memory = module, module.ExportedMemory("memory")
-	in.watchedModule.Store(&in.module)
 	in.find()
 	if err := in.startCall("_initialize"); err != nil {
 		return err
@@ -190,7 +186,14 @@ func (in *instance) say(level Level, text string) {
 	in.bridge.log(level, text)
 }
 
-// call calls into the guest, with the mutex held. The watchdog closes the instance if the call takes too long.
+// checkDeadline ends the running call if it takes too long. Loops of the guest call it.
+func (in *instance) checkDeadline() {
+	if in.expires != 0 && in.bridge.ticks.Load() > in.expires {
+		panic(sys.NewExitError(exitDeadline))
+	}
+}
+
+// call calls into the guest, with the mutex held.
 func (in *instance) call(f *guestFunction, s *stream, arguments ...uint64) (uint64, error) {
 	if !f.exported() {
 		return 0, nil
@@ -200,9 +203,9 @@ func (in *instance) call(f *guestFunction, s *stream, arguments ...uint64) (uint
 		in.effective, in.acting = s.id, s
 	}
 	copy(in.stack[:], arguments)
-	in.expires.Store(in.bridge.expiry(in.life))
+	in.expires = in.bridge.expiry(in.life)
 	err := f.function.CallWithStack(in.ctx, in.stack[:])
-	in.expires.Store(0)
+	in.expires = 0
 	in.effective, in.stream = rootContext, nil
 	return in.stack[0], err
 }
@@ -306,7 +309,6 @@ func (in *instance) end() {
 	if in.slot != nil {
 		in.slot.forget(in)
 	}
-	in.bridge.unwatch(in)
 	close(in.gone)
 	if in.ticks != nil {
 		in.ticks.Stop()

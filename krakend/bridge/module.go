@@ -31,8 +31,6 @@ const mostMemoryPages = 1 << 16
 type Module struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
-	// quiet says that calls start no goroutines.
-	quiet bool
 }
 
 // Compile compiles a .wasm file and checks that it fits: it imports only functions that the bridge has, with their types, and
@@ -49,29 +47,33 @@ func Compile(ctx context.Context, module []byte, o CompileOptions) (*Module, err
 	if pages > mostMemoryPages {
 		return nil, fmt.Errorf("MemoryPages is %d: a module can address at most %d pages", pages, mostMemoryPages)
 	}
-	config = config.WithMemoryLimitPages(pages).WithCloseOnContextDone(!o.unbounded)
-	runtime := wazero.NewRuntimeWithConfig(ctx, config)
-	m, err := compile(ctx, runtime, module)
+	runtime := wazero.NewRuntimeWithConfig(ctx, config.WithMemoryLimitPages(pages))
+	m, err := compile(ctx, runtime, module, o.unbounded)
 	if err != nil {
 		return nil, errors.Join(err, runtime.Close(ctx))
 	}
 	return m, nil
 }
 
-func compile(ctx context.Context, runtime wazero.Runtime, module []byte) (*Module, error) {
-	compiled, err := runtime.CompileModule(ctx, module)
+func compile(ctx context.Context, runtime wazero.Runtime, module []byte, unbounded bool) (*Module, error) {
+	var err error
+	if !unbounded {
+		module, err = meter(module)
+	}
+	var compiled wazero.CompiledModule
+	if err == nil {
+		compiled, err = runtime.CompileModule(ctx, module)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the module cannot be compiled; give the bridge the .wasm file that `make wasm` builds: %w", err)
 	}
-	// The runtime has no other module yet.
-	quiet := withoutGoroutines(compiled)
 	if err := checkExports(compiled); err != nil {
 		return nil, err
 	}
 	if err := provideImports(ctx, runtime, compiled); err != nil {
 		return nil, err
 	}
-	return &Module{runtime: runtime, compiled: compiled, quiet: quiet}, nil
+	return &Module{runtime: runtime, compiled: compiled}, nil
 }
 
 // Close frees the machine code. No bridge may use the module any more.

@@ -269,10 +269,3 @@ func TestMoreMemoryThanAModuleCanAddressIsAnError(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// A new wazero may name its parts otherwise. The deadline of calls has tests of its own.
-func TestCallsStartNoGoroutines(t *testing.T) {
-	if !compiledModule(t).quiet {
-		t.Error("wazero starts a goroutine for each call: see termination.go")
-	}
-}
