@@ -112,10 +112,10 @@ func (b *Bridge) setDefaults() {
 	}
 	longest := max(o.RequestBuffer, o.ResponseBuffer)
 	if o.HeldBodies <= 0 {
-		o.HeldBodies = max(DefaultHeldBodies, 3*longest)
+		o.HeldBodies = max(DefaultHeldBodies, LeastHeldBodies(longest))
 	}
 	for _, r := range []*room{&b.unverified, &b.verified, &b.answers} {
-		r.limit, r.most = o.HeldBodies/3, longest
+		r.limit, r.most = o.HeldBodies/3, mostTaken(longest)
 	}
 	if o.LogLevel != nil {
 		b.level = *o.LogLevel

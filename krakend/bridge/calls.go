@@ -9,11 +9,9 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -21,48 +19,13 @@ import (
 // a call that failed.
 const maxReplyBody = 1 << 20
 
-// call is an HTTP call of the guest. It outlives the instance that made it, so that the same call in another instance gets its
-// reply and is not sent twice.
+// call is an HTTP call of the guest.
 type call struct {
-	cluster string
-	header  Header
-	body    []byte
-	trailer Header
-	// maker is the stream that it was made for; nil if there is none.
-	maker  *stream
-	cancel context.CancelFunc
-
-	mu sync.Mutex
-	// in and token say who gets the reply.
-	in    *instance
-	token uint32
-	// reply is nil until it is there.
-	reply *callReply
-	// context belongs to the mutex of in.
+	// context gets the reply.
 	context uint32
-}
-
-// same says whether it is the same call.
-func (c *call) same(other *call) bool {
-	return c.cluster == other.cluster && slices.Equal(c.header, other.header) && bytes.Equal(c.body, other.body) &&
-		slices.Equal(c.trailer, other.trailer)
-}
-
-// goesTo says who gets the reply, and returns it if it is there.
-func (c *call) goesTo(in *instance, token uint32) *callReply {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.in, c.token = in, token
-	return c.reply
-}
-
-// ends keeps the reply and delivers it.
-func (c *call) ends(reply *callReply) {
-	c.mu.Lock()
-	c.reply = reply
-	in, token := c.in, c.token
-	c.mu.Unlock()
-	in.deliver(token, reply)
+	// maker is the id of the stream that it was made for; 0 if there is none.
+	maker  uint32
+	cancel context.CancelFunc
 }
 
 // callReply is what the guest can read while the callback for a reply runs. A call that failed has no header.
@@ -87,8 +50,7 @@ func hostHTTPCall(in *instance, a []uint64) status {
 	if !okHeader || !okTrailer || upstream == nil || int32(milliseconds) < 0 || !validHeader(header) || !validHeader(trailer) {
 		return statusBadArgument
 	}
-	made := &call{cluster: cluster, header: header, body: bytes.Clone(rawBody), trailer: trailer, maker: in.acting}
-	request, err := callRequest(cluster, header, made.body, trailer)
+	request, err := callRequest(cluster, header, bytes.Clone(rawBody), trailer)
 	if err != nil {
 		return statusBadArgument
 	}
@@ -96,40 +58,8 @@ func hostHTTPCall(in *instance, a []uint64) status {
 	if s := in.writeUint32(a[9], in.lastToken); s != statusOK {
 		return s
 	}
-	if !in.repeats(made) {
-		in.startCallTo(upstream, request, made, time.Duration(milliseconds)*time.Millisecond)
-	}
+	in.startCallTo(upstream, request, time.Duration(milliseconds)*time.Millisecond)
 	return statusOK
-}
-
-// repeats says whether the call was made by its stream in another instance already; then that one's reply comes.
-func (in *instance) repeats(made *call) bool {
-	s := made.maker
-	if s == nil {
-		return false
-	}
-	for i, before := range s.past {
-		if !before.same(made) {
-			continue
-		}
-		s.past = slices.Delete(s.past, i, i+1)
-		in.keeps(before)
-		token := in.lastToken
-		if reply := before.goesTo(in, token); reply != nil {
-			in.bridge.goroutines.Go(func() { in.deliver(token, reply) })
-		}
-		return true
-	}
-	return false
-}
-
-// keeps enters a call that waits for its reply.
-func (in *instance) keeps(c *call) {
-	c.context = in.effective
-	in.calls[in.lastToken] = c
-	if c.maker != nil {
-		c.maker.calls = append(c.maker.calls, c)
-	}
 }
 
 // callRequest makes the request of a call. The upstream's RoundTripper puts its own scheme and address into the URL.
@@ -172,19 +102,21 @@ func callRequest(cluster string, header Header, body []byte, trailer Header) (*h
 }
 
 // startCallTo sends a call in a goroutine of its own. No timeout is the duration 0.
-func (in *instance) startCallTo(upstream http.RoundTripper, request *http.Request, made *call, timeout time.Duration) {
+func (in *instance) startCallTo(upstream http.RoundTripper, request *http.Request, timeout time.Duration) {
 	if timeout == 0 {
 		timeout = math.MaxInt64
 	}
 	ctx, cancel := context.WithTimeout(in.bridge.ctx, timeout)
-	made.cancel = cancel
-	made.goesTo(in, in.lastToken)
-	in.keeps(made)
+	token, made := in.lastToken, &call{context: in.effective, cancel: cancel}
+	if in.acting != nil {
+		made.maker = in.acting.id
+	}
+	in.calls[token] = made
 	in.bridge.calls.Add(1)
 	in.bridge.goroutines.Go(func() {
 		defer in.bridge.calls.Add(-1)
 		defer cancel()
-		made.ends(carryOut(ctx, upstream, request))
+		in.deliver(token, carryOut(ctx, upstream, request))
 	})
 }
 
@@ -249,9 +181,7 @@ func (in *instance) deliver(token uint32, reply *callReply) {
 	s := in.streams[call.context]
 	if call.context == rootContext || s != nil {
 		in.delivering = reply
-		if maker := call.maker; maker != nil && in.streams[maker.id] == maker {
-			in.acting = maker
-		}
+		in.acting = in.streams[call.maker]
 		in.callback(&in.onReply, s, uint64(call.context), uint64(token),
 			uint64(len(reply.header)), uint64(len(reply.body)), uint64(len(reply.trailer)))
 		in.delivering = nil

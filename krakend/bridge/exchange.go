@@ -26,8 +26,11 @@ type exchange struct {
 	// header and answered are the lines of the request and of the upstream's response as they came.
 	header   Header
 	answered Header
-	// replaying is held while the stream moves to another instance.
+	// replaying is held while the stream moves to another instance; it is locked before the instance's mutex.
 	replaying sync.Mutex
+	// forwarding is the context of the forwarded request, and stop ends it; nil before there is one.
+	forwarding context.Context
+	stop       context.CancelFunc
 }
 
 // lock gives the instance of the stream, with its mutex. If the instance has ended, the stream moves to another one before; if
@@ -36,11 +39,28 @@ func (x *exchange) lock() *instance {
 	for {
 		in := x.in.Load()
 		in.mu.Lock()
-		if !in.dead || x.stream.settled() {
+		if !in.dead {
 			return in
 		}
 		in.mu.Unlock()
-		x.move(in)
+		if x.move(in) {
+			in.mu.Lock()
+			return in
+		}
+	}
+}
+
+// lockAsItIs gives the instance of the stream, with its mutex, which may have ended. No replay begins before the caller calls
+// unlock.
+func (x *exchange) lockAsItIs() (in *instance, unlock func()) {
+	x.replaying.Lock()
+	if in = x.in.Load(); in == nil {
+		return nil, x.replaying.Unlock
+	}
+	in.mu.Lock()
+	return in, func() {
+		in.mu.Unlock()
+		x.replaying.Unlock()
 	}
 }
 
@@ -169,16 +189,16 @@ func (x *exchange) run(f Forward) (*Message, error) {
 // forward sends the request, and shows the guest the response's headers.
 func (x *exchange) forward(f Forward) error {
 	s := &x.stream
-	ctx, cancel := context.WithCancel(x.ctx)
+	x.forwarding, x.stop = context.WithCancel(x.ctx)
 	in := x.lock()
-	s.cancel = cancel
+	s.cancel = x.stop
 	stopped := s.over() || s.replied
 	in.mu.Unlock()
 	if stopped {
-		cancel()
+		x.stop()
 		return nil
 	}
-	response, err := f(ctx, x.message(toUpstream))
+	response, err := f(x.forwarding, x.message(toUpstream))
 	if err == nil && response == nil {
 		err = errors.New("there is no response")
 	}
@@ -324,7 +344,14 @@ func (x *exchange) message(d direction) *Message {
 		message.Trailer = func() Header { return trailer }
 	}
 	if side.kept.length() > 0 || len(side.out) > 0 || message.Trailer != nil {
-		message.Body = &wholeBody{held: side.kept, rest: side.out}
+		body := &wholeBody{held: side.kept, rest: side.out}
+		if d == toClient {
+			// The client reads it after the stream has ended.
+			body.room, body.sender = x.bridge.roomOf(s, d), s.sender
+			body.taken.Store(int64(side.taken))
+			side.taken = 0
+		}
+		message.Body = body
 	}
 	side.sent, side.out = side.kept.length(), nil
 	return message
@@ -345,16 +372,18 @@ func (x *exchange) finish() {
 	x.once.Do(func() {
 		s := &x.stream
 		x.request.stop()
-		x.replaying.Lock()
-		in := x.in.Load()
-		x.replaying.Unlock()
+		if x.stop != nil {
+			// A replay that waits for a call ends.
+			x.stop()
+		}
+		in, unlock := x.lockAsItIs()
 		if in == nil {
+			unlock()
 			return
 		}
-		in.mu.Lock()
 		in.closeStream(s)
 		record := s.record
-		in.mu.Unlock()
+		unlock()
 		if x.response.body != nil {
 			// Whether the upstream's connection can be used again does not matter here.
 			_ = x.response.body.Close()
@@ -379,18 +408,13 @@ func (x *exchange) tell(record []byte) {
 // unavailable is the answer of the bridge where the module cannot answer.
 func (x *exchange) unavailable() *Message {
 	s := &x.stream
-	in := x.in.Load()
-	if in != nil {
-		in.mu.Lock()
-	}
+	_, unlock := x.lockAsItIs()
 	// A stream that the module has reset has no cause.
-	cause := s.cause
+	cause, isHead := s.cause, s.isHead
 	if cause == causeNone {
 		cause = CauseBusy
 	}
-	if in != nil {
-		in.mu.Unlock()
-	}
+	unlock()
 	x.bridge.unanswered[cause].Add(1)
 	answer := x.bridge.options.Unavailable
 	if answer == nil {
@@ -398,7 +422,7 @@ func (x *exchange) unavailable() *Message {
 	}
 	message := answer(cause)
 	message.InPlace = true
-	if s.isHead {
+	if isHead {
 		message.Body = nil
 	}
 	return message

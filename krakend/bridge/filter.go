@@ -69,7 +69,7 @@ func (in *instance) bodyArrives(s *stream, d direction, piece []byte, end bool) 
 		return
 	}
 	if side.holding {
-		if !in.hold(s, d, piece) || in.tooLarge(s, d) {
+		if in.tooLarge(s, d, len(piece)) || !in.hold(s, d, piece) {
 			return
 		}
 	} else {
@@ -97,8 +97,8 @@ func (in *instance) showBody(s *stream, d direction, end bool) {
 		current := side.piece
 		side.piece = nil
 		side.holding, side.stopped = true, true
-		if in.hold(s, d, current) {
-			in.tooLarge(s, d)
+		if !in.tooLarge(s, d, len(current)) {
+			in.hold(s, d, current)
 		}
 	case answerNothing:
 		side.piece = nil
@@ -184,7 +184,9 @@ func (in *instance) reply(s *stream, reply *localReply) {
 		body = nil
 	}
 	s.request.held, s.request.piece = nil, nil
-	in.bridge.release(s, toUpstream)
+	if s.request.kept == nil {
+		in.bridge.release(s, toUpstream)
+	}
 	if begun {
 		side := &s.response
 		side.hide()
@@ -227,13 +229,14 @@ func gatewayReply(status int, body string) *localReply {
 	return &localReply{status: status, body: []byte(body)}
 }
 
-// tooLarge answers a stream whose paused body has more bytes than the bridge keeps.
-func (in *instance) tooLarge(s *stream, d direction) bool {
+// tooLarge answers a stream whose paused body has with the next piece more bytes than the bridge keeps.
+func (in *instance) tooLarge(s *stream, d direction, more int) bool {
 	options := &in.bridge.options
+	length := s.side(d).held.length() + more
 	switch {
-	case d == toUpstream && s.request.held.length() > options.RequestBuffer:
+	case d == toUpstream && length > options.RequestBuffer:
 		in.reply(s, gatewayReply(http.StatusRequestEntityTooLarge, "Payload Too Large"))
-	case d == toClient && s.response.held.length() > options.ResponseBuffer:
+	case d == toClient && length > options.ResponseBuffer:
 		in.reply(s, gatewayReply(http.StatusInternalServerError, "Internal Server Error"))
 	default:
 		return false

@@ -61,10 +61,14 @@ func TestATrapOrALoopClosesTheInstanceAndTheNextRequestWorks(t *testing.T) {
 		{"trap in the request's body", "/d", 0},
 		{"trap in the response's headers", "/r", 0},
 		{"loop in the request's headers", "/l", 1},
+		{"loop in the allocator", "/g", 1},
+		{"loop with the reply to a call", "/f", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var log logLines
-			b := acts(t, Options{Instances: 1, Deadline: 300 * time.Millisecond, Log: log.add})
+			b := acts(t, Options{
+				Instances: 1, Deadline: 300 * time.Millisecond, Log: log.add, Upstreams: map[string]http.RoundTripper{"store": emptyReply},
+			})
 			header, body := mustExchange(t, b, ask(test.path, "body"), answering("answer"))
 			if !isInternalError(header, body) {
 				t.Errorf("the client got %v %q", header, body)
@@ -80,6 +84,18 @@ func TestATrapOrALoopClosesTheInstanceAndTheNextRequestWorks(t *testing.T) {
 				t.Errorf("the next client got %v %q", header, body)
 			}
 		})
+	}
+}
+
+// A tick acts for no stream, so its loop fails no request.
+func TestALoopInATickClosesTheInstance(t *testing.T) {
+	b := acts(t, Options{Instances: 1, Deadline: 300 * time.Millisecond})
+	mustExchange(t, b, ask("/y", "body"), answering("answer"))
+	if !eventually(func() bool { return b.Stats().TimedOut == 1 }) {
+		t.Errorf("the bridge holds %+v", b.Stats())
+	}
+	if header, body := mustExchange(t, b, ask("/z", "body"), answering("answer")); value(header, ":status") != "200" || body != "answer" {
+		t.Errorf("the next client got %v %q", header, body)
 	}
 }
 
@@ -193,6 +209,11 @@ func TestAnUpstreamThatFailsIsA503(t *testing.T) {
 type replies func(*http.Request) (*http.Response, error)
 
 func (f replies) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// emptyReply is a reply without header lines and body.
+var emptyReply = replies(func(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
+})
 
 func TestCalls(t *testing.T) {
 	reply := func(body io.Reader) replies {

@@ -3,6 +3,7 @@ package bridge
 import (
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // heldBody is a body that the guest holds back, or has held back: each byte is kept once. Nobody changes a body that has gone on.
@@ -70,6 +71,10 @@ type wholeBody struct {
 	held *heldBody
 	rest []byte
 	at   int
+	// taken is what Close gives back to the room, if there is one.
+	taken  atomic.Int64
+	room   *room
+	sender string
 }
 
 // Read implements io.Reader.
@@ -91,20 +96,31 @@ func (w *wholeBody) WriteTo(to io.Writer) (int64, error) {
 }
 
 // Close implements io.Closer.
-func (w *wholeBody) Close() error { return nil }
+func (w *wholeBody) Close() error {
+	if w.room != nil {
+		w.room.giveBack(w.sender, int(w.taken.Swap(0)))
+	}
+	return nil
+}
 
 // room is the memory for the bodies of one kind that are held at a time. Senders share it as the module's own memory for requests
 // that wait (engine/src/memory.rs): while more than half of it is used, each gets a sixteenth at most, or one body.
 type room struct {
 	mu    sync.Mutex
 	limit int
-	// most is the longest body.
+	// most is what the longest body takes.
 	most    int
 	used    int
 	senders map[string]int
 }
 
 const shares = 16
+
+// mostTaken is the most memory that a body of this length takes.
+func mostTaken(length int) int { return length + pieceSize }
+
+// LeastHeldBodies is the least value of Options.HeldBodies with which the longest body finds room if it is alone.
+func LeastHeldBodies(longest int) int { return 3 * mostTaken(longest) }
 
 // take takes bytes for a sender. causeNone: they are taken, and the caller gives them back.
 func (r *room) take(sender string, bytes int) Cause {
@@ -189,6 +205,13 @@ func (in *instance) replaceHeld(s *stream, d direction, body []byte) {
 	side := s.side(d)
 	side.held, side.taken = &heldBody{chunks: [][]byte{body}, size: len(body)}, len(body)
 	in.bridge.roomOf(s, d).force(s.sender, len(body))
+}
+
+// recount makes the memory that counts for a side's body what it was before a replay.
+func (b *Bridge) recount(s *stream, d direction, taken int) {
+	side := s.side(d)
+	b.roomOf(s, d).force(s.sender, taken-side.taken)
+	side.taken = taken
 }
 
 // release gives the memory of a side's body back.

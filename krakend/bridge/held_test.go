@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 )
 
 // openBody is a body whose end has not come.
@@ -100,8 +101,10 @@ func TestSendersShareTheRoom(t *testing.T) {
 }
 
 func TestAllHeldBodiesTogetherHaveALimit(t *testing.T) {
-	const size, limit = 8 << 10, 160 << 10
-	b := acts(t, Options{RequestBuffer: 10_000, ResponseBuffer: 10_000, HeldBodies: 3 * limit})
+	// A body arrives in two pieces that take what they have.
+	const size = firstPiece + pieceSize
+	const limit = 20 * size
+	b := acts(t, Options{RequestBuffer: size, ResponseBuffer: size, HeldBodies: 3 * limit})
 	var clients sync.WaitGroup
 	var open []openBody
 	// begin sends the beginning of a body, and returns why it is not held, if it is not.
@@ -207,6 +210,64 @@ func TestHeldAnswersHaveALimit(t *testing.T) {
 	clients.Wait()
 	if stats := b.Stats(); stats.HeldBytes != 0 || stats.Unanswered[CauseFull] != 1 {
 		t.Errorf("the bridge holds %+v", stats)
+	}
+}
+
+// An answer that is held counts until the client has it.
+func TestAHeldAnswerCountsUntilItIsRead(t *testing.T) {
+	const size = 8000
+	b := acts(t, Options{})
+	m, err := b.Exchange(context.Background(), ask("/h", ""), answering(strings.Repeat("x", size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats := b.Stats(); stats.HeldBytes < size || stats.Streams != 0 {
+		t.Errorf("while the client reads, the bridge holds %+v", stats)
+	}
+	if body, err := readBody(m); len(body) != size || err != nil {
+		t.Errorf("the client got %d bytes and %v", len(body), err)
+	}
+	_ = m.Body.Close()
+	if held := b.Stats().HeldBytes; held != 0 {
+		t.Errorf("when the client has the answer, %d bytes are held", held)
+	}
+}
+
+// A request that has gone on stays in memory when another answer takes the place of the upstream's.
+func TestARequestThatHasGoneOnCountsAfterAReply(t *testing.T) {
+	const body = "body"
+	b := acts(t, Options{})
+	x := newExchange(context.Background(), b, ask("/b", body))
+	if !x.open() {
+		t.Fatal("the stream is not open")
+	}
+	x.feed(toUpstream, piece{[]byte(body), io.EOF})
+	in := x.lock()
+	in.reply(&x.stream, gatewayReply(503, "no upstream"))
+	in.mu.Unlock()
+	if held := b.Stats().HeldBytes; held != len(body) {
+		t.Errorf("%d bytes are held", held)
+	}
+	x.finish()
+	if held := b.Stats().HeldBytes; held != 0 {
+		t.Errorf("at the end %d bytes are held", held)
+	}
+}
+
+// With the least room the longest body is held, and a longer one is refused as too long.
+func TestTheLeastRoomHoldsTheLongestBody(t *testing.T) {
+	const longest = 100_000
+	b := acts(t, Options{RequestBuffer: longest, ResponseBuffer: 1, HeldBodies: LeastHeldBodies(longest)})
+	for _, test := range []struct {
+		size   int
+		status string
+	}{{longest, "200"}, {longest + 1, "413"}, {2 * longest, "413"}} {
+		r := ask("/b", "")
+		r.Body = io.NopCloser(iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 100))))
+		r.Body = io.NopCloser(io.MultiReader(r.Body, strings.NewReader(strings.Repeat("x", test.size-100))))
+		if header, _ := mustExchange(t, b, r, answering("")); value(header, ":status") != test.status {
+			t.Errorf("%d bytes: the client got %v", test.size, header)
+		}
 	}
 }
 

@@ -299,8 +299,8 @@ func others(streams map[uint32]*stream, acting *stream) int {
 	return count
 }
 
-// end closes the instance. Its streams find out by their exchanges and move to another instance, and the calls for them go on.
-// If the bridge is closed, streams are given up.
+// end closes the instance and ends its calls. Its streams find out by their exchanges and move to another instance; if the bridge
+// is closed, they are given up.
 func (in *instance) end() {
 	if in.dead {
 		return
@@ -315,9 +315,7 @@ func (in *instance) end() {
 	}
 	closed := in.bridge.closed.Load()
 	for _, call := range in.calls {
-		if closed || call.maker == nil || call.maker.failed {
-			call.cancel()
-		}
+		call.cancel()
 	}
 	in.deferred = nil
 	for _, s := range in.streams {

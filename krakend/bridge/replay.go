@@ -6,7 +6,7 @@ import (
 )
 
 // When an instance ends, its other streams move to another instance (docs/decisions/0024-replay.md): the guest is shown there
-// what it has seen of the stream, with the replies to its calls, and has to decide as before. Only then does the stream go on.
+// what it has seen of the stream, makes its calls again, and has to decide as before. Only then does the stream go on.
 // So nothing reaches a client that the guest has not seen, and nothing goes to the upstream twice.
 
 // mostMoves bounds the instances that one stream can lose. Each move costs the time of a request.
@@ -24,21 +24,23 @@ const (
 	replayFailed
 )
 
-// move gives the stream another instance in the place of one that has ended, or gives the stream up.
-func (x *exchange) move(dead *instance) {
+// move gives the stream another instance in the place of one that has ended, or gives the stream up. It says whether the stream
+// stays where it is, because it needs no instance.
+func (x *exchange) move(dead *instance) bool {
 	x.replaying.Lock()
 	defer x.replaying.Unlock()
 	s := &x.stream
 	dead.mu.Lock()
-	done := x.in.Load() != dead || s.settled()
-	if !done && s.response.complete {
-		// The answer is there, and the guest has nothing to say any more.
-		s.detached = true
-		done = true
+	if x.in.Load() != dead {
+		dead.mu.Unlock()
+		return false
 	}
+	// If the answer is there, the guest has nothing to say any more.
+	s.detached = s.detached || s.response.complete
+	settled := s.settled()
 	dead.mu.Unlock()
-	if done {
-		return
+	if settled {
+		return true
 	}
 	before := *s
 	cause, again := CauseFault, false
@@ -54,15 +56,15 @@ func (x *exchange) move(dead *instance) {
 			x.bridge.moved.Add(1)
 			x.in.Store(in)
 			in.mu.Unlock()
-			return
+			return false
 		}
 		cause = max(s.cause, CauseFault)
 		if in.dead && !again {
 			// Most calls that trap in a replay do so by what else the instance has seen.
 			again, result = true, replayLost
 		}
-		before.past, before.calls = append(s.past, s.calls...), nil
-		before.request.taken, before.response.taken = s.request.taken, s.response.taken
+		x.bridge.recount(s, toUpstream, before.request.taken)
+		x.bridge.recount(s, toClient, before.response.taken)
 		s.request.taken, s.response.taken = 0, 0
 		in.closeStream(s)
 		in.mu.Unlock()
@@ -72,6 +74,7 @@ func (x *exchange) move(dead *instance) {
 	*s = before
 	x.bridge.log(LevelError, "edge-idempotency: a request cannot go on in another instance, so it is answered with 503")
 	s.giveUp(cause)
+	return true
 }
 
 // canMove says whether all that the guest has seen can be shown again.
@@ -92,10 +95,9 @@ func (s *stream) canMove() bool {
 // and the guest waits for a call, the mutex is given up meanwhile.
 func (x *exchange) replay(in *instance, before *stream) replayed {
 	s := &x.stream
-	past := slices.Concat(before.past, before.calls)
 	*s = stream{
 		metadata: s.metadata, routeMetadata: s.routeMetadata, sender: s.sender, verified: s.verified, isHead: s.isHead,
-		moves: before.moves, past: past,
+		moves: before.moves,
 	}
 	if !before.request.passed {
 		s.request.wake = before.request.wake
@@ -121,9 +123,8 @@ func (x *exchange) replay(in *instance, before *stream) replayed {
 	if s.look(toUpstream) != passedOn || !slices.Equal(s.request.header, request.header) {
 		return replayFailed
 	}
-	taken := s.request.taken
-	s.request, s.received = before.request, before.received
-	s.request.taken = taken
+	x.bridge.recount(s, toUpstream, request.taken)
+	s.request, s.received = *request, before.received
 	// The guest would take what follows for the beginning of the body.
 	s.request.unseen = request.streamed
 	if before.response.begun {
@@ -132,7 +133,7 @@ func (x *exchange) replay(in *instance, before *stream) replayed {
 	return x.replayResult(in)
 }
 
-// showAgain shows the guest a body that was held before; it stays where it is.
+// showAgain shows the guest a body that was held before.
 func (x *exchange) showAgain(in *instance, d direction, held *heldBody, end bool) {
 	s := &x.stream
 	side := s.side(d)
@@ -140,6 +141,8 @@ func (x *exchange) showAgain(in *instance, d direction, held *heldBody, end bool
 		return
 	}
 	if !side.stopped {
+		// It is a copy, which counts as one that arrives.
+		in.bridge.release(s, d)
 		in.bodyArrives(s, d, held.bytes(), end)
 		return
 	}
@@ -172,9 +175,8 @@ func (x *exchange) replayResponse(in *instance, response *side) replayed {
 	if s.over() {
 		return replayFailed
 	}
-	taken := s.response.taken
+	x.bridge.recount(s, toClient, response.taken)
 	s.response = *response
-	s.response.taken = taken
 	return replayDone
 }
 
@@ -197,6 +199,10 @@ func (x *exchange) awaitReplay(in *instance) replayed {
 	s := &x.stream
 	timer := time.NewTimer(x.bridge.pauseLimit)
 	defer timer.Stop()
+	ctx := x.ctx
+	if x.forwarding != nil {
+		ctx = x.forwarding
+	}
 	for {
 		if result := x.replayResult(in); result != replayDone || s.look(toUpstream) != waiting {
 			return result
@@ -208,7 +214,7 @@ func (x *exchange) awaitReplay(in *instance) replayed {
 		case <-wake:
 		case <-timer.C:
 			late = CauseFault
-		case <-x.ctx.Done():
+		case <-ctx.Done():
 			late = CauseBusy
 		}
 		in.mu.Lock()

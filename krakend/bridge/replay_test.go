@@ -63,6 +63,7 @@ func TestStreamsOfAnInstanceThatTrapsGoOn(t *testing.T) {
 		{"a request that was held waits for its answer", "/b", false, waiting, answer},
 		{"a request that waited for a call waits for its answer", "/c", false, waiting, answer},
 		{"a request waits for its body", "/b", true, whole, answer},
+		{"a request waits for its body, and its headers have gone on", "/j", true, whole, answer},
 		{"a request passes in parts", "/z", true, whole, answer},
 		{"a response waits for its body", "/h", false, slow, answer},
 		{"a response passes in parts", "/z", false, slow, answer},
@@ -72,9 +73,9 @@ func TestStreamsOfAnInstanceThatTrapsGoOn(t *testing.T) {
 			var log logLines
 			p := &phase{gate: newGate()}
 			b := acts(t, Options{Instances: 1, Log: log.add, Upstreams: map[string]http.RoundTripper{
-				"store": replies(func(*http.Request) (*http.Response, error) {
+				"store": replies(func(r *http.Request) (*http.Response, error) {
 					p.calls.Add(1)
-					return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
+					return emptyReply(r)
 				}),
 			}})
 			r := ask(test.path, sent)
@@ -104,39 +105,195 @@ func TestStreamsOfAnInstanceThatTrapsGoOn(t *testing.T) {
 			close(p.gate.open)
 			client.Wait()
 			stats := b.Stats()
-			if forwarded != 1 || stats.Trapped != 1 || stats.Moved != 1 || p.calls.Load() > 1 {
+			if forwarded != 1 || stats.Trapped != 1 || stats.Moved != 1 || p.calls.Load() > 2 {
 				t.Errorf("forwarded %d times, %d calls, the bridge holds %+v: %q", forwarded, p.calls.Load(), stats, log.lines)
 			}
 		})
 	}
 }
 
-// A call that is under way when its instance ends is not made again: its reply goes to the other instance.
-func TestACallGoesOnWhenItsInstanceEnds(t *testing.T) {
-	g, calls := newGate(), atomic.Int64{}
+// The guest of the other instance makes the calls again: what it keeps of a reply was true when it came.
+func TestCallsAreMadeAgain(t *testing.T) {
+	for _, underWay := range []bool{false, true} {
+		var log logLines
+		called, ended := newGate(), make(chan struct{})
+		calls := atomic.Int64{}
+		b := acts(t, Options{Instances: 1, Log: log.add, Upstreams: map[string]http.RoundTripper{
+			"store": replies(func(r *http.Request) (*http.Response, error) {
+				if calls.Add(1) > 1 {
+					return &http.Response{StatusCode: 200, Header: http.Header{"X-New": {"1", "2"}}, Body: http.NoBody}, nil
+				}
+				if underWay {
+					close(called.reached)
+					<-r.Context().Done()
+					close(ended)
+					return nil, r.Context().Err()
+				}
+				return emptyReply(r)
+			}),
+		}})
+		var client sync.WaitGroup
+		forwarded := newGate()
+		client.Go(func() {
+			header, body := mustExchange(t, b, ask("/c", "body"), func(context.Context, *Message) (*Message, error) {
+				if !underWay {
+					forwarded.pass()
+				}
+				return response("200", "answer"), nil
+			})
+			if value(header, ":status") != "200" || body != "answer" {
+				t.Errorf("the client got %v %q", header, body)
+			}
+		})
+		if underWay {
+			<-called.reached
+		} else {
+			<-forwarded.reached
+		}
+		mustExchange(t, b, ask("/t", ""), answering(""))
+		if underWay {
+			<-ended
+		} else {
+			close(forwarded.open)
+		}
+		client.Wait()
+		if calls.Load() != 2 || !log.contains("info head3") || b.Stats().Moved != 1 {
+			t.Errorf("%d calls were made, and the guest logs %q", calls.Load(), log.lines)
+		}
+	}
+}
+
+// readNow tells of each read that begins.
+type readNow struct {
+	io.ReadCloser
+	begins chan struct{}
+}
+
+func (r readNow) Read(p []byte) (int, error) {
+	r.begins <- struct{}{}
+	return r.ReadCloser.Read(p)
+}
+
+// Request and answer go through at once when the instance traps, and the client goes: run it with the race detector.
+func TestBothSidesMoveAtOnce(t *testing.T) {
+	const rounds, first, second = 200, "first", "second"
+	b := acts(t, Options{Instances: 1})
+	for round := range rounds {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		clientReads, clientWrites := io.Pipe()
+		answerReads, answerWrites := io.Pipe()
+		var sides sync.WaitGroup
+		var sent strings.Builder
+		r := ask("/z", "")
+		begins := make(chan struct{}, 10)
+		r.Body = readNow{clientReads, begins}
+		m, err := b.Exchange(ctx, r, func(_ context.Context, m *Message) (*Message, error) {
+			part := make([]byte, len(first))
+			sides.Go(func() { _, _ = io.WriteString(clientWrites, first) })
+			_, err := io.ReadFull(m.Body, part)
+			sent.Write(part)
+			sides.Go(func() {
+				_, _ = io.Copy(&sent, m.Body)
+				_ = m.Body.Close()
+			})
+			// The answer comes before the request has ended.
+			return &Message{Header: Header{{":status", "200"}}, Body: answerReads}, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The upstream waits for more of the request.
+		<-begins
+		<-begins
+		mustExchange(t, b, ask("/t", ""), answering(""))
+		sides.Go(func() {
+			_, _ = io.WriteString(clientWrites, second)
+			_ = clientWrites.Close()
+		})
+		if round%2 == 0 {
+			sides.Go(func() {
+				_, _ = io.WriteString(answerWrites, first)
+				_ = answerWrites.Close()
+			})
+			if body, err := io.ReadAll(m.Body); err != nil || string(body) != first {
+				t.Errorf("round %d: the client got %q %v", round, body, err)
+			}
+		}
+		_ = m.Body.Close()
+		_ = clientReads.Close()
+		sides.Wait()
+		if all := first + second; !strings.HasPrefix(all, sent.String()) {
+			t.Errorf("round %d: the upstream got %q", round, sent.String())
+		}
+		if in := b.slots[0].instance.Load(); in != nil && in.open.Load() != 0 {
+			t.Fatalf("round %d: the instance has %d streams", round, in.open.Load())
+		}
+	}
+}
+
+// A replay that waits for a call does not keep the client's end waiting.
+func TestTheEndOfAnExchangeEndsItsReplay(t *testing.T) {
+	called, calls := make(chan struct{}), atomic.Int64{}
 	b := acts(t, Options{Instances: 1, Upstreams: map[string]http.RoundTripper{
-		"store": replies(func(*http.Request) (*http.Response, error) {
-			calls.Add(1)
-			g.pass()
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
+		"store": replies(func(r *http.Request) (*http.Response, error) {
+			if calls.Add(1) == 1 {
+				return emptyReply(r)
+			}
+			close(called)
+			<-r.Context().Done()
+			return nil, r.Context().Err()
 		}),
 	}})
-	var client sync.WaitGroup
-	client.Go(func() {
-		header, body := mustExchange(t, b, ask("/c", "body"), answering("answer"))
-		if value(header, ":status") != "200" || body != "answer" {
-			t.Errorf("the client got %v %q", header, body)
+	b.pauseLimit = time.Hour
+	m, err := b.Exchange(context.Background(), ask("/c", "body"), func(context.Context, *Message) (*Message, error) {
+		return response("200", "answer"), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustExchange(t, b, ask("/t", ""), answering(""))
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		if body, err := io.ReadAll(m.Body); !errors.Is(err, errCutOff) {
+			t.Errorf("the client got %q %v", body, err)
 		}
 	})
-	<-g.reached
-	mustExchange(t, b, ask("/t", ""), answering(""))
-	if !eventually(func() bool { return b.Stats().Moved == 1 }) {
-		t.Error("the stream has not moved")
-	}
-	close(g.open)
-	client.Wait()
-	if calls.Load() != 1 {
-		t.Errorf("%d calls were made", calls.Load())
+	<-called
+	_ = m.Body.Close()
+	reader.Wait()
+	// The call is one of the root context, and other streams could wait for it.
+	b.slots[0].instance.Load().shutDown()
+}
+
+// A body that is shown again counts once.
+func TestABodyThatMovesCountsOnce(t *testing.T) {
+	const begin = "the beginning of a body"
+	for _, path := range []string{"/b", "/j"} {
+		b := acts(t, Options{Instances: 1})
+		r := ask(path, "not read")
+		x := newExchange(context.Background(), b, r)
+		if !x.open() {
+			t.Fatal("the stream is not open")
+		}
+		x.feed(toUpstream, piece{[]byte(begin), nil})
+		hasGoneOn := func() bool {
+			in := x.lock()
+			defer in.mu.Unlock()
+			return x.stream.request.kept != nil
+		}
+		if path == "/j" && !eventually(hasGoneOn) {
+			t.Fatal("a tick does not resume")
+		}
+		mustExchange(t, b, ask("/t", ""), answering(""))
+		x.lock().mu.Unlock()
+		if stats := b.Stats(); stats.HeldBytes != len(begin) || stats.Moved != 1 {
+			t.Errorf("%s: the bridge holds %+v", path, stats)
+		}
+		x.finish()
+		if held := b.Stats().HeldBytes; held != 0 {
+			t.Errorf("%s: at the end %d bytes are held", path, held)
+		}
 	}
 }
 

@@ -76,9 +76,6 @@ type stream struct {
 	properties map[string][]byte
 	// cancel ends what the gateway does for this stream at the upstream, if it does anything.
 	cancel context.CancelFunc
-	// calls are the calls that the guest has made for this stream; past, those of the instance before that were not repeated yet.
-	calls []*call
-	past  []*call
 	// moves counts the instances that the stream has lost.
 	moves int
 

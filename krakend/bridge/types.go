@@ -112,9 +112,10 @@ type Options struct {
 	// ResponseBuffer is the same for responses. A longer body is answered with 500. 0 stands for DefaultBuffer.
 	ResponseBuffer int
 	// HeldBodies is the number of bytes that the bridge keeps of the bodies of all requests together while the module has paused
-	// them, and until the exchange ends. A third each is for requests whose sender is verified, for other requests, and for
+	// them, and until the exchange ends or the client has the answer. A third each is for requests whose sender is verified, for other requests, and for
 	// responses. While more than half of a third is used, a sender gets a sixteenth of it, or one body. What exceeds that is
-	// not answered by the module. 0 stands for DefaultHeldBodies, or three times the larger buffer if that is more.
+	// not answered by the module. 0 stands for DefaultHeldBodies, or LeastHeldBodies of the larger buffer if that
+	// is more.
 	HeldBodies int
 	// LogLevel is the lowest level that the log shows: the guest leaves out what is below. Nil stands for LevelInfo.
 	LogLevel *Level

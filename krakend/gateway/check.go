@@ -157,7 +157,7 @@ func (p *plan) buffers() (request, response int) {
 // checkHeldBodies refuses a limit for all bodies that one body exceeds.
 func (p *plan) checkHeldBodies() {
 	request, response := p.buffers()
-	least := (3*max(request, response) + 1<<20 - 1) >> 20
+	least := (bridge.LeastHeldBodies(max(request, response)) + 1<<20 - 1) >> 20
 	if held := p.service.HeldBodiesMiB; held != 0 && held < least {
 		p.mistakes.add(servicePointer+"/held_bodies_mib", "", "set it to at least %d, since a third of it has to hold the longest body; 0 stands for the default", least)
 	}

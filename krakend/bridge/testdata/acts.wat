@@ -1,9 +1,13 @@
 ;; A guest for the tests of the bridge. The first letter of a request's path says what it does:
 ;;   t, l  traps, or loops, in the request's headers        d  traps in the request's body
+;;   g     loops in the allocator
+;;   y     sets a tick of 10 ms, which loops
+;;   f     calls as c does, and loops with the reply
 ;;   r, s  traps in the response's headers, or loops in its body
 ;;   x     traps when the stream is deleted
 ;;   p, q  pauses the request, or the response, for ever
 ;;   b, h  holds the request, or the response, back until its body has arrived
+;;   j     lets the request's headers go, holds the beginning of its body back, and goes on with the next tick of 10 ms
 ;;   c, e  calls the cluster "store" with one minute, or 100 ms, and goes on with the reply, whose numbers it logs
 ;;   u     calls the cluster "unknown", and logs the status
 ;;   k     sets a tick of 10 ms and goes on with the next tick
@@ -43,9 +47,12 @@
   (data (i32.const 1240) "a\0d\0ab")
   (global $heap (mut i32) (i32.const 65536))
   (global $waiting (mut i32) (i32.const 0))
+  (global $slow_allocator (mut i32) (i32.const 0))
+  (global $slow_tick (mut i32) (i32.const 0))
 
   (func (export "malloc") (param $size i32) (result i32)
     (local $at i32)
+    (if (global.get $slow_allocator) (then (call $hang)))
     (if (i32.gt_u (i32.add (global.get $heap) (local.get $size)) (i32.const 131072))
       (then (global.set $heap (i32.const 65536))))
     (local.set $at (global.get $heap))
@@ -57,7 +64,8 @@
   (func $is (param $id i32) (param $letter i32) (result i32)
     (i32.eq (i32.load8_u (call $slot (local.get $id))) (local.get $letter)))
   (func $calls (param $id i32) (result i32)
-    (i32.or (call $is (local.get $id) (i32.const 0x63)) (call $is (local.get $id) (i32.const 0x65))))
+    (i32.or (call $is (local.get $id) (i32.const 0x63))
+      (i32.or (call $is (local.get $id) (i32.const 0x65)) (call $is (local.get $id) (i32.const 0x66)))))
   (func $hang (loop $again (br $again)))
   ;; Logs a word of four letters and a number below 10.
   (func $say (param $word i32) (param $number i32)
@@ -76,18 +84,24 @@
     (i32.store8 (call $slot (local.get $id)) (i32.load8_u (i32.add (i32.load (i32.const 0)) (i32.const 1))))
     (if (call $is (local.get $id) (i32.const 0x74)) (then (unreachable))) ;; t
     (if (call $is (local.get $id) (i32.const 0x6c)) (then (call $hang))) ;; l
+    (if (call $is (local.get $id) (i32.const 0x67)) (then ;; g
+      (global.set $slow_allocator (i32.const 1))
+      (drop (call $get (i32.const 0) (i32.const 1024) (i32.const 5) (i32.const 0) (i32.const 4)))))
+    (if (call $is (local.get $id) (i32.const 0x79)) (then ;; y
+      (global.set $slow_tick (i32.const 1))
+      (drop (call $tick (i32.const 10)))))
     (if (call $is (local.get $id) (i32.const 0x70)) (then (return (i32.const 1)))) ;; p
     (if (call $is (local.get $id) (i32.const 0x62)) (then (return (i32.eqz (local.get $end))))) ;; b
     (if (call $is (local.get $id) (i32.const 0x6b)) (then ;; k
       (global.set $waiting (local.get $id))
       (drop (call $tick (i32.const 10)))
       (return (i32.const 1))))
-    (if (call $calls (local.get $id)) (then ;; c, e
+    (if (call $calls (local.get $id)) (then ;; c, e, f
       (global.set $waiting (local.get $id))
       (drop (call $effective (i32.const 1)))
       (call $say (i32.const 0x6c6c6163) (call $call (i32.const 1040) (i32.const 5) (i32.const 1072) (i32.const 65)
         (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
-        (select (i32.const 60000) (i32.const 100) (call $is (local.get $id) (i32.const 0x63))) (i32.const 8)))
+        (select (i32.const 100) (i32.const 60000) (call $is (local.get $id) (i32.const 0x65))) (i32.const 8)))
       (return (i32.const 1))))
     (if (call $is (local.get $id) (i32.const 0x75)) (then ;; u
       (call $say (i32.const 0x6c6c6163) (call $call (i32.const 1050) (i32.const 7) (i32.const 1072) (i32.const 65)
@@ -111,6 +125,10 @@
       (call $answer (i32.const 403))
       (return (i32.const 1))))
     (if (call $is (local.get $id) (i32.const 0x62)) (then (return (i32.eqz (local.get $end)))))
+    (if (call $is (local.get $id) (i32.const 0x6a)) (then ;; j
+      (global.set $waiting (local.get $id))
+      (drop (call $tick (i32.const 10)))
+      (return (i32.eqz (local.get $end)))))
     (i32.or (i32.or (call $is (local.get $id) (i32.const 0x70)) (call $calls (local.get $id)))
       (call $is (local.get $id) (i32.const 0x6b))))
 
@@ -141,7 +159,10 @@
   (func (export "proxy_on_http_call_response") (param i32 i32) (param $headers i32) (param $body i32) (param i32)
     (call $say (i32.const 0x64616568) (local.get $headers))
     (call $say (i32.const 0x79646f62) (i32.gt_u (local.get $body) (i32.const 0)))
+    (if (call $is (global.get $waiting) (i32.const 0x66)) (then (call $hang))) ;; f
     (call $resume))
-  (func (export "proxy_on_tick") (param i32) (call $resume))
+  (func (export "proxy_on_tick") (param i32)
+    (if (global.get $slow_tick) (then (call $hang)))
+    (call $resume))
   (func (export "proxy_on_delete") (param $id i32)
     (if (call $is (local.get $id) (i32.const 0x78)) (then (unreachable))))) ;; x
