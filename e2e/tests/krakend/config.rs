@@ -30,7 +30,7 @@ pub(crate) fn policy() -> Result<Value> {
     set(&mut policy, "/webhooks/unkey", "root_key", json!({"env": "UNKEY_ROOT_KEY"}))?;
     set(&mut policy, "/webhooks/openbao", "token", json!({"env": "OPENBAO_TOKEN"}))?;
     let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("no routes")?;
-    // A parameter is a whole segment there.
+    // KrakenD's router does not look at text before a parameter.
     let path = |route: &Value| route.get("path").and_then(Value::as_str).unwrap_or_default().to_owned();
     routes.retain(|route| !path(route).contains(":{"));
     routes.push(json!({

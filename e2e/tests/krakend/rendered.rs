@@ -85,7 +85,13 @@ fn fit(policy: &mut Value) {
         // KrakenD answers OPTIONS by itself, and chooses by path and method alone.
         routes.retain(|route| route.get("methods").is_none_or(|methods| *methods != json!(["OPTIONS"])));
         let mut seen = BTreeSet::new();
-        routes.retain(|route| seen.insert(format!("{:?}{:?}", route.get("methods"), route.get("path"))));
+        // The text before a parameter is not looked at either.
+        let whole = |segment: &str| if segment.ends_with('}') { "{}".to_owned() } else { segment.to_owned() };
+        routes.retain(|route| {
+            let path = route.get("path").and_then(Value::as_str).unwrap_or_default();
+            let path: Vec<String> = path.split('/').map(whole).collect();
+            seen.insert((format!("{:?}", route.get("methods")), path))
+        });
     }
     for (at, name) in [("/webhooks/unkey", "root_key"), ("/webhooks/openbao", "token")] {
         if let Some(store) = policy.pointer_mut(at) {
