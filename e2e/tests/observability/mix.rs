@@ -15,7 +15,7 @@ use e2e::runner::Test;
 use serde_json::{Value, json};
 use testkit::cases::{Case, directory, load_dir};
 
-use super::setup::{FOLDING, HOOKS, ObservabilitySetup, PHASES};
+use super::setup::{FOLDING, HOOKS, ObservabilitySetup, PHASES, PROMISES};
 
 /// The filter's counters.
 const COUNTERS: &str = r#"{__name__=~"(idempotency|transport_translation|handler_internal)_.+_total"}"#;
@@ -298,7 +298,7 @@ fn seen(prometheus: &Prometheus) -> Result<BTreeMap<Series, u64>> {
     let mut all = BTreeMap::new();
     for Sample { mut labels, value } in prometheus.query(COUNTERS)? {
         let endpoint = labels.get("endpoint").map(String::as_str);
-        if matches!(endpoint, None | Some(FOLDING | HOOKS)) {
+        if matches!(endpoint, None | Some(FOLDING | HOOKS | PROMISES)) {
             continue;
         }
         let name = labels.remove("__name__").context("no name")?;

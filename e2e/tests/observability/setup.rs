@@ -27,6 +27,8 @@ pub(crate) const PHASES: usize = 2;
 pub(crate) const FOLDING: &str = "many-tenants";
 /// The endpoint, and the listener, of webhooks that are looked up. Answers are kept for a second.
 pub(crate) const HOOKS: &str = "hooks.looked-up";
+/// The endpoint, on the same listener, of webhooks whose target is in the body.
+pub(crate) const PROMISES: &str = "hooks.promises";
 /// A listener whose VM fails at each request.
 const FAILING: &str = "failing";
 const TENANTS: usize = 6;
@@ -92,6 +94,11 @@ impl ObservabilitySetup {
         }
         let status = self.deliver(&Request::post(format!("/webhooks/stripe/wh_unknown_{phase}")))?;
         ensure!(status == 404, "a webhook that nobody knows: {status}");
+        let promises = warm.path().replace("/webhooks/", "/promises/");
+        let mut for_nobody = warm.delivery(&format!("evt_nobody_{phase}"));
+        for_nobody.target = promises.into_bytes();
+        let status = self.gateway.http1(HOOKS, &for_nobody)?.reply.status;
+        ensure!(status == 200, "a delivery about nothing here: {status}");
 
         // Both stores are away: what is known is used, what is not known is refused.
         self.stores.unkey.server().fail(Fault::Status(500));
@@ -216,9 +223,13 @@ fn hooks() -> ListenerSpec {
     }
     let policy = json!({
         "version": 1,
-        "backend": {"kind": "restate"},
+        "backend": {"kind": "restate", "rewrite_path": true},
         "routes": [{
             "endpoint": HOOKS, "path": "/webhooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {},
+            "target": "Hooks/receive",
+        }, {
+            "endpoint": PROMISES, "path": "/promises/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {},
+            "target": "Promises/{tenant}:{project}:{provider}:{body:/data/object/id}/resolve", "on_unmatched": "acknowledge",
         }],
         "webhooks": {"unkey": service("unkey"), "openbao": openbao},
     });
