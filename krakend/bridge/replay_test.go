@@ -364,6 +364,88 @@ func TestAnAnswerToAnotherDecisionIsDropped(t *testing.T) {
 	}
 }
 
+// The same with other header lines: here the request itself has changed, which no gateway does.
+func TestAnAnswerToOtherLinesIsDropped(t *testing.T) {
+	b := acts(t, Options{Instances: 1})
+	g := newGate()
+	r := ask("/z", "")
+	r.Header = append(r.Header, Line{"x-line", "1"})
+	var client sync.WaitGroup
+	client.Go(func() {
+		header, body := mustExchange(t, b, r, func(context.Context, *Message) (*Message, error) {
+			g.pass()
+			return response("200", "answer"), nil
+		})
+		if !isInternalError(header, body) {
+			t.Errorf("the client got %v %q", header, body)
+		}
+	})
+	<-g.reached
+	mustExchange(t, b, ask("/t", ""), answering(""))
+	r.Header[len(r.Header)-1].Value = "2"
+	close(g.open)
+	client.Wait()
+}
+
+// observing is a policy whose guard compares requests beside their way.
+const observing = `{"version": 1,
+  "identity": {"sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+    "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}]},
+  "backend": {"kind": "restate", "cluster": "backend", "guard": {"service": "IdempotencyGuard", "retention": "8d"}},
+  "routes": [{"endpoint": "orders", "path": "/orders", "policy": "REQUIRED_A", "target": "Orders/create", "collision": "observe"}]}`
+
+// The fingerprint of the end of a body would be that of another request.
+func TestTheEndOfABodyIsNotTakenForAWholeOne(t *testing.T) {
+	for _, moves := range []bool{false, true} {
+		t.Run(fmt.Sprintf("moves %t", moves), func(t *testing.T) {
+			var claims atomic.Int64
+			b := startBridge(t, Options{Instances: 1, Policy: []byte(observing), Upstreams: map[string]http.RoundTripper{
+				"backend": replies(func(*http.Request) (*http.Response, error) {
+					claims.Add(1)
+					return nil, errors.New("connection refused")
+				}),
+			}})
+			g := newGate()
+			const begin, end = `{"begin":`, `"end"}`
+			r := post("/orders", "k", "x")
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(begin), strings.NewReader(end)))
+			var client sync.WaitGroup
+			client.Go(func() {
+				header, body := mustExchange(t, b, r, func(_ context.Context, m *Message) (*Message, error) {
+					if _, err := io.ReadFull(m.Body, make([]byte, len(begin))); err != nil {
+						return nil, err
+					}
+					g.pass()
+					rest, err := io.ReadAll(m.Body)
+					if string(rest) != end {
+						t.Errorf("the upstream got the end %q", rest)
+					}
+					return response("200", "answer"), err
+				})
+				if value(header, ":status") != "200" || body != "answer" {
+					t.Errorf("the client got %v %q", header, body)
+				}
+			})
+			<-g.reached
+			if moves {
+				in := b.slots[0].instance.Load()
+				in.mu.Lock()
+				in.end()
+				in.mu.Unlock()
+			}
+			close(g.open)
+			client.Wait()
+			want := int64(1)
+			if moves {
+				want = 0
+			}
+			if !eventually(func() bool { return b.Stats().Calls == 0 }) || claims.Load() != want || moves != (b.Stats().Moved == 1) {
+				t.Errorf("moves %t: %d claims were made, the bridge holds %+v", moves, claims.Load(), b.Stats())
+			}
+		})
+	}
+}
+
 func stripeDelivery(at int64, body string) *Request {
 	r := post("/h/stripe/wh_env00001", "", body)
 	r.Header = append(r.Header, Line{"stripe-signature", fmt.Sprintf("t=%d,v1=%s", at, signedWith("s3cret", fmt.Sprintf("%d.%s", at, body)))})

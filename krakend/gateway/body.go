@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // atOnce is the longest body that is read before the upstream is called.
@@ -33,6 +34,35 @@ func setBody(ctx context.Context, request *http.Request, body io.ReadCloser, len
 	return nil
 }
 
+// idleWorkers takes work for a goroutine that has done some already.
+var idleWorkers = make(chan func())
+
+// workerRest is how long a goroutine waits for more work.
+const workerRest = time.Second
+
+// inWorker runs a function in another goroutine, which the next function may get. A new goroutine would have to grow its stack
+// for each call of the module, by copying it.
+func inWorker(work func()) {
+	select {
+	case idleWorkers <- work:
+		return
+	default:
+	}
+	go func() {
+		rest := time.NewTimer(workerRest)
+		defer rest.Stop()
+		for {
+			work()
+			rest.Reset(workerRest)
+			select {
+			case work = <-idleWorkers:
+			case <-rest.C:
+				return
+			}
+		}
+	}()
+}
+
 // smallBody is a body that is read before it is sent.
 type smallBody struct {
 	bytes []byte
@@ -42,7 +72,7 @@ type smallBody struct {
 // fill reads the body. The read of a client's body lasts until the client sends something, so it has a goroutine of its own.
 func (s *smallBody) fill(ctx context.Context, body io.ReadCloser) error {
 	read := make(chan error, 1)
-	go func() {
+	inWorker(func() {
 		_, err := io.ReadFull(body, s.bytes)
 		if err == nil {
 			// The module sees the end, and what comes behind it.
@@ -50,7 +80,7 @@ func (s *smallBody) fill(ctx context.Context, body io.ReadCloser) error {
 		}
 		_ = body.Close()
 		read <- err
-	}()
+	})
 	select {
 	case err := <-read:
 		return err

@@ -54,3 +54,16 @@ func TestTheGuardKeepsKeysFromEndpointsThatAreNotBound(t *testing.T) {
 		t.Errorf("%v", upstream.requests)
 	}
 }
+
+// KrakenD would answer an empty 500 where a parameter has such a character.
+func TestTheGuardRefusesControlCharacters(t *testing.T) {
+	g := load(t, testConfig(t, "http://backend:1"))
+	gateway := g.Guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	for path, wanted := range map[string]int{"/a%0d%0ab": 400, "/a%00": 400, "/a%7F": 400, "/a%C2%85": 400, "/a%20b%C3%A4": 204} {
+		answer := httptest.NewRecorder()
+		gateway.ServeHTTP(answer, httptest.NewRequest("GET", path, nil))
+		if answer.Code != wanted || wanted == 400 && !strings.Contains(answer.Body.String(), `"code":"path_ambiguous"`) {
+			t.Errorf("%s: %d %s", path, answer.Code, answer.Body)
+		}
+	}
+}

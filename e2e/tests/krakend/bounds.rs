@@ -44,6 +44,13 @@ fn held(way: Way) -> Result<()> {
     };
     busy(&stripe(STRIPE_PATH, &[&setup.senders.stripe], now(), body("evt_2")), "waiting_share")?;
     busy(&github(GITHUB_PATH, &setup.senders.github, "guid-1", body("evt_3")), "waiting_full")?;
+    // Who stops in a body that is refused has the answer at once. The plugin's is held up by KrakenD, which reads on.
+    if way == Way::Executor {
+        let mut stopped = Connection::open(setup.gateway.address())?;
+        stopped.send(begin)?;
+        let reply = stopped.answer("POST")?;
+        ensure!(reply.status == 503 && reply.text_header("connection") == Some("close"), "{}", shown(&reply));
+    }
     // Another sender's small delivery, and callers with a token, are served.
     setup.forwarded(&github(GITHUB_PATH, &setup.senders.github, "guid-2", r#"{"action": "opened"}"#))?;
     let long = keyed(REFUNDS, "k").body(json!({"pad": "x".repeat(500_000)}).to_string());
