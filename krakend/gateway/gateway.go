@@ -40,7 +40,7 @@ type Gateway struct {
 	propagators []string
 	// claimHeaders are the headers that carry claims, in Go's spelling.
 	claimHeaders []string
-	// ready is the line of the log that says what is served.
+	// ready is the beginning of the line of the log that says what is served.
 	ready string
 	// own is the bridge's own configuration, as krakend.json has it.
 	own json.RawMessage
@@ -120,11 +120,7 @@ func (p *plan) ready() string {
 			bound++
 		}
 	}
-	where := "there is no metrics_listen"
-	if p.service.MetricsListen != "" {
-		where = "metrics are at http://" + p.service.MetricsListen + "/metrics"
-	}
-	return fmt.Sprintf("ready: %d of %d endpoints are bound to the policy; %s", bound, len(p.document.Endpoints), where)
+	return fmt.Sprintf("ready: %d of %d endpoints are bound to the policy; ", bound, len(p.document.Endpoints))
 }
 
 // Check validates krakend.json as Load does, without starting the module. The notes are what is allowed and probably not

@@ -19,13 +19,17 @@ type metricsListener struct {
 	server              *http.Server
 }
 
-// Start says in the log that the gateway serves, and opens the listener of metrics_listen, if there is one. replaces is a gateway of the same process whose place this
-// one has taken, or nil: its listener goes on with this one if both have the same address. If the address is taken, the log
-// has a warning, and requests are served without metrics.
+// Start opens the listener of metrics_listen, if there is one, and says in the log that the gateway serves. replaces is a gateway of
+// the same process whose place this one has taken, or nil: its listener goes on with this one if both have the same address. If
+// the address is taken, the log has a warning, and requests are served without metrics.
 func (g *Gateway) Start(replaces *Gateway) {
-	g.log(bridge.LevelInfo, Prefix+g.ready)
+	g.log(bridge.LevelInfo, Prefix+g.ready+g.openMetrics(replaces))
+}
+
+// openMetrics returns where the metrics are.
+func (g *Gateway) openMetrics(replaces *Gateway) string {
 	if g.metricsListen == "" {
-		return
+		return "there is no metrics_listen"
 	}
 	var metrics *metricsListener
 	if replaces.listensOn(g.metricsListen) {
@@ -34,13 +38,14 @@ func (g *Gateway) Start(replaces *Gateway) {
 		var err error
 		if metrics, err = listen(g.metricsListen); err != nil {
 			g.log(bridge.LevelWarn, Prefix+metricsPointer+": there are no metrics, because nobody can listen there: "+err.Error()+"; choose another address, or free this one and restart KrakenD")
-			return
+			return "there are no metrics"
 		}
 	}
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.metrics = metrics
 	metrics.serve(g.bridge)
+	return "metrics are at http://" + metrics.address + "/metrics"
 }
 
 // listen opens the listener at an address, `host:port`.
