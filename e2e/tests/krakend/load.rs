@@ -22,6 +22,11 @@ const REQUESTS_WITH_RACE: usize = 1_500;
 const CONNECTIONS: usize = 100;
 const TENANTS: [&str; 5] = ["acme", "globex", "initech", "umbrella", "hooli"];
 
+/// The log's lines would take most of the time.
+pub(crate) fn quiet() -> Vec<(&'static str, Value)> {
+    vec![("log_records", json!(false))]
+}
+
 pub(crate) fn tests(way: Way) -> Vec<Test<KrakendSetup>> {
     let name = format!("{REQUESTS} mixed requests, {CONNECTIONS} at a time");
     let test = Test::new(name, |setup: &KrakendSetup| {

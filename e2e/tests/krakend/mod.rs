@@ -29,7 +29,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             separate(broken::tests(way)),
             separate(bounds::tests(way)),
             separate(settings::tests(way)),
-            sharing(move || captured::KrakendSetup::start(way, false), load::tests(way)),
+            sharing(move || captured::KrakendSetup::start_with(way, false, None, load::quiet()), load::tests(way)),
         ];
         let with_race = sharing(move || captured::KrakendSetup::start(way, true), load::race_tests(way));
         let runs = |group: Group, left_out: bool| if left_out { group.left_out() } else { group };
