@@ -20,8 +20,10 @@ async def charge(order: str) -> str:
 
 def scope(ctx: restate.Context) -> str:
     """Whose charge it is: the gateway sets these headers from the caller's token."""
-    headers = ctx.request().headers
-    return f"{headers['x-tenant-id']}:{headers['x-project-id']}"
+    tenant, project = (ctx.request().headers.get(name) for name in ("x-tenant-id", "x-project-id"))
+    if not tenant or not project:
+        raise restate.TerminalError("no tenant or no project", status_code=400)
+    return f"{tenant}:{project}"
 
 
 orders = restate.Service("Orders")
@@ -32,7 +34,7 @@ async def pay(ctx: restate.Context, order: str) -> dict:
     """Waits for the one event that there will be."""
     charge_id = await ctx.run_typed("charge the card", charge, order=order)
     event = await (await promise(ctx, f"{scope(ctx)}:stripe:{charge_id}", DAY))
-    return {"order": order, "charge": charge_id, "event": event["type"]}
+    return {"order": order, "charge": charge_id, "event": event and event.get("type")}
 
 
 @orders.handler()

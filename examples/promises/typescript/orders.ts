@@ -10,15 +10,18 @@ async function promise<T>(ctx: restate.Context, key: string, ttlSeconds: number)
   return { promise };
 }
 
-type Event = { type: string };
+type Event = { type: string } | null; // An empty body is null.
 const DAY = 24 * 60 * 60;
 
 // The payment provider, as far as this example needs it: a real one is called here, and answers with the id of the charge.
 const charge = async (order: string) => `ch_${order}`;
 
 // Whose charge it is: the gateway sets these headers from the caller's token.
-const scope = (ctx: restate.Context) =>
-  `${ctx.request().headers.get("x-tenant-id")}:${ctx.request().headers.get("x-project-id")}`;
+const scope = (ctx: restate.Context) => {
+  const [tenant, project] = ["x-tenant-id", "x-project-id"].map((name) => ctx.request().headers.get(name));
+  if (!tenant || !project) throw new restate.TerminalError("no tenant or no project", { errorCode: 400 });
+  return `${tenant}:${project}`;
+};
 
 const orders = restate.service({
   name: "Orders",
@@ -28,7 +31,7 @@ const orders = restate.service({
       const id = await ctx.run("charge the card", () => charge(order));
       const { promise: paid } = await promise<Event>(ctx, `${scope(ctx)}:stripe:${id}`, DAY);
       const event = await paid;
-      return { order, charge: id, event: event.type };
+      return { order, charge: id, event: event?.type };
     },
     // Waits for one of two events, where the key holds the event's type.
     settle: async (ctx: restate.Context, order: string) => {
@@ -36,7 +39,7 @@ const orders = restate.service({
       const succeeded = await promise<Event>(ctx, `${scope(ctx)}:stripe:charge.succeeded:${id}`, DAY);
       const failed = await promise<Event>(ctx, `${scope(ctx)}:stripe:charge.failed:${id}`, DAY);
       const event = await restate.RestatePromise.race([succeeded.promise, failed.promise]);
-      return { order, paid: event.type === "charge.succeeded" };
+      return { order, paid: event?.type === "charge.succeeded" };
     },
   },
 });
