@@ -162,7 +162,7 @@ func (u *upstream) attempt(via http.RoundTripper, request *http.Request) (*http.
 		}
 		last := count == len(u.targets)-1
 		if try.Body != nil && !last {
-			try.Body = &unreadBody{ReadCloser: try.Body}
+			try.Body = &keptBody{ReadCloser: try.Body, connected: &connected}
 		}
 		response, err := via.RoundTrip(try)
 		if err == nil || last || connected.Load() || request.Context().Err() != nil {
@@ -177,21 +177,15 @@ func (u *upstream) attempt(via http.RoundTripper, request *http.Request) (*http.
 
 var errNoUpstream = errors.New("there is no upstream")
 
-// unreadBody stays open for the next host as long as nobody has read it.
-type unreadBody struct {
+// keptBody stays open for the next host as long as there is no connection.
+type keptBody struct {
 	io.ReadCloser
-	read atomic.Bool
+	connected *atomic.Bool
 }
 
-// Read reads the body.
-func (b *unreadBody) Read(into []byte) (int, error) {
-	b.read.Store(true)
-	return b.ReadCloser.Read(into)
-}
-
-// Close closes the body if it was read.
-func (b *unreadBody) Close() error {
-	if !b.read.Load() {
+// Close closes the body if a host may have it.
+func (b *keptBody) Close() error {
+	if !b.connected.Load() {
 		return nil
 	}
 	return b.ReadCloser.Close()
