@@ -34,7 +34,8 @@ pub(crate) enum AbiLogLevel {
     Critical = 5,
 }
 
-/// What a callback returns to the host (`proxy_action_t`).
+/// What a callback returns to the host (`proxy_action_t`). Hosts take the numbers of `FilterDataStatus` of the C++ SDK for bodies,
+/// and any other number than 0 as a pause of headers and trailers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Action {
@@ -42,6 +43,8 @@ pub(crate) enum Action {
     Continue = 0,
     /// The message waits, or the filter has replied
     Pause = 1,
+    /// The body waits, and the host reads no more of it (`StopIterationAndWatermark`)
+    PauseReading = 2,
 }
 
 impl From<FilterAction> for Action {
@@ -49,6 +52,7 @@ impl From<FilterAction> for Action {
         match action {
             FilterAction::Continue => Self::Continue,
             FilterAction::Pause => Self::Pause,
+            FilterAction::PauseReading => Self::PauseReading,
         }
     }
 }

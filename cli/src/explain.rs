@@ -79,7 +79,7 @@ pub(crate) fn explain(policy: &Arc<Policy>, document: &Value, request: &Request)
         }
         put("shadow", shadow);
     }
-    let identity = sources::read(exchange.identity_sources(policy, &headers), &headers, request);
+    let identity = sources::read(exchange.identity_sources(policy, &headers), &headers, request, exchange.key_holder());
     put("identity", identity.iter().map(SourceView::to_json).collect());
     put("log", read(exchange.record(policy).to_json()));
     let steps = trace::of(policy, document, (request, &headers), exchange, &identity);

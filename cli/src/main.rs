@@ -20,6 +20,7 @@ mod request_input;
 mod restate_admin;
 mod shadow_report;
 mod sources;
+mod stores;
 mod terminal_text;
 mod trace;
 mod webhook;

@@ -2,7 +2,9 @@
 //! user's own request document.
 
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, IdentityPlace, IdentitySource};
+use edge_idempotency_engine::identity::{
+    AttributeValue, Attributes, IdentityPlace, IdentitySource, KeyHolder, asked_source,
+};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
@@ -24,16 +26,19 @@ struct PartView {
     held: Result<String, &'static str>,
 }
 
-/// Reads every place of every source.
-pub(crate) fn read(sources: &[IdentitySource], headers: &Headers<'_>, attributes: &dyn Attributes) -> Vec<SourceView> {
+/// Reads every place of every source. `holder` is what the registry says of the request's API key.
+pub(crate) fn read(
+    sources: &[IdentitySource],
+    headers: &Headers<'_>,
+    attributes: &dyn Attributes,
+    holder: Option<&KeyHolder>,
+) -> Vec<SourceView> {
+    let asked = asked_source(sources, headers, attributes).map(|source| source.name.as_str());
     let mut views: Vec<SourceView> = Vec::new();
     for source in sources {
-        let mut has_value = false;
         let mut parts = Vec::new();
-        for (part, place) in source.places() {
+        for ((part, place), value) in source.places().into_iter().zip(source.values(headers, attributes, holder)) {
             let Some(place) = place else { continue };
-            let value = place.read(headers, attributes);
-            has_value |= value != AttributeValue::Absent && !place.is_constant();
             let held = match value {
                 AttributeValue::Text(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
                 AttributeValue::Absent => Err("missing"),
@@ -41,7 +46,7 @@ pub(crate) fn read(sources: &[IdentitySource], headers: &Headers<'_>, attributes
             };
             parts.push(PartView { name: part.name(), place: place.clone(), held });
         }
-        let counts = has_value && !views.iter().any(|view| view.counts);
+        let counts = asked == Some(source.name.as_str());
         views.push(SourceView { name: source.name.clone(), counts, parts });
     }
     views
@@ -63,7 +68,7 @@ impl SourceView {
         self.parts.iter().any(|part| matches!(part.place, IdentityPlace::Metadata(_)))
     }
 
-    /// `{"source", "counts", "tenant"?: {"header" | "metadata" | "constant", "value" | "problem"}, …}`
+    /// `{"source", "counts", "tenant"?: {"header" | "metadata" | "header" and "pointer" | "constant", "value" | "problem"}, …}`
     pub(crate) fn to_json(&self) -> Value {
         let mut members = Map::new();
         members.insert("source".to_owned(), json!(self.name));
@@ -72,6 +77,7 @@ impl SourceView {
             let mut shown = match &part.place {
                 IdentityPlace::Header(name) => json!({"header": name}),
                 IdentityPlace::Metadata(path) => json!({"metadata": path.segments()}),
+                IdentityPlace::Key(member) => json!({"header": member.header, "pointer": member.pointer()}),
                 IdentityPlace::Constant(_) => json!({"constant": true}),
             };
             if let Some(shown) = shown.as_object_mut() {

@@ -36,7 +36,7 @@ pub struct Problem {
     pub detail: Cow<'static, str>,
     /// The methods that the path has, for 405
     pub allow: Option<String>,
-    /// The seconds of `Retry-After`, for 503 and for a key in flight (409)
+    /// The seconds of `Retry-After`, for 503, for a key in flight (409) and for a rate limit (429)
     pub retry_after: Option<u32>,
     /// The retry advice, if it is not the default of the code
     pub advice: Option<Retry>,
@@ -223,6 +223,28 @@ impl Problem {
     /// The delivery is verified, and its body does not name what it is for.
     pub fn target_member_failed(detail: String) -> Self {
         Self::new(Code::TransportTranslationFailed, detail)
+    }
+
+    /// The API key is not valid. The answer is the same for unknown, disabled and expired keys.
+    pub fn api_key_invalid() -> Self {
+        Self::new(Code::ApiKeyInvalid, "The request's API key is not valid. Send a valid one.")
+    }
+
+    /// The API key is valid, and may not do this.
+    pub fn api_key_forbidden() -> Self {
+        Self::new(Code::ApiKeyForbidden, "The request's API key may not be used for this operation.")
+    }
+
+    /// The API key is above a rate limit for so many seconds.
+    pub fn rate_limited(seconds: u32) -> Self {
+        Self {
+            retry_after: Some(seconds),
+            ..Self::new(
+                Code::RateLimited,
+                "The request's API key has sent too many requests. Send the same request again later, with the same idempotency key \
+                 if it had one.",
+            )
+        }
     }
 
     /// The body is longer than `limit` bytes.

@@ -4,9 +4,12 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// The content of the two stores, and the replies to lookups of invocations, to claims, and to questions about keys in flight.
+/// The content of the stores, and the replies to lookups of invocations, to claims, and to questions about keys in flight.
 ///
-/// `bindings` maps a webhook id to `{"tenant", "project", "provider", "key_scope"?, "bind_body"?}`. `secrets` maps
+/// `bindings` maps a webhook id to `{"tenant", "project", "provider", "key_scope"?, "bind_body"?}`. `api_keys` maps an API
+/// key to members of Unkey's `data`, such as `{"identity": {"externalId": "acme"}}`; `valid` and `code` are `true` and `VALID`
+/// unless it has them, and a key whose `permissions` lack one of those that are asked for (joined by `AND`) gets
+/// `INSUFFICIENT_PERMISSIONS`. `secrets` maps
 /// `{tenant}:{project}:{provider}` to a string, an array of strings or the data itself (`{"secret": "…"}`). The store does
 /// not know a key that is missing or `null`. Instead of a value an entry can give the store's HTTP response:
 /// `{"status": 503, "body": …}`, where the body is a string or any JSON, and the status `null` means no response. The
@@ -33,6 +36,7 @@ pub struct SimulatedStores {
 #[derive(Debug, Clone, Default)]
 struct Entries {
     bindings: Map<String, Value>,
+    api_keys: Map<String, Value>,
     /// By owner, or by request path
     secrets: Map<String, Value>,
 }
@@ -64,14 +68,15 @@ impl StoreReply {
 }
 
 impl SimulatedStores {
-    /// Reads `{"bindings": {…}, "secrets": {…}, "invocations": {…}, "guard": {…}, "in_flight": {…}}`.
+    /// Reads `{"bindings": {…}, "api_keys": {…}, "secrets": {…}, "invocations": {…}, "guard": {…}, "in_flight": {…}}`.
     ///
     /// # Errors
     /// A message that says what is wrong with the document.
     pub fn read(document: &Value) -> Result<Self, String> {
         let Value::Object(members) = document else {
             return Err(
-                "expected an object with `bindings`, `secrets`, `invocations`, `guard` and `in_flight`".to_owned()
+                "expected an object with `bindings`, `api_keys`, `secrets`, `invocations`, `guard` and `in_flight`"
+                    .to_owned(),
             );
         };
         let (mut stores, mut entries) = (Self::default(), Entries::default());
@@ -79,6 +84,9 @@ impl SimulatedStores {
             match name.as_str() {
                 "bindings" => {
                     entries.bindings = read_entries(name, value, |entry| entry.is_null() || entry.is_object())?;
+                }
+                "api_keys" => {
+                    entries.api_keys = read_entries(name, value, |entry| entry.is_null() || entry.is_object())?;
                 }
                 "secrets" => {
                     entries.secrets = read_entries(name, value, |entry| !entry.is_boolean() && !entry.is_number())?;
@@ -88,7 +96,8 @@ impl SimulatedStores {
                 "in_flight" => stores.in_flight = Some(read_reply(name, value)?),
                 _ => {
                     return Err(format!(
-                        "unknown member `{name}`; known here: `bindings`, `secrets`, `invocations`, `guard`, `in_flight`"
+                        "unknown member `{name}`; known here: `bindings`, `api_keys`, `secrets`, `invocations`, `guard`, \
+                         `in_flight`"
                     ));
                 }
             }
@@ -124,10 +133,13 @@ impl SimulatedStores {
 
     /// Unkey's reply to a call with this body.
     fn binding(&self, body: &[u8]) -> StoreReply {
-        let Some(Entries { bindings, .. }) = &self.entries else { return StoreReply::default() };
+        let Some(Entries { bindings, api_keys, .. }) = &self.entries else { return StoreReply::default() };
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        let entry = body.get("key").and_then(Value::as_str).and_then(|id| bindings.get(id));
-        match entry {
+        let key = body.get("key").and_then(Value::as_str).unwrap_or_default();
+        if let Some(holder) = api_keys.get(key).filter(|holder| !holder.is_null()) {
+            return response(holder).unwrap_or_else(|| StoreReply::new(200, held(holder, body.get("permissions"))));
+        }
+        match bindings.get(key) {
             None | Some(Value::Null) => {
                 StoreReply::new(200, r#"{"meta":{"requestId":"req_1"},"data":{"valid":false,"code":"NOT_FOUND"}}"#)
             }
@@ -207,6 +219,19 @@ fn verified(binding: &Value) -> String {
     json!({"meta": {"requestId": "req_1"}, "data": data}).to_string()
 }
 
+/// Unkey's response for an API key with these members of `data`.
+fn held(holder: &Value, asked: Option<&Value>) -> String {
+    let granted = holder.get("permissions").and_then(Value::as_array);
+    let has = |permission: &str| granted.is_some_and(|granted| granted.iter().any(|name| name == permission));
+    let may = asked.and_then(Value::as_str).is_none_or(|asked| asked.split(" AND ").all(|name| has(name.trim())));
+    let code = if may { "VALID" } else { "INSUFFICIENT_PERMISSIONS" };
+    let mut data = json!({"valid": may, "code": code, "keyId": "key_1", "enabled": true});
+    if let (Value::Object(data), Value::Object(holder)) = (&mut data, holder) {
+        data.extend(holder.clone());
+    }
+    json!({"meta": {"requestId": "req_1"}, "data": data}).to_string()
+}
+
 /// OpenBao's response with the first version of a secret.
 fn version(secret: &Value) -> String {
     let data = match secret {
@@ -237,10 +262,13 @@ mod tests {
     #[test]
     fn slips_are_told() {
         for (given, expected) in [
-            (json!([]), "expected an object with `bindings`, `secrets`, `invocations`, `guard` and `in_flight`"),
+            (
+                json!([]),
+                "expected an object with `bindings`, `api_keys`, `secrets`, `invocations`, `guard` and `in_flight`",
+            ),
             (
                 json!({"binding": {}}),
-                "unknown member `binding`; known here: `bindings`, `secrets`, `invocations`, `guard`, `in_flight`",
+                "unknown member `binding`; known here: `bindings`, `api_keys`, `secrets`, `invocations`, `guard`, `in_flight`",
             ),
             (json!({"secrets": []}), "`secrets` is no object"),
             (json!({"bindings": {"wh_1": "acme"}}), "`bindings` has a string for `wh_1`"),
@@ -288,6 +316,25 @@ mod tests {
             assert_eq!(secret(absent), (Some(404), r#"{"errors":[]}"#.to_owned()), "{absent}");
         }
         assert_eq!(replied(&SimulatedStores::default(), "GET", "/v1/secret/data/a", ""), (None, String::new()));
+    }
+
+    #[test]
+    fn an_api_key_has_what_is_said_of_it() {
+        let holder = json!({"identity": {"externalId": "acme"}, "permissions": ["a", "b"]});
+        let given = json!({"api_keys": {"sk_1": holder, "sk_2": {"valid": false, "code": "DISABLED"}, "sk_3": {"status": 503}}});
+        let given = SimulatedStores::read(&given).unwrap();
+        let asked = |body: Value| {
+            let (status, body) = replied(&given, "POST", "/v2/keys.verifyKey", &body.to_string());
+            let body: Value = serde_json::from_str(&body).unwrap_or_default();
+            (status, body["data"]["code"].as_str().map(str::to_owned))
+        };
+        let said = |status, code: &str| (Some(status), Some(code.to_owned()));
+        assert_eq!(asked(json!({"key": "sk_1"})), said(200, "VALID"));
+        assert_eq!(asked(json!({"key": "sk_1", "permissions": "a AND b"})), said(200, "VALID"));
+        assert_eq!(asked(json!({"key": "sk_1", "permissions": "a AND c"})), said(200, "INSUFFICIENT_PERMISSIONS"));
+        assert_eq!(asked(json!({"key": "sk_2"})), said(200, "DISABLED"));
+        assert_eq!(asked(json!({"key": "sk_3"})), (Some(503), None));
+        assert_eq!(asked(json!({"key": "sk_4"})), said(200, "NOT_FOUND"));
     }
 
     #[test]

@@ -117,8 +117,17 @@ fn decide<'a>(
     effects: &mut Vec<Effect<'a>>,
 ) -> RequestFlow {
     let (mut lookups, now) = (Lookups::of(policy), attributes.now_unix_ms());
-    let mut flow = exchange.request_headers(policy, headers, attributes, effects);
-    let headers = exchange.kept_lines(policy, headers);
+    let all = headers;
+    let mut flow = exchange.request_headers(policy, all, attributes, effects);
+    if let RequestFlow::AwaitCaller { .. } = flow {
+        let lookup = exchange.pending_lookup().and_then(|lookup| answer(stores, lookups.as_mut(), lookup, now));
+        let Some(answer) = lookup else { panic!("the policy has no registry of API keys") };
+        flow = exchange.on_lookup_answer(policy, answer, effects);
+        if flow == RequestFlow::Again {
+            flow = exchange.request_headers(policy, all, attributes, effects);
+        }
+    }
+    let headers = exchange.kept_lines(policy, all);
     loop {
         flow = match flow {
             RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } if body.len() as u64 > limit => {
@@ -134,6 +143,7 @@ fn decide<'a>(
                 exchange.on_lookup_answer(policy, answer, effects)
             }
             RequestFlow::Continue | RequestFlow::Replied => return flow,
+            RequestFlow::AwaitCaller { .. } | RequestFlow::Again => panic!("the caller is looked up once"),
         };
     }
 }

@@ -104,8 +104,7 @@ fn clusters(live: &mut LiveCheck<'_>, answer: &Value) {
         answer.get("cluster_statuses").and_then(Value::as_array).into_iter().flatten().collect();
     let needs = GatewayNeeds::of(live.document);
     for name in needs.clusters() {
-        let stores = ["/webhooks/unkey", "/webhooks/openbao"];
-        let stores = stores.iter().filter_map(|at| Some(((*at).to_owned(), live.document.pointer(at)?)));
+        let stores = crate::stores::of(live.document).into_iter().map(|store| (store.pointer, store.value));
         let own = live.backends.iter().map(|backend| (backend.pointer, backend.value));
         let named = own.chain(stores).find(|(_, value)| value.get("cluster").is_some_and(|named| named == name));
         let at = named.map(|(at, _)| format!("{at}/cluster")).unwrap_or_default();

@@ -1,10 +1,12 @@
-//! The registry (Unkey) and the secret store (OpenBao) of webhooks, asked as the filter asks them.
+//! The registry (Unkey) and the secret store (OpenBao) of webhooks, and the registry of API keys, asked as the filter asks them.
 
 use super::LiveCheck;
 use super::upstreams::{as_reply, credential};
 use crate::render::upstream::NamedUpstream;
+use crate::stores::{self, StoreUse};
 use crate::webhook::records::new_id;
-use edge_idempotency_engine::lookup::{LookupAnswer, LookupFailure, LookupRequest, Lookups, StoreKind};
+use edge_idempotency_engine::identity::ApiKey;
+use edge_idempotency_engine::lookup::{KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, Lookups, StoreKind};
 use edge_idempotency_engine::problem::Code;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -24,6 +26,40 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     }
     if document.pointer(OPENBAO).is_some() {
         secrets(live, &owners);
+    }
+    let registry = stores::of(document).into_iter().find(|store| store.used_for == StoreUse::ApiKeys);
+    if let Some(registry) = registry {
+        api_keys(live, &registry.pointer);
+    }
+}
+
+/// The registry of API keys, as messages name it.
+const API_KEYS: &str = "the registry of API keys";
+
+/// The registry of API keys: it answers, and does not know a key that was made up.
+fn api_keys(live: &mut LiveCheck<'_>, at: &str) {
+    let Some(upstream) = upstream(live, at, API_KEYS) else { return };
+    let made_up = match new_id() {
+        Ok(id) => id,
+        Err(error) => return live.add("live-unreachable", at, error, ""),
+    };
+    let root_key = credential(&["UNKEY_ROOT_KEY"]).map(|key| ("authorization", format!("Bearer {key}")));
+    let Some(LookupAnswer::Holder(answer)) = look_up(live, at, &upstream, StoreKind::ApiKeys, &made_up, root_key)
+    else {
+        return;
+    };
+    match answer.result {
+        Err(LookupFailure::Unknown(_)) => {
+            live.works(at, format!("{API_KEYS} answers, and does not know a key that was made up"));
+        }
+        Err(LookupFailure::Unavailable(reason)) => {
+            let help = "UNKEY_ROOT_KEY of this command's environment has to be the root key that the gateway has";
+            told(live, at, &format!("{API_KEYS} gives no usable answer"), reason.name(), help);
+        }
+        Ok(_) | Err(LookupFailure::Forbidden(_) | LookupFailure::RateLimited { .. }) => {
+            let help = "the cluster has to lead to Unkey's API";
+            live.add("live-lookup", at, format!("{API_KEYS} says that it knows a key that was made up"), help);
+        }
     }
 }
 
@@ -68,6 +104,8 @@ fn registry(live: &mut LiveCheck<'_>) -> Option<(String, String)> {
             told(live, UNKEY, &format!("the registry gives no binding for {id}"), reason.name(), help);
             None
         }
+        // Only API keys have these.
+        (Err(LookupFailure::Forbidden(_) | LookupFailure::RateLimited { .. }), _) => None,
         (Err(LookupFailure::Unavailable(reason)), _) => {
             let help = "UNKEY_ROOT_KEY of this command's environment has to be the root key that the gateway has";
             told(live, UNKEY, "the registry gives no usable answer", reason.name(), help);
@@ -95,6 +133,8 @@ fn secrets(live: &mut LiveCheck<'_>, owners: &BTreeSet<(String, String)>) {
                             the same rights";
                 told(live, at, &format!("the secret store gives no secret at {path}"), reason.name(), help);
             }
+            // Only API keys have these.
+            Err(LookupFailure::Forbidden(_) | LookupFailure::RateLimited { .. }) => {}
         }
     }
 }
@@ -135,7 +175,10 @@ fn look_up(
     let mut lookups = Lookups::of(live.policy)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let now = u64::try_from(now.as_millis()).ok()?;
-    let request = LookupRequest { kind, key: Arc::from(key), force_refresh: false };
+    let request = match kind {
+        StoreKind::ApiKeys => LookupRequest::about_key(KeyQuestion { key: ApiKey::new(key)?, permissions: None }),
+        StoreKind::Bindings | StoreKind::Secrets => LookupRequest::new(kind, Arc::from(key), false),
+    };
     if let Some(answer) = lookups.look_up(0, &request, &|| None, now) {
         return Some(answer);
     }
@@ -143,7 +186,11 @@ fn look_up(
         match live.upstreams.send(upstream, &call, credential.clone()) {
             Ok(reply) => lookups.replied(&id, &as_reply(&reply), now),
             Err(error) => {
-                let what = if kind == StoreKind::Bindings { "the registry" } else { "the secret store" };
+                let what = match kind {
+                    StoreKind::Bindings => "the registry",
+                    StoreKind::Secrets => "the secret store",
+                    StoreKind::ApiKeys => API_KEYS,
+                };
                 live.add("live-unreachable", at, format!("{what}: {error}"), "");
                 return None;
             }

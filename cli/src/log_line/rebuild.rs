@@ -19,12 +19,12 @@ pub(super) fn request(line: &LogLine, policy: Option<&Policy>, route: Option<&Ro
     let path = fill(&line.text("original_path").filter(|path| path.starts_with('/')).or_else(template)?);
     let method = line.text("method").or_else(|| route.and_then(|route| route.methods.first().cloned()));
     let mut headers: Vec<Value> = keys(line).into_iter().map(|key| json!(["idempotency-key", key])).collect();
-    let mut metadata = Value::Object(Map::new());
+    let (mut metadata, mut holder) = (Value::Object(Map::new()), Value::Object(Map::new()));
     let source = policy.filter(|_| !line.is_webhook()).and_then(|policy| policy.identity_of(route).sources.first());
     if let Some(source) = source {
         for (part, place) in source.places() {
             if let (Some(place), Some(value)) = (place, identity(line, source, part)) {
-                put(place, value, &mut headers, &mut metadata);
+                put(place, value, &mut headers, (&mut metadata, &mut holder));
             }
         }
     }
@@ -35,6 +35,14 @@ pub(super) fn request(line: &LogLine, policy: Option<&Policy>, route: Option<&Ro
     ]);
     if metadata.as_object().is_some_and(|members| !members.is_empty()) {
         request.insert("metadata".to_owned(), metadata);
+    }
+    if let Some(place) = source.and_then(|source| source.api_key.as_ref()) {
+        let key = format!("{}{KEY}", place.prefix);
+        let sent = if place.is_bearer() { format!("Bearer {key}") } else { key.clone() };
+        if let Some(headers) = request.get_mut("headers").and_then(Value::as_array_mut) {
+            headers.push(json!([place.header, sent]));
+        }
+        request.insert("lookups".to_owned(), json!({"api_keys": {key: holder}}));
     }
     if line.is_webhook() {
         request.insert("body".to_owned(), json!("{}"));
@@ -110,20 +118,23 @@ fn subject(line: &LogLine, source: &IdentitySource) -> String {
 }
 
 /// Puts a value where the policy looks for it.
-fn put(place: &IdentityPlace, value: String, headers: &mut Vec<Value>, metadata: &mut Value) {
+fn put(place: &IdentityPlace, value: String, headers: &mut Vec<Value>, (metadata, holder): (&mut Value, &mut Value)) {
     match place {
         IdentityPlace::Header(name) => headers.push(json!([name, value])),
-        IdentityPlace::Metadata(path) => {
-            let mut at = metadata;
-            for segment in path.segments() {
-                if !at.is_object() {
-                    *at = Value::Object(Map::new());
-                }
-                let Some(members) = at.as_object_mut() else { return };
-                at = members.entry(segment.as_str()).or_insert(Value::Null);
-            }
-            *at = Value::String(value);
-        }
+        IdentityPlace::Metadata(path) => put_below(metadata, path.segments(), value),
+        IdentityPlace::Key(member) => put_below(holder, &member.names, value),
         IdentityPlace::Constant(_) => {}
     }
+}
+
+/// Puts a value into members below `at`.
+fn put_below(mut at: &mut Value, names: &[String], value: String) {
+    for name in names {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        let Some(members) = at.as_object_mut() else { return };
+        at = members.entry(name.as_str()).or_insert(Value::Null);
+    }
+    *at = Value::String(value);
 }

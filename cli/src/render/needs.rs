@@ -2,6 +2,7 @@
 
 use super::pattern::PathPattern;
 use crate::backends::Backends;
+use crate::stores::{self, StoreUse};
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -363,14 +364,21 @@ fn collect_variables(value: &Value, into: &mut Vec<String>) {
 }
 
 fn lookups(document: &Value) -> Vec<LookupNeeds> {
-    let store = |name, own, credential| {
-        let store = document.pointer("/webhooks")?.get(name)?;
-        let cluster = text_at(store, "/cluster")?;
-        Some(LookupNeeds { cluster, credential: store.get(own).is_none().then_some(credential) })
-    };
-    let unkey = store("unkey", "root_key", ("unkey-root-key", "Authorization", "Bearer "));
-    let openbao = store("openbao", "token", ("openbao-token", "X-Vault-Token", ""));
-    unkey.into_iter().chain(openbao).collect()
+    let mut needs: Vec<LookupNeeds> = Vec::new();
+    for store in stores::of(document) {
+        let Some(cluster) = store.cluster().map(str::to_owned) else { continue };
+        let credential = match store.used_for {
+            StoreUse::Bindings | StoreUse::ApiKeys => ("unkey-root-key", "Authorization", "Bearer "),
+            StoreUse::Secrets => ("openbao-token", "X-Vault-Token", ""),
+        };
+        let credential = store.value.get(store.credential()).is_none().then_some(credential);
+        // Two registries can be one, behind one cluster.
+        match needs.iter_mut().find(|needs| needs.cluster == cluster) {
+            Some(known) => known.credential = known.credential.or(credential),
+            None => needs.push(LookupNeeds { cluster, credential }),
+        }
+    }
+    needs
 }
 
 /// The headers in the templates of signed callers, in lower case.

@@ -74,6 +74,12 @@ codes! {
     IdentityInvalid = "identity_invalid", 403, "Caller identity invalid", Never;
     /// The caller's identity is reserved.
     IdentityReserved = "identity_reserved", 403, "Caller identity reserved", Never;
+    /// The API key is not valid.
+    ApiKeyInvalid = "api_key_invalid", 401, "API key invalid", NewRequest;
+    /// The API key may not do this.
+    ApiKeyForbidden = "api_key_forbidden", 403, "API key not allowed", Never;
+    /// The API key is above a rate limit.
+    RateLimited = "rate_limited", 429, "Too many requests", SameKey;
     /// Readers could disagree about the path.
     PathAmbiguous = "path_ambiguous", 400, "Path ambiguous", Never;
     /// There is no such path, or it is closed to clients.

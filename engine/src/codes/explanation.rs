@@ -66,6 +66,18 @@ impl Code {
                 Caller: "the subject is kept for webhooks or callers that sign",
                     "use a subject of your own";
             },
+            Self::ApiKeyInvalid => explained! {
+                Caller: "the API key is unknown, disabled or expired, or is malformed. A new key may be unknown for some seconds, and a revoked one may pass for at most a minute ([identity.md](identity.md#api-keys))",
+                    "send a valid API key; the operator finds the reason in the access log";
+            },
+            Self::ApiKeyForbidden => explained! {
+                Caller: "the API key is valid and may not do this: it lacks a permission, may not be used from this place, or has no credits left",
+                    "use another API key, or have its permissions changed; the operator finds the reason in the access log";
+            },
+            Self::RateLimited => explained! {
+                Caller: "the API key is above its rate limit",
+                    "send the same request with the same key again after `Retry-After`";
+            },
             Self::PathAmbiguous => explained! {
                 Caller: "the path, or the host before it, can be read in two ways; `detail` says where",
                     "send the path in the letter case and with the escapes of the API's documentation, without `%2F`, `%5C`, backslash, `;`, escaped control characters and escapes that are no UTF-8; and a `Host` header with a host in lower case, without a final dot, and at most one port. If clients have to send `%2F` in a parameter, the operator sets [`encoded_slash`](security.md#how-backends-read-a-path) on the route; a gateway that passes ports on to the filter has to remove them";

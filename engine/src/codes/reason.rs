@@ -12,6 +12,8 @@ pub enum ReasonTable {
     Signatures,
     /// A lookup in the registry or the secret store
     Lookups,
+    /// An API key that is refused; only logs and metrics have it
+    ApiKeys,
     /// What else only logs have
     Logs,
     /// A claim that was not made for an observed request; only metrics have it
@@ -167,6 +169,24 @@ reasons! {
             "more than 1,024 ids that are not in the cache are being looked up at once";
         LookupsPaced, "lookups_paced", [DependencyUnavailable],
             "the ids that are being looked up, and those that the service lately did not know, are together more than 1,024";
+    }
+    ApiKeys {
+        ApiKeyMalformed, "api_key_malformed", [ApiKeyInvalid],
+            "the header has several lines, or its key is longer than 512 characters, or has a space, a comma or a character outside visible ASCII";
+        ApiKeyNotFound, "api_key_not_found", [ApiKeyInvalid],
+            "Unkey does not know the key; or the root key may not verify keys of its API";
+        ApiKeyNotValid, "api_key_not_valid", [ApiKeyInvalid],
+            "the key is disabled or expired";
+        ApiKeyOfAnotherKind, "api_key_of_another_kind", [ApiKeyInvalid],
+            "the key is a webhook id (`meta.kind` is `webhook`), which is no secret";
+        ApiKeyPermissions, "api_key_permissions", [ApiKeyForbidden],
+            "the key lacks a permission that the route asks for";
+        ApiKeyForbidden, "api_key_forbidden", [ApiKeyForbidden],
+            "Unkey says `FORBIDDEN`: the key may not be used from this place";
+        ApiKeyUsedUp, "api_key_used_up", [ApiKeyForbidden],
+            "the key has no credits left";
+        ApiKeyRateLimited, "api_key_rate_limited", [RateLimited],
+            "the key is above a rate limit of its own in Unkey";
     }
     Logs {
         DeliveryIdMissing, "delivery_id_missing", [TransportTranslationFailed],

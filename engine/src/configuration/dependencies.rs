@@ -14,7 +14,7 @@ use crate::telemetry::PREFIX;
 
 /// Caches and calls, shared by all requests of a configuration.
 pub(crate) struct Dependencies {
-    /// The stores of bindings and secrets
+    /// The stores of bindings, secrets and API keys
     stores: Option<Lookups>,
     /// As in [`Policy::max_series`]
     max_series: usize,
@@ -175,6 +175,7 @@ impl Dependencies {
             let store = match health.kind {
                 StoreKind::Bindings => "the registry",
                 StoreKind::Secrets => "the secret store",
+                StoreKind::ApiKeys => "the registry of API keys",
             };
             match health.trouble {
                 Some(why) => {

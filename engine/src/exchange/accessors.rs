@@ -4,7 +4,7 @@ use super::decision::{Decision, EnforcedDecision};
 use super::{BackendAnswer, Case, Exchange, KeyPresence, Outcome, Stage, State};
 use crate::backend::Backend;
 use crate::headers::Headers;
-use crate::identity::{Identity, IdentitySource};
+use crate::identity::{Identity, IdentitySource, KeyHolder};
 use crate::policy::answer::Unmapped;
 use crate::policy::operations::Operations;
 use crate::policy::routes::RouteId;
@@ -21,6 +21,7 @@ impl Exchange {
     pub(super) const fn decision(&self) -> Option<&Decision> {
         match &self.state {
             State::Begun
+            | State::AwaitsCaller(_)
             | State::AwaitsSignedBody(_)
             | State::AwaitsDelivery(_)
             | State::AwaitsInvocation(_)
@@ -175,6 +176,7 @@ impl Exchange {
     pub(crate) const fn stage(&self) -> Stage {
         match &self.state {
             State::Begun
+            | State::AwaitsCaller(_)
             | State::AwaitsSignedBody(_)
             | State::AwaitsDelivery(_)
             | State::AwaitsInvocation(_)
@@ -197,6 +199,11 @@ impl Exchange {
             Some(caller) => policy.caller_source(caller).map(std::slice::from_ref).unwrap_or_default(),
             None => &policy.identity_of(Some(route)).sources,
         }
+    }
+
+    /// What the registry says of the request's API key.
+    pub fn key_holder(&self) -> Option<&KeyHolder> {
+        self.holder.as_deref()
     }
 
     /// The case, if it is known.

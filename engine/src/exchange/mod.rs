@@ -4,6 +4,7 @@
 
 mod accessors;
 mod answer_mapping;
+mod api_key;
 mod checks;
 mod clean;
 mod decision;
@@ -28,8 +29,8 @@ mod webhook;
 
 use crate::collision::{BodyReader, Observation};
 use crate::headers::Headers;
-use crate::identity::Attributes;
-use crate::lookup::{LookupAnswer, PendingLookup};
+use crate::identity::{Attributes, KeyHolder};
+use crate::lookup::{LookupAnswer, LookupRequest, PendingLookup};
 use crate::policy::{Policy, Unmatched, routes::RouteId};
 use crate::problem::{Code, Problem, Reason};
 use crate::waits::{WaitPlace, Waits};
@@ -39,6 +40,7 @@ use recovery::PendingRecovery;
 use response_body::AwaitedBody;
 use signed_caller::WaitingSigned;
 use std::borrow::Cow;
+use std::sync::Arc;
 use webhook::WaitingDelivery;
 
 use telemetry_fields::TelemetryFields;
@@ -115,12 +117,21 @@ pub enum RequestFlow {
         /// As in [`RequestFlow::AwaitBody`], since the body may come during the call.
         limit: u64,
     },
+    /// It waits for the lookup of its caller, as for [`RequestFlow::AwaitCall`]. Nothing of it was edited, and nothing has to be
+    /// kept of it.
+    AwaitCaller {
+        /// How much of its body the host buffers, in bytes. A longer body is no error: the host reads no more of it until
+        /// the request goes on.
+        limit: u64,
+    },
+    /// Its caller is known, and it is evaluated again: [`Exchange::request_headers`] with all of its headers.
+    Again,
 }
 
 impl RequestFlow {
-    /// Whether the request waits.
+    /// Whether the request waits, and goes on with what was kept of it.
     pub const fn waits(self) -> bool {
-        !matches!(self, Self::Continue | Self::Replied)
+        matches!(self, Self::AwaitBody { .. } | Self::AwaitEnd { .. } | Self::AwaitCall { .. })
     }
 }
 
@@ -148,6 +159,8 @@ pub struct Exchange {
     /// The signed caller, as an index
     signed_caller: Option<usize>,
     telemetry: TelemetryFields,
+    /// What the registry says of the request's API key
+    holder: Option<Arc<KeyHolder>>,
     /// The values of the path's parameters, decoded, if the route's `Location` needs them
     path_values: Vec<Vec<u8>>,
     /// What checks the request beside its way to the backend
@@ -166,9 +179,11 @@ pub struct Exchange {
 /// The state of an exchange.
 #[derive(Debug, Default)]
 enum State {
-    /// The request's headers have not come yet.
+    /// The request's headers have not come yet, or are to be evaluated again.
     #[default]
     Begun,
+    /// The request waits for what the registry says of its API key.
+    AwaitsCaller(Box<LookupRequest>),
     /// The request waits for its whole body. Its signature has to be that of a signed caller.
     AwaitsSignedBody(Box<WaitingSigned>),
     /// A webhook delivery waits for a lookup, or for its whole body.
@@ -269,6 +284,7 @@ impl Exchange {
     /// The lookup that the request waits for.
     pub fn pending_lookup(&self) -> Option<PendingLookup<'_>> {
         match &self.state {
+            State::AwaitsCaller(request) => Some(PendingLookup::Store(request)),
             State::AwaitsDelivery(delivery) => delivery.pending.as_ref().map(PendingLookup::Store),
             State::AwaitsInvocation(recovery) => recovery.pending().map(PendingLookup::Invocation),
             State::AwaitsChecks(pending) => pending.lookup(),
@@ -297,6 +313,7 @@ impl Exchange {
             (State::AwaitsDelivery(waiting), LookupAnswer::Secrets(secrets)) => {
                 self.on_secrets(waiting, policy, secrets)
             }
+            (State::AwaitsCaller(_), LookupAnswer::Holder(holder)) => self.on_holder(holder),
             (other, _) => self.no_such_event(other),
         };
         self.flow_of(result, effects)
@@ -369,7 +386,9 @@ impl Exchange {
             State::Forwarded(decision) | State::Acknowledged(decision) | State::Refused(decision, _) => decision,
             State::AwaitsChecks(pending) => pending.decision,
             State::AwaitsInvocation(recovery) => Decision::Unkeyed(Some(recovery.key.caller)),
-            State::Begun | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => Decision::default(),
+            State::Begun | State::AwaitsCaller(_) | State::AwaitsSignedBody(_) | State::AwaitsDelivery(_) => {
+                Decision::default()
+            }
             // The response has begun before the request has ended.
             answered @ (State::AwaitsResponseBody(..) | State::Responded(..)) => {
                 self.state = answered;

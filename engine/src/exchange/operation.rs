@@ -8,7 +8,9 @@ use super::request_head::RequestHead;
 use super::trace::{TraceEvent, TraceStep};
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::headers::{Headers, distinct};
-use crate::identity::{self, Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, Project, Rules};
+use crate::identity::{
+    self, Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, KeyHolder, Project, Rules,
+};
 use crate::policy::Policy;
 use crate::policy::operations::Operations;
 use crate::policy::path::NormalPath;
@@ -34,9 +36,12 @@ impl Exchange {
         head.edited.choose(policy, policy.backend_of_operations());
         only_get(head.line.method)?;
         only_finite(headers).inspect_err(|_| self.begin(TraceStep::Body))?;
+        if let Some(flow) = self.await_caller(policy, (None, head.line.method), headers, attributes)? {
+            return Ok(Some(flow));
+        }
         self.begin(TraceStep::Identity);
-        let (caller, projects) =
-            callers(policy, operations, headers, attributes).map_err(|why| Problem::identity(&why))?;
+        let (caller, projects) = callers(policy, operations, headers, (attributes, self.holder.as_deref()))
+            .map_err(|why| Problem::identity(&why))?;
         self.note(|| TraceEvent::Identity(Box::new(caller.clone())));
         self.begin(TraceStep::Key);
         let verified = operations.verify(id, &caller, &projects);
@@ -104,11 +109,11 @@ fn callers<'p>(
     policy: &'p Policy,
     operations: &Operations,
     headers: &Headers<'_>,
-    attributes: &dyn Attributes,
+    (attributes, holder): (&dyn Attributes, Option<&KeyHolder>),
 ) -> Result<(Identity, Vec<Project>), IdentityRefusal<'p>> {
     let rules = policy.identity_of(None);
     let resolve = |scope: Option<Project>| {
-        let rules_of_scope = Rules { scope, types: &rules.types, reserved: policy.reserved_subjects() };
+        let rules_of_scope = Rules { scope, types: &rules.types, reserved: policy.reserved_subjects(), holder };
         identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
     };
     let wider: Vec<Project> = operations.wider_scopes().iter().filter_map(|scope| wider_scope(*scope)).collect();

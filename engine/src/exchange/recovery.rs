@@ -20,7 +20,8 @@ use crate::problem::{Problem, Reason};
 use std::borrow::Cow;
 
 impl Exchange {
-    /// Reads a recovery request; `None` if the path is no recovery path of a recoverable route. This makes no effects.
+    /// Reads a recovery request, which waits then; `None` if the path is no recovery path of a recoverable route. This makes no
+    /// effects.
     pub(super) fn recovery_request(
         &mut self,
         policy: &Policy,
@@ -28,7 +29,7 @@ impl Exchange {
         (authority, path): (&str, &NormalPath<'_>),
         headers: &Headers<'_>,
         attributes: &dyn Attributes,
-    ) -> Result<Option<PendingRecovery>, Problem> {
+    ) -> Result<Option<RequestFlow>, Problem> {
         let Some(recovery_path) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
         let endpoint = match policy.named_endpoint(attributes) {
             AttributeValue::Absent => None,
@@ -56,6 +57,9 @@ impl Exchange {
         self.telemetry.case = Some(Case::A);
         only_get(head.line.method)?;
         self.note_policy();
+        if let Some(flow) = self.await_caller(policy, (Some(route), head.line.method), headers, attributes)? {
+            return Ok(Some(flow));
+        }
         self.begin(TraceStep::Key);
         let raw = percent_decode(recovery_path.key.as_bytes()).unwrap_or_default();
         let any = KeyRules::default();
@@ -65,8 +69,13 @@ impl Exchange {
         let matched = MatchedRoute::of(route, values);
         self.keep_path_values(&matched);
         let rules = policy.identity_of(Some(route));
-        let rules_of_scope =
-            Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
+        let holder = self.holder.clone();
+        let rules_of_scope = Rules {
+            scope: matched.wider_scope(),
+            types: &rules.types,
+            reserved: policy.reserved_subjects(),
+            holder: holder.as_deref(),
+        };
         self.begin(TraceStep::Identity);
         let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
             .map_err(|why| Problem::identity(&why))?;
@@ -82,7 +91,8 @@ impl Exchange {
         let lookup = InvocationQuestion::new(store, &address, &text).ok_or_else(|| Problem::request_invalid(400))?;
         let router = attributes.router();
         let key = CallerKey { caller: identity, text };
-        Ok(Some(PendingRecovery { key, wait, lookup, path: None, operation: None, router }))
+        let pending = PendingRecovery { key, wait, lookup, path: None, operation: None, router };
+        self.await_invocation(policy, pending, headers).map(Some)
     }
 
     /// Whether the request waits for its result: only if the policy lets requests wait, and the caller has a place left.
@@ -104,7 +114,7 @@ impl Exchange {
     }
 
     /// Has a request wait until the id of its invocation is looked up.
-    pub(super) fn await_invocation(
+    fn await_invocation(
         &mut self,
         policy: &Policy,
         request: PendingRecovery,

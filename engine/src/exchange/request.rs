@@ -50,8 +50,8 @@ impl Exchange {
         }
         self.begin(TraceStep::Route);
         let target = (authority, &path);
-        if let Some(recovery) = self.recovery_request(policy, &head, target, headers, attributes)? {
-            return self.await_invocation(policy, recovery, headers);
+        if let Some(flow) = self.recovery_request(policy, &head, target, headers, attributes)? {
+            return Ok(flow);
         }
         if let Some(why) = path.needs_visible_key() {
             return Err(Problem::path_ambiguous(why));
@@ -71,10 +71,17 @@ impl Exchange {
         if let Some(caller) = matched.route.and_then(|route| policy.signer(route, headers)) {
             return self.await_signed(caller, policy, &request, head.authority, &now_unix_ms);
         }
-        let rules = policy.identity_of(matched.route);
+        if let Some(flow) = self.await_caller(policy, (matched.route, line.method), headers, attributes)? {
+            return Ok(flow);
+        }
+        let (rules, holder) = (policy.identity_of(matched.route), self.holder.clone());
         let resolve = || {
-            let rules_of_scope =
-                Rules { scope: matched.wider_scope(), types: &rules.types, reserved: policy.reserved_subjects() };
+            let rules_of_scope = Rules {
+                scope: matched.wider_scope(),
+                types: &rules.types,
+                reserved: policy.reserved_subjects(),
+                holder: holder.as_deref(),
+            };
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
         let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);

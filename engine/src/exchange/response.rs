@@ -37,6 +37,7 @@ impl Exchange {
             State::Forwarded(decision) => decision,
             // The gateway has sent its own response while the request waited.
             State::Begun
+            | State::AwaitsCaller(_)
             | State::AwaitsSignedBody(_)
             | State::AwaitsDelivery(_)
             | State::AwaitsInvocation(_)

@@ -102,7 +102,8 @@ impl Exchange {
             return;
         }
         let scope = route.and_then(|route| wider_scope(route.scope));
-        let rules_of_scope = Rules { scope, types: &rules.types, reserved: policy.reserved_subjects() };
+        let holder = self.holder.as_deref();
+        let rules_of_scope = Rules { scope, types: &rules.types, reserved: policy.reserved_subjects(), holder };
         let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes);
         self.telemetry.verified_identity = identity.ok().map(Box::new);
     }

@@ -107,6 +107,15 @@ impl Exchange {
         self.trace.as_deref()
     }
 
+    /// Drops the events of the trace, if there is one: the request is evaluated again.
+    #[cfg_attr(target_family = "wasm", allow(clippy::unused_self, reason = "only natively there are traces"))]
+    pub(super) fn restart_trace(&mut self) {
+        #[cfg(not(target_family = "wasm"))]
+        if let Some(trace) = &mut self.trace {
+            trace.0.clear();
+        }
+    }
+
     /// Notes an event if there is a trace. WebAssembly is for gateways, so the module has no traces.
     #[cfg_attr(
         target_family = "wasm",

@@ -133,6 +133,7 @@ impl Exchange {
             return Waiter::Tenant(identity.tenant.as_str().into());
         }
         Waiter::Unverified(match &self.state {
+            State::AwaitsCaller(request) => format!("api key:{}", request.key).into(),
             State::AwaitsDelivery(delivery) => delivery.webhook_id.clone(),
             State::AwaitsSignedBody(waiting) => {
                 let name =

@@ -46,7 +46,7 @@ impl WaitingDelivery {
     /// Requests the lookup of a binding's secrets; `force_refresh` if the cached ones did not verify.
     fn look_up_secrets(&mut self, binding: &Binding, force_refresh: bool) {
         let key = format!("{}:{}:{}", binding.tenant.as_str(), binding.project.as_str(), binding.provider);
-        self.pending = Some(LookupRequest { kind: StoreKind::Secrets, key: key.into(), force_refresh });
+        self.pending = Some(LookupRequest::new(StoreKind::Secrets, key.into(), force_refresh));
     }
 
     /// Whether newer secrets could verify a delivery that failed with this error. They are looked up once for each delivery.
@@ -140,7 +140,7 @@ impl Exchange {
                 RequestFlow::AwaitCall { limit }
             }
             None => {
-                let binding = LookupRequest { kind: StoreKind::Bindings, key: id.into(), force_refresh: false };
+                let binding = LookupRequest::new(StoreKind::Bindings, id.into(), false);
                 delivery.pending = Some(binding);
                 RequestFlow::AwaitCall { limit }
             }
@@ -197,6 +197,8 @@ impl Exchange {
         match why {
             LookupFailure::Unknown(reason) => self.because(reason, Problem::webhook_unknown()),
             LookupFailure::Unavailable(reason) => self.because(reason, Problem::dependency_unavailable()),
+            // Only API keys have these.
+            LookupFailure::Forbidden(_) | LookupFailure::RateLimited { .. } => Problem::internal_error(),
         }
     }
 

@@ -4,11 +4,14 @@
 //! Values are never changed: no case folding, no Unicode normalisation, no trimming. A value that does not fit is
 //! refused.
 
+mod api_key;
 mod source;
 
+pub(crate) use api_key::MAX_HOLDER_TEXT;
+pub use api_key::{ApiKey, ApiKeyPlace, KeyHolder, KeyMember};
 pub use source::{
     AttributeValue, Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal,
-    IdentitySource, MetadataPath, Rules, SubjectRule, resolve,
+    IdentitySource, MetadataPath, Rules, SubjectRule, asked_source, resolve,
 };
 
 use crate::percent::{UNRESERVED, percent_decode, percent_encode};

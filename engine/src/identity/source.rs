@@ -1,6 +1,7 @@
 //! Identity sources. The first source that has any value counts, and it must be complete. Parts of different sources
 //! are never mixed (invariant I5).
 
+use super::api_key::{ApiKeyPlace, KeyHolder, KeyMember};
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
 use crate::headers::{FieldValue, Headers, RouterHints};
 use std::borrow::Cow;
@@ -68,15 +69,18 @@ pub enum IdentityPlace {
     Header(String),
     /// In dynamic metadata.
     Metadata(MetadataPath),
+    /// In what the registry of API keys says of the caller's key.
+    Key(KeyMember),
     /// In the policy document, which gives every caller this value.
     Constant(String),
 }
 
 impl IdentityPlace {
-    /// The value at this place.
+    /// The value at this place. What the registry says of an API key stands beside the request.
     pub fn read<'a>(&'a self, headers: &Headers<'a>, attributes: &'a dyn Attributes) -> AttributeValue<'a> {
         match self {
             Self::Constant(value) => AttributeValue::Text(Cow::Borrowed(value.as_bytes())),
+            Self::Key(_) => AttributeValue::Absent,
             Self::Metadata(path) => match attributes.metadata(path) {
                 AttributeValue::Text(text) if text.is_empty() => AttributeValue::Absent,
                 value => value,
@@ -102,6 +106,7 @@ impl fmt::Display for IdentityPlace {
         match self {
             Self::Header(name) => write!(f, "header {name}"),
             Self::Metadata(path) => write!(f, "metadata {}", path.segments().join(" / ")),
+            Self::Key(member) => write!(f, "{} of the API key in {}", member.pointer(), member.header),
             Self::Constant(_) => f.write_str("the policy document"),
         }
     }
@@ -127,6 +132,8 @@ pub struct IdentitySource {
     pub project: Option<IdentityPlace>,
     /// The place of the subject.
     pub subject: SubjectRule,
+    /// Where requests have their API keys, if the registry of API keys gives the parts.
+    pub api_key: Option<ApiKeyPlace>,
 }
 
 impl IdentitySource {
@@ -137,6 +144,37 @@ impl IdentitySource {
             (IdentityPart::Project, self.project.as_ref()),
             (IdentityPart::Subject, Some(&self.subject.field)),
         ]
+    }
+
+    /// The values of tenant, project and subject. `holder` is what the registry says of the request's API key.
+    pub fn values<'a>(
+        &'a self,
+        headers: &Headers<'a>,
+        attributes: &'a dyn Attributes,
+        holder: Option<&'a KeyHolder>,
+    ) -> [AttributeValue<'a>; 3] {
+        let read = |place: &'a IdentityPlace| place.read(headers, attributes);
+        let values =
+            [read(&self.tenant), self.project.as_ref().map_or(AttributeValue::Absent, read), read(&self.subject.field)];
+        let (Some(_), Some(KeyHolder(told))) = (&self.api_key, holder) else { return values };
+        let of_key = |place: Option<&IdentityPlace>| matches!(place, Some(IdentityPlace::Key(_)));
+        let [tenant, project, subject] = values;
+        let [(_, at_tenant), (_, at_project), (_, at_subject)] = self.places();
+        let or_told =
+            |value, place, told: &'a AttributeValue<'static>| if of_key(place) { told.clone() } else { value };
+        let [told_tenant, told_project, told_subject] = told;
+        [
+            or_told(tenant, at_tenant, told_tenant),
+            or_told(project, at_project, told_project),
+            or_told(subject, at_subject, told_subject),
+        ]
+    }
+
+    /// Whether the request has a value of this source. A constant of the policy is no value in this sense, since every
+    /// request has it.
+    fn is_asked(&self, values: &[AttributeValue<'_>; 3]) -> bool {
+        let places = self.places().into_iter().map(|(_, place)| place);
+        places.zip(values).any(|(place, value)| place.is_some_and(|place| !place.is_constant()) && value.is_present())
     }
 
     /// Whether a part of it is in a header.
@@ -262,7 +300,7 @@ fn first_missing(sources: &[IdentitySource], faults: [Option<IdentityFault>; 3])
     places.into_iter().find(missing).map_or(IdentityPart::Tenant, |((part, _), _)| part)
 }
 
-/// The rules of a route that [`resolve`] needs in addition to the sources.
+/// The rules of a route, and what is known of the caller, that [`resolve`] needs in addition to the sources.
 pub struct Rules<'p> {
     /// The project segment of a route with a wider scope; `None` if the source gives the project.
     pub scope: Option<Project>,
@@ -270,10 +308,23 @@ pub struct Rules<'p> {
     pub types: &'p [String],
     /// Subjects that no identity source may give.
     pub reserved: &'p [String],
+    /// What the registry says of the request's API key, if it was asked: then the source of API keys counts.
+    pub holder: Option<&'p KeyHolder>,
 }
 
-/// Reads the identity of a request from the first source that has any value. A constant of the policy is no value in this
-/// sense, since every request has it.
+/// The source that counts for a request: the first one with any value, where an API key is a value. `None` if there is none.
+pub fn asked_source<'p>(
+    sources: &'p [IdentitySource],
+    headers: &Headers<'_>,
+    attributes: &dyn Attributes,
+) -> Option<&'p IdentitySource> {
+    sources.iter().find(|source| match &source.api_key {
+        Some(place) => !matches!(place.find(headers), Ok(None)),
+        None => source.is_asked(&source.values(headers, attributes, None)),
+    })
+}
+
+/// Reads the identity of a request from the first source that has any value.
 ///
 /// # Errors
 /// [`IdentityRefusal`] with the first invalid part, or else with the first missing part.
@@ -283,17 +334,13 @@ pub fn resolve<'p>(
     headers: &Headers<'_>,
     attributes: &dyn Attributes,
 ) -> Result<Identity, IdentityRefusal<'p>> {
-    let counts = |place: &IdentityPlace, value: &AttributeValue<'_>| value.is_present() && !place.is_constant();
     for source in sources {
-        let tenant = source.tenant.read(headers, attributes);
-        let project = source.project.as_ref().map_or(AttributeValue::Absent, |place| place.read(headers, attributes));
-        let subject = source.subject.field.read(headers, attributes);
-        let is_asked = counts(&source.tenant, &tenant)
-            || source.project.as_ref().is_some_and(|place| counts(place, &project))
-            || counts(&source.subject.field, &subject);
-        if !is_asked {
+        let values = source.values(headers, attributes, rules.holder);
+        let is_holders = rules.holder.is_some() && source.api_key.is_some();
+        if !is_holders && !source.is_asked(&values) {
             continue;
         }
+        let [tenant, project, subject] = values;
         let tenant = part(&tenant, Tenant::parse);
         let project = match &rules.scope {
             Some(wider) => Ok(wider.clone()),

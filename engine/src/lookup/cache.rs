@@ -41,7 +41,7 @@ impl LookupOutcome {
     /// The outcome of a call without an HTTP response.
     pub(super) const fn unreachable(kind: StoreKind) -> Self {
         let reason = match kind {
-            StoreKind::Bindings => Reason::RegistryUnreachable,
+            StoreKind::Bindings | StoreKind::ApiKeys => Reason::RegistryUnreachable,
             StoreKind::Secrets => Reason::SecretStoreUnreachable,
         };
         Self::Failed { reason, down: true }
@@ -108,6 +108,8 @@ pub(super) struct LookupCache {
     negative_ms: u64,
     stale_ms: u64,
     timeout_ms: u64,
+    /// Whether a result is refreshed without a request: the key is all that its call needs.
+    refreshes: bool,
     /// Sorted by key. A `BTreeMap` would add more code to the module than the slower insertion costs.
     entries: Vec<(Arc<str>, Box<KeyState>)>,
     positive_count: usize,
@@ -153,9 +155,11 @@ impl CacheEntry {
 }
 
 impl LookupCache {
-    /// The cache for a service; `None` for a service that the policy does not name, which is never called.
-    pub(super) fn new(service: Option<&Service>) -> Self {
+    /// The cache for a service; `None` for a service that the policy does not name, which is never called. `refreshes`: results
+    /// that are in use are refreshed before they expire, also if no request comes at that time.
+    pub(super) fn new(service: Option<&Service>, refreshes: bool) -> Self {
         Self {
+            refreshes,
             cache_ms: service.map_or(0, |service| service.cache_ms),
             negative_ms: service.map_or(0, |service| service.negative_ms),
             stale_ms: service.map_or(0, |service| service.stale_ms),
@@ -297,7 +301,11 @@ impl LookupCache {
             }
             LookupOutcome::Negative(failure) => {
                 let answer = StoreAnswer::fetched(Err(failure));
-                self.store(key, answer.result.clone(), self.negative_ms, None, now);
+                let until_reset_ms = match failure {
+                    LookupFailure::RateLimited { seconds } => u64::from(seconds) * 1000,
+                    _ => u64::MAX,
+                };
+                self.store(key, answer.result.clone(), self.negative_ms.min(until_reset_ms), None, now);
                 (answer.clone(), answer)
             }
             LookupOutcome::Failed { reason, down } => {
@@ -475,7 +483,8 @@ impl LookupCache {
             let cached = entry.cached.as_ref().filter(|cached| !cached.is_expired());
             if cached.is_some_and(|cached| !cached.is_usable(now, stale_ms)) {
                 expired.push(Arc::clone(key));
-            } else if entry.pending.is_none()
+            } else if self.refreshes
+                && entry.pending.is_none()
                 && refreshes < MAX_REFRESHES
                 && cached.is_some_and(|cached| cached.in_use && cached.is_due(now, ahead_ms))
             {

@@ -1,4 +1,5 @@
-//! Looking up whose webhook a delivery is for, and with which secrets it is signed (docs/contract.md section 5).
+//! Looking up whose webhook a delivery is for, with which secrets it is signed (docs/contract.md section 5), and who holds an
+//! API key (section 3).
 //!
 //! [`Lookups`] is a state machine. Its events are: a request looks something up, a reply comes or a call fails, time
 //! passes, a request ends. Its outputs are calls to make and results for the requests that wait. It has no clock, no I/O
@@ -8,7 +9,7 @@
 //! |---|---|
 //! | `cache` | the cache of one store: results, calls under way, waiting requests |
 //! | `pacing` | how many calls unknown keys cause |
-//! | `unkey` | bindings: `keys.verifyKey` |
+//! | `unkey` | bindings, and holders of API keys: `keys.verifyKey` |
 //! | `openbao` | secrets: the KV engine, version 2 |
 //! | `invocation` | the id of a Restate invocation, for recovery; not a part of [`Lookups`], since nothing of it is cached |
 //! | `in_flight` | whether the first request with a key is still in flight; not a part of [`Lookups`] either |
@@ -27,26 +28,36 @@ pub use pacing::SenderNetwork;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::collision::{self, Claim};
+use crate::identity::{ApiKey, KeyHolder};
 use crate::policy::Policy;
-use crate::policy::document::{Binding, OpenBao, Secret, Unkey};
+use crate::policy::document::{Binding, KeyRegistry, OpenBao, Secret, Unkey};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::{CacheDecision, LookupCache, LookupOutcome, RequestedCall};
+use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
-/// The two stores.
+/// The stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {
     /// Bindings, by webhook id
     Bindings,
     /// Secrets, by `{tenant}:{project}:{provider}`
     Secrets,
+    /// Holders of API keys, by the digest of a key and the permissions that a route asks for
+    ApiKeys,
 }
 
 impl StoreKind {
+    /// All stores.
+    const ALL: [Self; 3] = [Self::Bindings, Self::Secrets, Self::ApiKeys];
+
     /// The store as metrics write it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Bindings => "unkey",
             Self::Secrets => "openbao",
+            Self::ApiKeys => "unkey_api_keys",
         }
     }
 }
@@ -56,10 +67,38 @@ impl StoreKind {
 pub struct LookupRequest {
     /// The store
     pub kind: StoreKind,
-    /// A webhook id, or `{tenant}:{project}:{provider}`
+    /// A webhook id, `{tenant}:{project}:{provider}`, or what stands for an API key
     pub key: Arc<str>,
+    /// What is asked about an API key
+    pub question: Option<KeyQuestion>,
     /// The cached result did not fit the request: a new call is made, unless the last one is recent
     pub force_refresh: bool,
+}
+
+/// What the registry is asked about an API key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyQuestion {
+    /// The key
+    pub key: ApiKey,
+    /// The permissions that it needs, as a query of the registry
+    pub permissions: Option<Arc<str>>,
+}
+
+impl LookupRequest {
+    /// The lookup of a binding, or of secrets.
+    pub fn new(kind: StoreKind, key: Arc<str>, force_refresh: bool) -> Self {
+        Self { kind, key, question: None, force_refresh }
+    }
+
+    /// The lookup of an API key's holder. The cache knows the key by its SHA-256.
+    pub fn about_key(question: KeyQuestion) -> Self {
+        let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(question.key.expose()));
+        let key = match &question.permissions {
+            Some(permissions) => format!("{digest} {permissions}").into(),
+            None => digest.into(),
+        };
+        Self { kind: StoreKind::ApiKeys, key, question: Some(question), force_refresh: false }
+    }
 }
 
 /// The lookup that a request waits for.
@@ -104,6 +143,13 @@ pub enum LookupFailure {
     Unknown(Reason),
     /// The value could not be fetched, or is malformed; the reason
     Unavailable(Reason),
+    /// The API key may not do what is asked; the reason
+    Forbidden(Reason),
+    /// The API key is above a rate limit
+    RateLimited {
+        /// After how long it may come again
+        seconds: u32,
+    },
 }
 
 /// The reason of a lookup whose call was not made, or whose reply was lost.
@@ -156,6 +202,8 @@ impl<T> StoreAnswer<T> {
         match (&self.result, self.origin) {
             (Err(LookupFailure::Unavailable(reason)), _) => reason.name(),
             (Err(LookupFailure::Unknown(_)), _) => "not_found",
+            (Err(LookupFailure::Forbidden(_)), _) => "forbidden",
+            (Err(LookupFailure::RateLimited { .. }), _) => "rate_limited",
             (Ok(_), LookupOrigin::Cache) => "hit",
             (Ok(_), LookupOrigin::Stale) => "stale",
             (Ok(_), LookupOrigin::Call) => FETCHED,
@@ -170,6 +218,8 @@ pub enum LookupAnswer {
     Binding(StoreAnswer<Arc<Binding>>),
     /// Secrets, in the order in which they are tried
     Secrets(StoreAnswer<Arc<Vec<Secret>>>),
+    /// The holder of an API key
+    Holder(StoreAnswer<Arc<KeyHolder>>),
     /// The invocation's id, `inv_[A-Za-z0-9]+`
     Invocation(Result<Box<str>, Reason>),
     /// The fingerprint of the first claim under the key
@@ -185,6 +235,8 @@ enum StoreValue {
     Binding(Arc<Binding>),
     /// Secrets, from the store of secrets
     Secrets(Arc<Vec<Secret>>),
+    /// The holder of an API key, from the registry
+    Holder(Arc<KeyHolder>),
 }
 
 impl LookupAnswer {
@@ -193,8 +245,10 @@ impl LookupAnswer {
         match (result, kind) {
             (Ok(StoreValue::Binding(binding)), _) => Self::Binding(StoreAnswer { result: Ok(binding), origin }),
             (Ok(StoreValue::Secrets(secrets)), _) => Self::Secrets(StoreAnswer { result: Ok(secrets), origin }),
+            (Ok(StoreValue::Holder(holder)), _) => Self::Holder(StoreAnswer { result: Ok(holder), origin }),
             (Err(why), StoreKind::Bindings) => Self::Binding(StoreAnswer { result: Err(why), origin }),
             (Err(why), StoreKind::Secrets) => Self::Secrets(StoreAnswer { result: Err(why), origin }),
+            (Err(why), StoreKind::ApiKeys) => Self::Holder(StoreAnswer { result: Err(why), origin }),
         }
     }
 }
@@ -247,25 +301,31 @@ pub struct StoreHealth {
 pub struct Lookups {
     unkey: Option<Unkey>,
     openbao: Option<OpenBao>,
+    registry: Option<KeyRegistry>,
     bindings: LookupCache,
     secrets: LookupCache,
+    api_keys: LookupCache,
     last_call: u32,
     calls: Vec<(CallId, Call)>,
     answers: Vec<(u32, LookupAnswer)>,
 }
 
 impl Lookups {
-    /// The lookups of a policy; `None` if it names neither `unkey` nor `openbao`.
+    /// The lookups of a policy; `None` if it names no store.
     pub fn of(policy: &Policy) -> Option<Self> {
         let (unkey, openbao) = (policy.unkey().cloned(), policy.openbao().cloned());
-        if unkey.is_none() && openbao.is_none() {
+        let registry = policy.key_registry().cloned();
+        if unkey.is_none() && openbao.is_none() && registry.is_none() {
             return None;
         }
         Some(Self {
-            bindings: LookupCache::new(unkey.as_ref().map(|unkey| &unkey.service)),
-            secrets: LookupCache::new(openbao.as_ref().map(|openbao| &openbao.service)),
+            bindings: LookupCache::new(unkey.as_ref().map(|unkey| &unkey.service), true),
+            secrets: LookupCache::new(openbao.as_ref().map(|openbao| &openbao.service), true),
+            // Nothing keeps the API keys, which calls need.
+            api_keys: LookupCache::new(registry.as_ref().map(|registry| &registry.unkey.service), false),
             unkey,
             openbao,
+            registry,
             last_call: 0,
             calls: Vec::new(),
             answers: Vec::new(),
@@ -285,13 +345,13 @@ impl Lookups {
         match self.store(kind).decide(&request.key, request.force_refresh, sender, now) {
             CacheDecision::Answer { answer, refresh } => {
                 if refresh {
-                    self.call(request.kind, &request.key, now, None);
+                    self.call((request.kind, request.question.as_ref()), &request.key, now, None);
                 }
                 Some(LookupAnswer::of_store(kind, answer))
             }
             CacheDecision::Wait(call) => {
                 if call.is_some() {
-                    self.call(request.kind, &request.key, now, call);
+                    self.call((request.kind, request.question.as_ref()), &request.key, now, call);
                 }
                 self.store(request.kind).add_waiter(&request.key, stream, request.force_refresh);
                 None
@@ -322,6 +382,11 @@ impl Lookups {
         let outcome = match (in_time, kind, previous) {
             (None, ..) => LookupOutcome::unreachable(*kind),
             (_, StoreKind::Bindings, _) => unkey::read(reply),
+            (_, StoreKind::ApiKeys, _) => {
+                let none = [const { None }; 3];
+                let members = self.registry.as_ref().map_or(&none, |registry| &registry.members);
+                unkey::read_holder(reply, members, now)
+            }
             (Some(current), StoreKind::Secrets, true) => openbao::with_previous(current, reply),
             (_, StoreKind::Secrets, false) => {
                 let grace = self.openbao.as_ref().map_or(0, |openbao| openbao.grace_ms);
@@ -341,12 +406,12 @@ impl Lookups {
 
     /// Removes expired results, begins refreshes and gives up lost calls.
     pub fn tick(&mut self, now: u64) {
-        for kind in [StoreKind::Bindings, StoreKind::Secrets] {
+        for kind in StoreKind::ALL {
             for (key, is_lost) in self.store(kind).tick(now) {
                 if is_lost {
                     self.complete(kind, &key, LookupOutcome::unreachable(kind), now);
                 } else {
-                    self.call(kind, &key, now, None);
+                    self.call((kind, None), &key, now, None);
                 }
             }
         }
@@ -362,19 +427,22 @@ impl Lookups {
     pub fn changed_health(&mut self) -> Option<StoreHealth> {
         let change =
             |kind, store: &mut LookupCache| store.changed_health().map(|trouble| StoreHealth { kind, trouble });
-        change(StoreKind::Bindings, &mut self.bindings).or_else(|| change(StoreKind::Secrets, &mut self.secrets))
+        change(StoreKind::Bindings, &mut self.bindings)
+            .or_else(|| change(StoreKind::Secrets, &mut self.secrets))
+            .or_else(|| change(StoreKind::ApiKeys, &mut self.api_keys))
     }
 
-    /// The numbers of cached positive results, of cached negative results and of calls under way, of both stores.
+    /// The numbers of cached positive results, of cached negative results and of calls under way, of all stores.
     pub fn sizes(&self) -> [usize; 3] {
-        let (bindings, secrets) = (self.bindings.sizes(), self.secrets.sizes());
-        std::array::from_fn(|index| bindings.get(index).unwrap_or(&0) + secrets.get(index).unwrap_or(&0))
+        let sizes = [&self.bindings, &self.secrets, &self.api_keys].map(LookupCache::sizes);
+        std::array::from_fn(|index| sizes.iter().map(|sizes| sizes.get(index).unwrap_or(&0)).sum())
     }
 
     const fn store(&mut self, kind: StoreKind) -> &mut LookupCache {
         match kind {
             StoreKind::Bindings => &mut self.bindings,
             StoreKind::Secrets => &mut self.secrets,
+            StoreKind::ApiKeys => &mut self.api_keys,
         }
     }
 
@@ -383,14 +451,25 @@ impl Lookups {
         CallId { kind, key: Arc::clone(key), number: self.last_call, previous }
     }
 
-    /// Begins a call; there is at most one for each key. `requested`: a request waits for it.
-    fn call(&mut self, kind: StoreKind, key: &Arc<str>, now: u64, requested: Option<RequestedCall>) {
+    /// Begins a call; there is at most one for each key. A call about an API key needs the `question`. `requested`: a request
+    /// waits for it.
+    fn call(
+        &mut self,
+        (kind, question): (StoreKind, Option<&KeyQuestion>),
+        key: &Arc<str>,
+        now: u64,
+        requested: Option<RequestedCall>,
+    ) {
         let id = self.call_id(kind, key, false);
         self.store(kind).begin(&id, now, requested);
         // A request only needs stores that the policy names. If not, no call is made, and the lookup fails as a lost call.
         self.calls.extend(match kind {
             StoreKind::Bindings => self.unkey.as_ref().map(|unkey| unkey::call(unkey, id)),
             StoreKind::Secrets => self.openbao.as_ref().map(|openbao| openbao::call(openbao, id, 0)),
+            StoreKind::ApiKeys => {
+                let asked = self.registry.as_ref().zip(question);
+                asked.map(|(registry, question)| unkey::key_call(&registry.unkey, id, question))
+            }
         });
     }
 

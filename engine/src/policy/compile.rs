@@ -13,7 +13,7 @@ mod recovery;
 mod shadow;
 mod webhooks;
 
-use super::document::{Document, Mode, PolicyKind, RouteDocument, Scope, Unmatched};
+use super::document::{Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched};
 use super::recovery::SEGMENT;
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
@@ -84,6 +84,7 @@ impl Compiler<'_> {
             self.check_lost(*index, declared, target.as_deref(), &parameters);
             self.check_collision(*index, declared, target.as_deref());
             self.check_members(*index, declared, target.as_deref());
+            self.check_api_key(*index, declared);
             if let Some(first) = names.insert(ENDPOINTS, declared.endpoint, routes.len()) {
                 let first = routes.get(first).map_or(0, |(index, _)| *index);
                 let message = format!(
@@ -131,6 +132,7 @@ impl Compiler<'_> {
                 answer: self.answer(*index, declared),
                 encoded_slash: declared.encoded_slash,
                 clean_errors: declared.clean_errors,
+                api_key: declared.api_key.clone().unwrap_or_default(),
             };
             routes.push((*index, route));
         }
@@ -138,6 +140,7 @@ impl Compiler<'_> {
             self.recovery_paths(&routes);
         }
         self.check_scopes();
+        self.check_key_prefix();
         let reserved_subjects = self.reserved_subjects();
         self.check_constant_subjects(&reserved_subjects);
         self.closed_services(&routes, &mut names, &backends);
@@ -194,6 +197,7 @@ impl Compiler<'_> {
             providers,
             webhook_subject: document.webhooks.as_ref().map(|webhooks| webhooks.subject.clone()),
             unkey: document.webhooks.as_ref().and_then(|webhooks| webhooks.unkey.clone()),
+            key_registry: document.identity.as_ref().and_then(IdentityRules::key_registry),
             openbao: document.webhooks.as_ref().and_then(|webhooks| webhooks.openbao.clone()),
             public_base_url: document.webhooks.as_ref().and_then(|webhooks| webhooks.public_base_url.clone()),
         }

@@ -18,13 +18,13 @@ pub use answers::Answers;
 pub(in crate::policy) use backend::GUARD;
 pub(crate) use backend::{BackendDocument, BackendsDocument};
 pub(crate) use callers::{CallerHeaders, SignedCaller};
-pub(crate) use identity::{Forward, IdentityRules};
+pub(crate) use identity::{Forward, IdentityOwner, IdentityRules};
 pub(crate) use recovery::RecoverySettings;
 pub(crate) use retention::ServiceRetention;
-pub(crate) use routes::{Collision, RouteDocument, WebhookBlock};
+pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, WebhookBlock};
 pub use routes::{KeySubject, PolicyKind, Scope};
 pub use secrets::Secret;
-pub(crate) use stores::{OpenBao, Service, Unkey};
+pub(crate) use stores::{KeyRegistry, OpenBao, Service, Unkey};
 pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
 
 use crate::headers::IDEMPOTENCY_KEY;
@@ -161,7 +161,9 @@ impl<'j> Document<'j> {
                 Some(at) => Answers::read(&at, docs_url, issues),
                 None => Answers { docs_url, ..Answers::default() },
             },
-            identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
+            identity: fields
+                .get("identity")
+                .map(|at| IdentityRules::read(&at, IdentityOwner::Document { inline }, issues).unwrap_or_default()),
             backends: BackendsDocument::read(&fields, inline, issues),
             gateway_routes: fields.boolean("gateway_routes", issues).unwrap_or_default(),
             routes: {

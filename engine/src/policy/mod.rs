@@ -36,7 +36,7 @@ use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
 use crate::json::Issue;
 use crate::provider::Provider;
 use crate::waits::WaitLimits;
-use document::{Binding, CallerHeaders, IdentityRules, OpenBao, RecoverySettings, SignedCaller, Unkey};
+use document::{Binding, CallerHeaders, IdentityRules, KeyRegistry, OpenBao, RecoverySettings, SignedCaller, Unkey};
 use operations::Operations;
 use routes::RouteTable;
 use std::collections::BTreeMap;
@@ -111,6 +111,8 @@ pub struct Policy {
     unkey: Option<Unkey>,
     /// The store of secrets that bindings do not list.
     openbao: Option<OpenBao>,
+    /// The registry of API keys.
+    key_registry: Option<KeyRegistry>,
     /// The providers that bindings may name.
     providers: BTreeMap<String, Provider>,
     /// The subject of webhook keys; `None` without webhooks.
@@ -270,6 +272,11 @@ impl Policy {
     /// The store of secrets that bindings do not list.
     pub(crate) fn openbao(&self) -> Option<&OpenBao> {
         self.openbao.as_ref()
+    }
+
+    /// The registry of API keys.
+    pub(crate) fn key_registry(&self) -> Option<&KeyRegistry> {
+        self.key_registry.as_ref()
     }
 
     /// The request path of the secrets of an owner, `{tenant}:{project}:{provider}`; `None` without a store of secrets.

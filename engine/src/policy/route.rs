@@ -3,7 +3,7 @@
 use super::Target;
 use super::answer::AnswerMapping;
 use super::collision::CollisionRules;
-use super::document::{KeySubject, Mode, PolicyKind, Scope, WebhookBlock};
+use super::document::{ApiKeyRules, KeySubject, Mode, PolicyKind, Scope, WebhookBlock};
 use super::routes::RouteId;
 use super::template::Template;
 use crate::key::KeyRules;
@@ -65,4 +65,6 @@ pub struct Route {
     pub encoded_slash: bool,
     /// Whether errors in JSON lose stack traces and paths of files, if the route says so itself
     pub(crate) clean_errors: Option<bool>,
+    /// What it asks of API keys
+    pub(crate) api_key: ApiKeyRules,
 }

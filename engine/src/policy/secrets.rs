@@ -3,7 +3,7 @@
 use super::{Policy, PolicyErrors, Secret};
 use crate::json::Issues;
 use crate::json::cursor::child;
-use crate::policy::document::Binding;
+use crate::policy::document::{Binding, KeyRegistry};
 use crate::provider::Provider;
 use std::sync::Arc;
 
@@ -59,6 +59,11 @@ impl Policy {
             if let Some(secret) = credential {
                 resolve(secret, &|| pointer.to_owned(), true);
             }
+        }
+        if let Some(KeyRegistry { unkey, pointer, .. }) = &mut self.key_registry
+            && let Some(secret) = &mut unkey.service.credential
+        {
+            resolve(secret, &|| child(pointer, "root_key"), true);
         }
         if let Some(operations) = &mut self.operations {
             for (pointer, secret) in operations.secrets_mut() {

@@ -19,6 +19,9 @@ pub struct IdentityProblem {
     /// The path of the metadata that holds it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Vec<String>>,
+    /// Where it stands in what the registry says of the API key in the header
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<String>,
     /// `missing` or `invalid`
     pub problem: &'static str,
     /// The fault in more detail, for logs
@@ -28,16 +31,18 @@ pub struct IdentityProblem {
 
 impl IdentityProblem {
     fn of(finding: &IdentityFinding<'_>) -> Self {
-        let (header, metadata) = match finding.place {
-            Some(IdentityPlace::Header(name)) => (Some(name.clone()), None),
-            Some(IdentityPlace::Metadata(path)) => (None, Some(path.segments().to_vec())),
-            Some(IdentityPlace::Constant(_)) | None => (None, None),
+        let (header, metadata, pointer) = match finding.place {
+            Some(IdentityPlace::Header(name)) => (Some(name.clone()), None, None),
+            Some(IdentityPlace::Metadata(path)) => (None, Some(path.segments().to_vec()), None),
+            Some(IdentityPlace::Key(member)) => (Some(member.header.clone()), None, Some(member.pointer())),
+            Some(IdentityPlace::Constant(_)) | None => (None, None, None),
         };
         Self {
             source: finding.source.to_owned(),
             member: finding.part.name(),
             header,
             metadata,
+            pointer,
             problem: finding.fault.name(),
             reason: finding.fault.reason(),
         }

@@ -34,8 +34,11 @@ use std::sync::Arc;
 pub enum FilterAction {
     /// The message goes to the next filter
     Continue,
-    /// The message waits, or the filter has replied
+    /// The message waits, or the filter has replied. The gateway buffers what comes of its body.
     Pause,
+    /// As [`FilterAction::Pause`], for a part of a body: the gateway keeps what has come of it, and reads no more of it until the
+    /// message goes on.
+    PauseReading,
 }
 
 /// One request and its response.

@@ -5,6 +5,7 @@ use super::{FilterAction, Stream, edit};
 use crate::collision::BodyReader;
 use crate::configuration::Configuration;
 use crate::exchange::{Effect, HeaderMapKind, RequestFlow};
+use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, HostError};
 use crate::lookup::{LookupAnswer, PendingLookup};
 use crate::memory::NoMemory;
@@ -30,12 +31,54 @@ pub(super) struct PendingRequest {
     read: usize,
     /// How much of the body has come, in bytes.
     size: usize,
+    /// Whether the gateway reads no more of the body until the request goes on. Then nobody reads what has come of it.
+    is_held: bool,
+}
+
+/// How much of a request has come.
+#[derive(Clone, Copy, Default)]
+struct Arrived {
+    /// Whether nothing follows
+    ended: bool,
+    /// The size of its buffered body, in bytes
+    size: usize,
+    /// As in [`PendingRequest::is_held`]
+    is_held: bool,
 }
 
 impl PendingRequest {
+    /// A request whose caller is looked up; `limit`: how much of its body is buffered, in bytes.
+    fn of_caller(limit: usize, has_body: bool) -> Self {
+        Self {
+            lines: KeptLines::keep(&Headers::default(), 0),
+            head: 0,
+            limit,
+            has_body,
+            awaited: RequestFlow::AwaitCaller { limit: limit as u64 },
+            reader: None,
+            read: 0,
+            size: 0,
+            is_held: false,
+        }
+    }
+
+    /// Whether its caller is looked up.
+    const fn awaits_caller(&self) -> bool {
+        matches!(self.awaited, RequestFlow::AwaitCaller { .. })
+    }
+
     /// Whether a call is under way.
     pub(super) const fn awaits_call(&self) -> bool {
-        matches!(self.awaited, RequestFlow::AwaitCall { .. })
+        matches!(self.awaited, RequestFlow::AwaitCall { .. } | RequestFlow::AwaitCaller { .. })
+    }
+
+    /// Takes a part of the body of a request whose caller is not known yet; `size` is the number of bytes buffered so far. A body
+    /// that is too long to be buffered is no error, since a request may go on without its body.
+    fn hold_part(&mut self, size: usize, end_of_stream: bool) -> FilterAction {
+        self.size = self.size.max(size);
+        self.has_body |= end_of_stream;
+        self.is_held |= self.size > self.limit;
+        if self.is_held { FilterAction::PauseReading } else { FilterAction::Pause }
     }
 
     /// Reads the part of the body that has come since the last call; `size` is the number of bytes buffered so far.
@@ -58,11 +101,29 @@ impl Stream {
         configuration: &mut Configuration,
         end_of_stream: bool,
     ) -> FilterAction {
+        self.decide(host, configuration, Arrived { ended: end_of_stream, ..Arrived::default() })
+    }
+
+    /// Decides about a request from its headers. A request whose caller had to be looked up comes here again.
+    fn decide<H: Host>(&mut self, host: &H, configuration: &mut Configuration, arrived: Arrived) -> FilterAction {
         let Some(policy) = self.policy.clone() else { return self.reply(host, &Problem::policy_invalid()) };
         let lines = host.header_lines(HeaderMapKind::Request);
         let Some(headers) = lines.headers() else { return self.reply(host, &Problem::internal_error()) };
         let mut effects = Vec::new();
-        let flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
+        let mut flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
+        if let RequestFlow::AwaitCaller { limit } = flow {
+            let pending = configuration.dependencies().zip(self.exchange.pending_lookup());
+            let Some((dependencies, request)) = pending else { return self.reply(host, &Problem::internal_error()) };
+            let Some(answer) = dependencies.look_up(host, self.id, request) else {
+                let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+                self.pending = Some(PendingRequest::of_caller(limit, arrived.ended));
+                return self.wait(host, configuration, &policy);
+            };
+            if self.give_answer(host, &policy, answer) == RequestFlow::Replied {
+                return FilterAction::Pause;
+            }
+            flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
+        }
         match flow {
             RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } | RequestFlow::AwaitCall { limit } => {
                 let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -75,16 +136,41 @@ impl Stream {
                 let head = headers.iter().filter(|(name, _)| !is_removed(&effects, name));
                 let head = head.map(|(name, value)| name.len() + value.len()).sum();
                 let reader = self.exchange.body_reader().filter(|_| matches!(flow, RequestFlow::AwaitEnd { .. }));
-                let has_body = end_of_stream;
-                self.pending =
-                    Some(PendingRequest { lines, head, limit, has_body, awaited: flow, reader, read: 0, size: 0 });
+                let Arrived { ended: has_body, size, is_held } = arrived;
+                let mut pending = PendingRequest {
+                    lines,
+                    head,
+                    limit,
+                    has_body,
+                    awaited: flow,
+                    reader,
+                    read: 0,
+                    size: 0,
+                    is_held: false,
+                };
+                let read = pending.read_part(host, size);
+                self.pending = Some(pending);
+                if is_held || size > limit {
+                    return self.refuse_body(host, configuration);
+                }
+                if read.is_err() {
+                    return self.reply(host, &Problem::dependency_unavailable());
+                }
                 self.drive(host, configuration, &policy, flow)
             }
             RequestFlow::Continue | RequestFlow::Replied => {
                 let action = self.apply(host, &effects);
-                self.begin_observation(host, configuration, action, end_of_stream);
+                let Arrived { ended, size, is_held } = arrived;
+                self.begin_observation(host, configuration, action, ended && size == 0);
+                if is_held {
+                    self.leave_unobserved(configuration);
+                } else if size > 0 {
+                    self.observe_part(host, configuration, size, ended);
+                }
                 action
             }
+            // Once its caller is known, a request does not wait for it again.
+            RequestFlow::AwaitCaller { .. } | RequestFlow::Again => self.reply(host, &Problem::internal_error()),
         }
     }
 
@@ -106,6 +192,7 @@ impl Stream {
                 self.observe_part(host, configuration, size, end_of_stream);
                 FilterAction::Continue
             }
+            Some(pending) if pending.awaits_caller() => pending.hold_part(size, end_of_stream),
             Some(pending) if size > pending.limit => self.refuse_body(host, configuration),
             Some(pending) => match pending.read_part(host, size) {
                 Err(HostError) => self.reply(host, &Problem::dependency_unavailable()),
@@ -145,7 +232,7 @@ impl Stream {
                 self.end_observation(host, configuration);
                 FilterAction::Continue
             }
-            FilterAction::Pause => FilterAction::Pause,
+            FilterAction::Pause | FilterAction::PauseReading => FilterAction::Pause,
         }
     }
 
@@ -153,7 +240,15 @@ impl Stream {
     pub(super) fn lookup_answer<H: Host>(&mut self, host: &H, configuration: &mut Configuration, answer: LookupAnswer) {
         let Some(policy) = self.policy.clone().filter(|_| self.pending.is_some()) else { return };
         let flow = self.give_answer(host, &policy, answer);
-        if self.drive(host, configuration, &policy, flow) == FilterAction::Continue {
+        let action = match (flow, &self.pending) {
+            (RequestFlow::Again, Some(pending)) => {
+                let arrived = Arrived { ended: pending.has_body, size: pending.size, is_held: pending.is_held };
+                self.pending = None;
+                self.decide(host, configuration, arrived)
+            }
+            _ => self.drive(host, configuration, &policy, flow),
+        };
+        if action == FilterAction::Continue {
             // If the request has ended meanwhile, there is nothing to resume.
             let _ = host.resume_request();
         }
@@ -214,6 +309,10 @@ impl Stream {
                 }
                 RequestFlow::Replied => return FilterAction::Pause,
                 RequestFlow::Continue => return FilterAction::Continue,
+                // Only [`Stream::decide`] gets these.
+                RequestFlow::AwaitCaller { .. } | RequestFlow::Again => {
+                    return self.reply(host, &Problem::internal_error());
+                }
             };
         }
     }

@@ -1,14 +1,16 @@
 //! Looking up bindings and secrets: what is asked, what is made of every answer, how long it holds, who waits for it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod api_keys;
 mod lifetimes;
 mod model;
 mod replies;
 
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::call::{Call, CallReply};
+use edge_idempotency_engine::identity::{ApiKey, AttributeValue};
 use edge_idempotency_engine::lookup::{
-    CallId, LookupAnswer, LookupFailure, LookupRequest, Lookups, SenderNetwork, StoreAnswer, StoreKind,
+    CallId, KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, Lookups, SenderNetwork, StoreAnswer, StoreKind,
 };
 use edge_idempotency_engine::policy::Secret;
 use serde_json::{Value, json};
@@ -33,6 +35,13 @@ fn policy(unkey: &Value, openbao: &Value) -> Policy {
         "backend": {"kind": "restate"},
         "allow_inline_secrets": true,
         "routes": [{"endpoint": "h", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
+        "identity": {"sources": [{
+            "name": "api-key",
+            "unkey": {"cluster": "keys", "header": "x-api-key"},
+            "tenant": "/identity/externalId",
+            "project": "/meta/project_id",
+            "subject": {"field": "/keyId", "type": "service"},
+        }]},
         "webhooks": {
             "unkey": merged(json!({"cluster": "unkey"}), unkey),
             "openbao": merged(json!({"cluster": "openbao"}), openbao),
@@ -70,7 +79,7 @@ impl CacheSetup {
 
     fn ask_how(&mut self, kind: StoreKind, key: &str, force_refresh: bool) -> (u32, Option<String>) {
         self.streams += 1;
-        let ask = LookupRequest { kind, key: key.into(), force_refresh };
+        let ask = request(kind, key, force_refresh);
         let answer = self.lookups.look_up(self.streams, &ask, &|| self.sender, self.now);
         // Only a request that waited for a call counts as a miss.
         assert!(answer.as_ref().is_none_or(|answer| name(answer) != "miss"), "{answer:?}");
@@ -78,7 +87,7 @@ impl CacheSetup {
     }
 
     fn left(&mut self, stream: u32, kind: StoreKind, key: &str) {
-        self.lookups.cancel(stream, &LookupRequest { kind, key: key.into(), force_refresh: false });
+        self.lookups.cancel(stream, &request(kind, key, false));
     }
 
     fn calls(&mut self) -> Vec<StoreCall> {
@@ -163,20 +172,41 @@ fn shown(answer: &LookupAnswer) -> String {
             };
             secrets.iter().map(text).collect::<Vec<_>>().join("+")
         }
+        LookupAnswer::Holder(StoreAnswer { result: Ok(holder), .. }) => {
+            let text = |value: &AttributeValue<'_>| match value {
+                AttributeValue::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                other => format!("{other:?}"),
+            };
+            holder.values().iter().map(text).collect::<Vec<_>>().join(":")
+        }
         LookupAnswer::Binding(StoreAnswer { result: Err(why), .. })
-        | LookupAnswer::Secrets(StoreAnswer { result: Err(why), .. }) => match why {
+        | LookupAnswer::Secrets(StoreAnswer { result: Err(why), .. })
+        | LookupAnswer::Holder(StoreAnswer { result: Err(why), .. }) => match why {
             LookupFailure::Unknown(reason) => format!("unknown:{}", reason.name()),
             LookupFailure::Unavailable(reason) => format!("unavailable:{}", reason.name()),
+            LookupFailure::Forbidden(reason) => format!("forbidden:{}", reason.name()),
+            LookupFailure::RateLimited { seconds } => format!("limited:{seconds}"),
         },
         other => panic!("no store gives {other:?}"),
     };
     if name(answer) == "stale" { format!("stale {text}") } else { text }
 }
 
+/// A lookup; the key of an API key is the key itself.
+fn request(kind: StoreKind, key: &str, force_refresh: bool) -> LookupRequest {
+    match kind {
+        StoreKind::ApiKeys => {
+            LookupRequest::about_key(KeyQuestion { key: ApiKey::new(key).unwrap(), permissions: None })
+        }
+        StoreKind::Bindings | StoreKind::Secrets => LookupRequest::new(kind, key.into(), force_refresh),
+    }
+}
+
 fn name(answer: &LookupAnswer) -> &'static str {
     match answer {
         LookupAnswer::Binding(answer) => answer.name(),
         LookupAnswer::Secrets(answer) => answer.name(),
+        LookupAnswer::Holder(answer) => answer.name(),
         other => panic!("no store gives {other:?}"),
     }
 }

@@ -1,6 +1,7 @@
 //! Whatever happens in whatever order: one call for each key, one answer for everybody who waits, nothing used beyond its
 //! time, nothing that grows.
 
+use super::api_keys::held;
 use super::{CacheSetup, StoreCall, not_found, secret, verified, version};
 use edge_idempotency_engine::lookup::{CallId, StoreKind};
 use proptest::prelude::*;
@@ -26,7 +27,7 @@ enum LookupEvent {
 }
 
 fn events() -> impl Strategy<Value = Vec<LookupEvent>> {
-    let kind = prop_oneof![Just(StoreKind::Bindings), Just(StoreKind::Secrets)];
+    let kind = prop_oneof![Just(StoreKind::Bindings), Just(StoreKind::Secrets), Just(StoreKind::ApiKeys)];
     let event = prop_oneof![
         4 => (kind, 0..6_u8, prop::bool::weighted(0.2)).prop_map(|(kind, key, force_refresh)| LookupEvent::LookupRequest { kind, key, force_refresh }),
         4 => (any::<usize>(), 0..9_usize).prop_map(|(which, reply)| LookupEvent::CallReply { which, reply }),
@@ -41,6 +42,7 @@ fn key_of(kind: StoreKind, key: u8) -> String {
     match kind {
         StoreKind::Bindings => format!("wh_0000000{key}"),
         StoreKind::Secrets => format!("acme:shop:p{key}"),
+        StoreKind::ApiKeys => format!("sk_{key}"),
     }
 }
 
@@ -48,12 +50,13 @@ fn key_of(kind: StoreKind, key: u8) -> String {
 fn reply(kind: StoreKind, reply: usize, now: u64) -> (Option<u16>, Value) {
     let positive = match kind {
         StoreKind::Bindings => verified(&now.to_string()),
+        StoreKind::ApiKeys => held(&now.to_string()),
         StoreKind::Secrets => secret(&now.to_string()),
     };
     match (reply, kind) {
         (0..=2, _) => (Some(200), positive),
         (3, StoreKind::Secrets) => (Some(200), version(&now.to_string(), 2, "2026-01-01T00:00:00Z")),
-        (3 | 4, StoreKind::Bindings) => (Some(200), not_found()),
+        (3 | 4, StoreKind::Bindings | StoreKind::ApiKeys) => (Some(200), not_found()),
         (4, StoreKind::Secrets) => (Some(404), json!({"errors": []})),
         (5, _) => (Some(503), json!({})),
         (6, _) => (Some(403), json!({})),
@@ -71,9 +74,11 @@ fn model(events: Vec<LookupEvent>) -> Result<(), TestCaseError> {
     let mut setup = CacheSetup::new();
     let mut calls: Vec<(StoreKind, StoreCall)> = Vec::new();
     let mut waiting: BTreeMap<u32, (StoreKind, String)> = BTreeMap::new();
-    let check = |now: u64, answer: &str| {
+    let check = |kind: StoreKind, now: u64, answer: &str| {
         let age = made(answer).map_or(0, |made| now - made);
-        prop_assert!(age < 360_000, "{answer} is {age} ms old");
+        // A revoked API key is used for no longer than the time of its cache.
+        let most = if kind == StoreKind::ApiKeys { 30_000 } else { 360_000 };
+        prop_assert!(age < most, "{answer} is {age} ms old");
         Ok(())
     };
     for event in events {
@@ -81,7 +86,7 @@ fn model(events: Vec<LookupEvent>) -> Result<(), TestCaseError> {
             LookupEvent::LookupRequest { kind, key, force_refresh } => {
                 let key = key_of(kind, key);
                 match setup.ask_how(kind, &key, force_refresh) {
-                    (_, Some(answer)) => check(setup.now, &answer)?,
+                    (_, Some(answer)) => check(kind, setup.now, &answer)?,
                     (stream, None) => drop(waiting.insert(stream, (kind, key))),
                 }
             }
@@ -102,18 +107,23 @@ fn model(events: Vec<LookupEvent>) -> Result<(), TestCaseError> {
             LookupEvent::Pass { milliseconds } => setup.now += milliseconds,
         }
         let new = setup.calls().into_iter().map(|call| {
-            let kind = if call.1.cluster == "unkey" { StoreKind::Bindings } else { StoreKind::Secrets };
+            let kind = match call.1.cluster.as_str() {
+                "unkey" => StoreKind::Bindings,
+                "openbao" => StoreKind::Secrets,
+                _ => StoreKind::ApiKeys,
+            };
             (kind, call)
         });
         calls.extend(new);
         for (stream, answer) in setup.answers() {
-            prop_assert!(waiting.remove(&stream).is_some(), "{stream} was answered {answer} and waits for nothing");
-            check(setup.now, &answer)?;
+            let waiter = waiting.remove(&stream);
+            prop_assert!(waiter.is_some(), "{stream} was answered {answer} and waits for nothing");
+            check(waiter.map_or(StoreKind::Bindings, |(kind, _)| kind), setup.now, &answer)?;
         }
         // Those that were given up may still be answered, and then change nothing.
         let under_way = setup.lookups.sizes()[2];
         let keys: BTreeSet<String> = waiting.values().map(|(kind, key)| format!("{kind:?} {key}")).collect();
-        prop_assert!(keys.len() <= under_way && under_way <= 12, "{} {under_way}", keys.len());
+        prop_assert!(keys.len() <= under_way && under_way <= 18, "{} {under_way}", keys.len());
         prop_assert!(calls.len() >= under_way);
     }
     // Once nothing is heard any more everybody has been answered.
@@ -136,7 +146,7 @@ proptest! {
 
     #[test]
     fn any_reply_gives_an_answer(
-        secrets in any::<bool>(),
+        kind in prop_oneof![Just(StoreKind::Bindings), Just(StoreKind::Secrets), Just(StoreKind::ApiKeys)],
         status in prop::option::of(prop_oneof![Just(200), Just(404), Just(503), 0..1000_u16]),
         body in prop::option::of(prop_oneof![
             prop::collection::vec(any::<u8>(), 0..200),
@@ -146,7 +156,6 @@ proptest! {
         ]),
     ) {
         let mut setup = CacheSetup::new();
-        let kind = if secrets { StoreKind::Secrets } else { StoreKind::Bindings };
         let key = key_of(kind, 1);
         setup.ask(kind, &key);
         // A new version has a second call.

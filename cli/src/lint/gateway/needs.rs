@@ -80,8 +80,6 @@ struct PolicyOfGateway {
     #[serde(default)]
     identity: Option<IdentityOfGateway>,
     #[serde(default)]
-    webhooks: Value,
-    #[serde(default)]
     callers: BTreeMap<String, CallerOfGateway>,
     #[serde(default)]
     recovery: RecoveryOfGateway,
@@ -205,12 +203,9 @@ impl GatewayNeeds {
         let mut variables = BTreeMap::new();
         collect_variables(&whole, "", &mut variables);
         let mut clusters = BTreeMap::new();
-        let places = [("/webhooks/unkey", "unkey"), ("/webhooks/openbao", "openbao")];
-        for (place, store) in places {
-            if let Some(name) =
-                document.webhooks.get(store).and_then(|store| store.get("cluster")).and_then(Value::as_str)
-            {
-                clusters.insert(name.to_owned(), place.to_owned());
+        for store in crate::stores::of(&whole) {
+            if let Some(name) = store.cluster() {
+                clusters.insert(name.to_owned(), store.pointer.clone());
             }
         }
         let calls =

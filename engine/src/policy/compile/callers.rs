@@ -41,6 +41,7 @@ impl Compiler<'_> {
             tenant: IdentityPlace::Header(headers.tenant.clone()),
             project: Some(IdentityPlace::Header(headers.project.clone())),
             subject: SubjectRule { field: IdentityPlace::Constant(caller.subject.as_str().to_owned()), kind: None },
+            api_key: None,
         };
         self.document.callers.iter().zip(headers.into_iter().cycle()).map(source).collect()
     }

@@ -37,6 +37,44 @@ impl Compiler<'_> {
         }
     }
 
+    /// Reports what a route asks of API keys where no API key is read.
+    #[inline(never)]
+    pub(super) fn check_api_key(&mut self, index: usize, route: &RouteDocument) {
+        if route.api_key.is_none() {
+            return;
+        }
+        let at = || format!("/routes/{index}/api_key");
+        if route.webhook.is_some() {
+            self.issues.add(at(), "deliveries of webhooks bring no API key: remove this member");
+        } else if route.identity.is_some() {
+            self.issues.add(
+                at(),
+                "the route has an `identity` of its own, without a source of API keys: remove one of the two",
+            );
+        } else if self.document.identity.as_ref().is_none_or(|rules| rules.registry.is_none()) {
+            self.issues.add(at(), "no source of the document's `identity` has `unkey`, so no API key is read: add one, or remove this member");
+        }
+    }
+
+    /// Warns about bearer tokens that are no API keys and would be shown to the registry.
+    #[inline(never)]
+    pub(super) fn check_key_prefix(&mut self) {
+        let Some(rules) = &self.document.identity else { return };
+        let found =
+            rules.sources.iter().enumerate().find_map(|(index, source)| Some((index, source.api_key.as_ref()?)));
+        if let Some((index, place)) = found
+            && place.is_bearer()
+            && place.prefix.is_empty()
+            && rules.sources.len() > 1
+        {
+            self.warnings.add(
+                format!("/identity/sources/{index}/unkey"),
+                "tokens of other sources come in `authorization`, too, and one that its filter does not accept would be sent to the \
+                 registry: name the `prefix` of API keys",
+            );
+        }
+    }
+
     /// Reports routes and sources that can never fit: the scope of the route asks for a project, and the source has none.
     #[inline(never)]
     pub(super) fn check_scopes(&mut self) {

@@ -1,10 +1,12 @@
 //! The `identity` object: the sources, and the headers that carry the identity to the backend.
 
+use super::stores::{KEY_REGISTRY, KeyRegistry, Unkey, read_key_registry};
 use super::webhooks::parse_subject;
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
 use crate::identity::{
-    IdentityPlace, IdentitySource, MetadataPath, SUBJECT_TYPES, SubjectRule, Tenant, is_subject_type,
+    ApiKeyPlace, IdentityPlace, IdentitySource, KeyMember, MetadataPath, SUBJECT_TYPES, SubjectRule, Tenant,
+    is_subject_type,
 };
 use crate::json::cursor::{Issues, JsonCursor, child, suggestion};
 
@@ -35,22 +37,37 @@ pub struct IdentityRules {
     pub forward: Forward,
     /// The subject types that a `{type}:{id}` subject may have.
     pub types: Vec<String>,
+    /// The JSON pointer of the registry of API keys, and the registry if it is valid.
+    pub(crate) registry: Option<(String, Option<Unkey>)>,
+}
+
+/// Whose an `identity` object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IdentityOwner {
+    /// The document's
+    Document {
+        /// Whether the document may contain credentials
+        inline: bool,
+    },
+    /// A route's
+    Route,
 }
 
 impl IdentityRules {
     /// Reads an `identity` object.
-    pub fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
+    pub(crate) fn read(at: &JsonCursor<'_>, owner: IdentityOwner, issues: &mut Issues) -> Option<Self> {
         let fields = at.fields(&["sources", "forward", "subject_types"], issues)?;
         let added = fields.list("subject_types", issues, parse_type).unwrap_or_default();
         let types: Vec<String> = SUBJECT_TYPES.iter().map(|name| (*name).to_owned()).chain(added).collect();
         let mut sources: Vec<IdentitySource> = Vec::new();
+        let mut registry = None;
         if let Some(list) = fields.need("sources", issues) {
             let items = list.items(issues).unwrap_or_default();
             if items.is_empty() && list.is_array() {
                 issues.add(list.pointer.clone(), "name at least one identity source");
             }
             for item in items {
-                let Some(source) = read_source(&item, &types, issues) else { continue };
+                let Some(source) = read_source(&item, (&types, owner), &mut registry, issues) else { continue };
                 if sources.iter().any(|other| other.name == source.name) {
                     issues.add(
                         item.pointer,
@@ -61,7 +78,7 @@ impl IdentityRules {
             }
         }
         let forward = fields.get("forward").and_then(|at| read_forward(&at, issues)).unwrap_or_default();
-        Some(Self { sources, forward, types })
+        Some(Self { sources, forward, types, registry })
     }
 
     /// The sources with a constant subject: index, source, subject.
@@ -72,7 +89,7 @@ impl IdentityRules {
         })
     }
 
-    /// The names of the headers that the sources read.
+    /// The names of the headers that the sources read, that of API keys included.
     pub fn source_headers(&self) -> impl Iterator<Item = &str> {
         self.sources
             .iter()
@@ -81,6 +98,24 @@ impl IdentityRules {
                 Some(IdentityPlace::Header(name)) => Some(name.as_str()),
                 _ => None,
             })
+            .chain(self.api_keys().map(|place| place.header.as_str()))
+    }
+
+    /// The registry of API keys, if a source asks it.
+    pub(in crate::policy) fn key_registry(&self) -> Option<KeyRegistry> {
+        let source = self.sources.iter().find(|source| source.api_key.is_some())?;
+        let (pointer, unkey) = self.registry.clone()?;
+        let unkey = unkey?;
+        let members = source.places().map(|(_, place)| match place {
+            Some(IdentityPlace::Key(member)) => Some(member.names.clone()),
+            _ => None,
+        });
+        Some(KeyRegistry { unkey, pointer, members })
+    }
+
+    /// Where requests have their API keys, if a source asks the registry.
+    pub fn api_keys(&self) -> Option<&ApiKeyPlace> {
+        self.sources.iter().find_map(|source| source.api_key.as_ref())
     }
 }
 
@@ -93,10 +128,16 @@ fn parse_type(text: &str) -> Result<String, String> {
 }
 
 #[inline(never)]
-fn read_source(at: &JsonCursor<'_>, types: &[String], issues: &mut Issues) -> Option<IdentitySource> {
-    let fields = at.fields(&["name", "metadata", "headers_owned_by", "tenant", "project", "subject"], issues)?;
+fn read_source(
+    at: &JsonCursor<'_>,
+    (types, owner): (&[String], IdentityOwner),
+    registry: &mut Option<(String, Option<Unkey>)>,
+    issues: &mut Issues,
+) -> Option<IdentitySource> {
+    let fields =
+        at.fields(&["name", "metadata", "headers_owned_by", "unkey", "tenant", "project", "subject"], issues)?;
     let name = fields.need_parse("name", issues, parse_name);
-    let owner = fields.parse("headers_owned_by", issues, parse_text);
+    let headers_owner = fields.parse("headers_owned_by", issues, parse_text);
     let namespace = fields.get("metadata").and_then(|at| {
         let path = if at.is_array() { at.list(issues, parse_text)? } else { Vec::new() };
         if path.is_empty() {
@@ -108,18 +149,22 @@ fn read_source(at: &JsonCursor<'_>, types: &[String], issues: &mut Issues) -> Op
         }
         Some(path)
     });
-    let kind = match (namespace, owner) {
-        (Some(path), None) => SourceKind::Metadata(path),
-        (None, Some(_)) => SourceKind::Headers,
-        _ if fields.get("metadata").is_some() == fields.get("headers_owned_by").is_some() => {
-            issues.add(
-                at.pointer.clone(),
-                "a source has either `metadata` (the namespace a filter wrote to) or `headers_owned_by` (the filter that \
-                 sets the headers and removes a client's)",
-            );
+    let api_key = fields.get("unkey").and_then(|at| read_api_keys(&at, owner, registry, issues));
+    let kind = match (namespace, headers_owner, &api_key) {
+        (Some(path), None, None) => SourceKind::Metadata(path),
+        (None, Some(_), None) => SourceKind::Headers,
+        (None, None, Some(place)) => SourceKind::ApiKeys(place.header.clone()),
+        _ => {
+            let kinds = ["metadata", "headers_owned_by", "unkey"];
+            if kinds.into_iter().filter(|name| fields.get(name).is_some()).count() != 1 {
+                issues.add(
+                    at.pointer.clone(),
+                    "a source has one of `metadata` (the namespace a filter wrote to), `headers_owned_by` (the filter that sets \
+                     the headers and removes a client's) and `unkey` (the registry of API keys)",
+                );
+            }
             return None;
         }
-        _ => return None,
     };
     let tenant = fields.need("tenant", issues).and_then(|at| kind.read_or_constant(&at, issues));
     let project = fields.get("project").map(|at| kind.read_or_constant(&at, issues));
@@ -144,6 +189,7 @@ fn read_source(at: &JsonCursor<'_>, types: &[String], issues: &mut Issues) -> Op
         tenant: tenant?,
         project: project.map_or(Some(None), |project| project.map(Some))?,
         subject: subject?,
+        api_key,
     };
     if source.places().into_iter().filter_map(|(_, place)| place).all(IdentityPlace::is_constant) {
         issues.add(
@@ -170,10 +216,60 @@ fn read_constant_subject(value: &JsonCursor<'_>, types: &[String], issues: &mut 
     Some(SubjectRule { field: IdentityPlace::Constant(subject.as_str().to_owned()), kind: None })
 }
 
+/// Reads `unkey`: where requests have their API keys, and the registry that knows the keys.
+#[inline(never)]
+fn read_api_keys(
+    at: &JsonCursor<'_>,
+    owner: IdentityOwner,
+    registry: &mut Option<(String, Option<Unkey>)>,
+    issues: &mut Issues,
+) -> Option<ApiKeyPlace> {
+    let IdentityOwner::Document { inline } = owner else {
+        issues.add(
+            &at.pointer,
+            "a source with `unkey` stands in the document's `identity`, which every route has that names none of its own",
+        );
+        return None;
+    };
+    if registry.is_some() {
+        issues.add(&at.pointer, "a document has one source with `unkey`: remove one of them");
+    }
+    *registry = Some((at.pointer.clone(), None));
+    let fields = at.fields(&[&["header", "prefix", "keep_header"], &KEY_REGISTRY[..]].concat(), issues)?;
+    let header = fields.need_parse("header", issues, parse_key_header);
+    let prefix = fields.get("prefix").map(|at| at.parse(issues, parse_key_prefix));
+    let keep = fields.boolean("keep_header", issues).unwrap_or_default();
+    *registry = Some((at.pointer.clone(), read_key_registry(&fields, inline, issues)));
+    Some(ApiKeyPlace { header: header?, prefix: prefix.unwrap_or_else(|| Some(String::new()))?, keep })
+}
+
+/// Parses the name of the header with API keys.
+fn parse_key_header(text: &str) -> Result<String, String> {
+    match parse_identity_header(text)? {
+        name if ["cookie", "x-request-id", "content-type"].contains(&name.as_str()) => {
+            Err(format!("`{name}` already has a meaning: choose another header, such as `x-api-key`"))
+        }
+        name => Ok(name),
+    }
+}
+
+/// Parses the beginning of every API key.
+fn parse_key_prefix(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
+    if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected the beginning of the keys, 1 to 64 characters of A-Z a-z 0-9 . _ ~ -, such as `sk_live_`"
+            .to_owned())
+    }
+}
+
 /// Where a source reads its parts from.
 enum SourceKind {
     Metadata(Vec<String>),
     Headers,
+    /// The registry of API keys, which stand in this header
+    ApiKeys(String),
 }
 
 impl SourceKind {
@@ -191,6 +287,16 @@ impl SourceKind {
     fn read(&self, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<IdentityPlace> {
         match self {
             Self::Headers => at.parse(issues, parse_identity_header).map(IdentityPlace::Header),
+            Self::ApiKeys(header) => {
+                let names = at.parse(issues, |text| {
+                    KeyMember::parse_pointer(text).ok_or_else(|| {
+                        "expected a JSON pointer into `data` of the registry's reply, such as `/identity/externalId` or \
+                         `/meta/project_id`"
+                            .to_owned()
+                    })
+                })?;
+                Some(IdentityPlace::Key(KeyMember { header: header.clone(), names }))
+            }
             Self::Metadata(namespace) => {
                 let members =
                     if at.is_array() { at.list(issues, parse_text)? } else { vec![at.parse(issues, parse_text)?] };

@@ -2,7 +2,7 @@
 
 use super::super::authority::{self, canonical, is_host};
 use super::super::template::Template;
-use super::identity::IdentityRules;
+use super::identity::{IdentityOwner, IdentityRules};
 use super::{Mode, check_name, check_text, parse_header_name, parse_text, read_key, read_mode, read_on_prohibited};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::KeyRules;
@@ -169,6 +169,34 @@ pub(crate) struct RouteDocument<'j> {
     pub encoded_slash: bool,
     /// `clean_errors`, if the route has it: whether errors in JSON lose stack traces and paths of files
     pub clean_errors: Option<bool>,
+    /// `api_key`, if the route has it
+    pub api_key: Option<ApiKeyRules>,
+}
+
+/// An `api_key` object: what a route asks of API keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ApiKeyRules {
+    /// The permissions that a key needs, as a query of the registry
+    pub permissions: Option<Arc<str>>,
+    /// Whether a request may come without a caller
+    pub is_optional: bool,
+}
+
+impl ApiKeyRules {
+    fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
+        let fields = at.fields(&["required", "permissions"], issues)?;
+        let permissions = fields.parse("permissions", issues, |text| {
+            // Unkey takes 1 to 1,000 characters (its OpenAPI description, `V2KeysVerifyKeyRequestBody`).
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ()._:*/-".contains(&byte);
+            if (1..=1000).contains(&text.trim().len()) && text.bytes().all(plain) {
+                Ok(Arc::from(text.trim()))
+            } else {
+                Err("expected permissions of 1 to 1000 characters, such as `refunds.create` or `a.read AND (b.read OR b.write)`"
+                    .to_owned())
+            }
+        });
+        Some(Self { permissions, is_optional: !fields.boolean("required", issues).unwrap_or(true) })
+    }
 }
 
 /// An `answer` object.
@@ -214,6 +242,7 @@ impl<'j> RouteDocument<'j> {
             "answer",
             "encoded_slash",
             "clean_errors",
+            "api_key",
         ];
         let fields = at.fields(&known, issues)?;
         let endpoint = fields.need_parse("endpoint", issues, check_name);
@@ -240,7 +269,9 @@ impl<'j> RouteDocument<'j> {
                 .choice("subject", &[("caller", KeySubject::Caller), ("none", KeySubject::None)], issues)
                 .unwrap_or_default(),
             mode: read_mode(&fields, issues),
-            identity: fields.get("identity").map(|at| IdentityRules::read(&at, issues).unwrap_or_default()),
+            identity: fields
+                .get("identity")
+                .map(|at| IdentityRules::read(&at, IdentityOwner::Route, issues).unwrap_or_default()),
             hosts: fields.list("hosts", issues, parse_host).unwrap_or_default(),
             recovery: fields.boolean("recovery", issues),
             collision: fields.choice("collision", &collisions, issues).unwrap_or_default(),
@@ -263,6 +294,7 @@ impl<'j> RouteDocument<'j> {
             answer: fields.get("answer").and_then(|at| read_answer(&at, issues)),
             encoded_slash: fields.boolean("encoded_slash", issues).unwrap_or_default(),
             clean_errors: fields.boolean("clean_errors", issues),
+            api_key: fields.get("api_key").and_then(|at| ApiKeyRules::read(&at, issues)),
             endpoint: endpoint?,
             template: template?,
             policy: policy?,

@@ -35,6 +35,17 @@ pub(crate) struct Unkey {
     pub path: String,
 }
 
+/// The registry of API keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyRegistry {
+    /// Where it is
+    pub unkey: Unkey,
+    /// Its JSON pointer in the document
+    pub pointer: String,
+    /// The members of its replies that are tenant, project and subject
+    pub members: [Option<Vec<String>>; 3],
+}
+
 /// Secrets from OpenBao's or Vault's KV engine, version 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenBao {
@@ -67,9 +78,28 @@ impl OpenBao {
 #[inline(never)]
 pub(super) fn read_unkey(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
     let fields = at.fields(&[&["path", "root_key"], &SERVICE[..]].concat(), issues)?;
-    let path = fields.get("path").map_or(Some("/v2/keys.verifyKey".to_owned()), |at| at.parse(issues, parse_path));
-    let service = read_service(&fields, "root_key", inline, issues);
+    let path = read_unkey_path(&fields, issues);
+    let service = read_service(&fields, "root_key", inline, &LIFETIMES, issues);
     Some(Unkey { service: service?, path: path? })
+}
+
+/// The maximum age of a cached result about an API key, in seconds. After that time a revoked key stops working.
+const MAX_KEY_LIFETIME_S: u64 = 60;
+
+/// The members of `unkey` of an identity source that describe the registry.
+pub(super) const KEY_REGISTRY: [&str; 8] =
+    ["path", "root_key", "cluster", "authority", "timeout_ms", "cache_ttl_s", "negative_ttl_s", "stale_if_error_s"];
+
+/// Reads the registry of API keys from `unkey` of an identity source; `inline`: the document may contain credentials.
+#[inline(never)]
+pub(super) fn read_key_registry(fields: &ObjectCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
+    let path = read_unkey_path(fields, issues);
+    let service = read_service(fields, "root_key", inline, &KEY_LIFETIMES, issues);
+    Some(Unkey { service: service?, path: path? })
+}
+
+fn read_unkey_path(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<String> {
+    fields.get("path").map_or(Some("/v2/keys.verifyKey".to_owned()), |at| at.parse(issues, parse_path))
 }
 
 /// Reads `openbao`.
@@ -84,7 +114,7 @@ pub(super) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
     };
     let namespace = fields.get("namespace").and_then(|at| at.parse(issues, parse_mount));
     let grace = fields.get("rotation_grace_s").and_then(|at| at.integer(0..=604_800, issues));
-    let service = read_service(&fields, "token", inline, issues);
+    let service = read_service(&fields, "token", inline, &LIFETIMES, issues);
     let grace_ms = grace.unwrap_or(3600) * 1000;
     Some(OpenBao { service: service?, mount: mount?, path: path?, namespace, grace_ms })
 }
@@ -92,8 +122,30 @@ pub(super) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
 /// The members that both objects have.
 const SERVICE: [&str; 6] = ["cluster", "authority", "timeout_ms", "cache_ttl_s", "negative_ttl_s", "stale_if_error_s"];
 
+/// How long results live, in seconds.
+struct Lifetimes {
+    /// The default of `cache_ttl_s`, and its maximum
+    positive: (u64, u64),
+    /// The maximum of `negative_ttl_s`
+    negative: u64,
+    /// The default of `stale_if_error_s`
+    stale: u64,
+}
+
+/// The lifetimes of bindings and secrets.
+const LIFETIMES: Lifetimes = Lifetimes { positive: (60, MAX_LIFETIME_S), negative: 300, stale: 300 };
+/// The lifetimes of what is known about API keys.
+const KEY_LIFETIMES: Lifetimes =
+    Lifetimes { positive: (30, MAX_KEY_LIFETIME_S), negative: MAX_KEY_LIFETIME_S, stale: 0 };
+
 #[inline(never)]
-fn read_service(fields: &ObjectCursor<'_>, credential: &str, inline: bool, issues: &mut Issues) -> Option<Service> {
+fn read_service(
+    fields: &ObjectCursor<'_>,
+    credential: &str,
+    inline: bool,
+    lifetimes: &Lifetimes,
+    issues: &mut Issues,
+) -> Option<Service> {
     let cluster = fields.need("cluster", issues).and_then(|at| at.parse(issues, parse_text));
     let authority = fields.get("authority").and_then(|at| at.parse(issues, parse_authority));
     let credential = fields.get(credential).and_then(|at| read_secret(&at, inline, issues));
@@ -101,9 +153,10 @@ fn read_service(fields: &ObjectCursor<'_>, credential: &str, inline: bool, issue
         fields.get(name).and_then(|at| at.integer(bounds, issues)).unwrap_or(default)
     };
     let timeout_ms = number("timeout_ms", 1000, 10..=30_000);
-    let cache_s = number("cache_ttl_s", 60, 1..=MAX_LIFETIME_S);
-    let negative_s = number("negative_ttl_s", 10, 1..=300);
-    let stale_s = number("stale_if_error_s", (MAX_LIFETIME_S - cache_s).min(300), 0..=MAX_LIFETIME_S);
+    let (cache_s, most_s) = lifetimes.positive;
+    let cache_s = number("cache_ttl_s", cache_s, 1..=most_s);
+    let negative_s = number("negative_ttl_s", 10, 1..=lifetimes.negative);
+    let stale_s = number("stale_if_error_s", (MAX_LIFETIME_S - cache_s).min(lifetimes.stale), 0..=MAX_LIFETIME_S);
     if cache_s + stale_s > MAX_LIFETIME_S {
         issues.add(fields.pointer.clone(), "`cache_ttl_s` and `stale_if_error_s` together may be at most 900 seconds");
     }

@@ -1,0 +1,90 @@
+//! Callers with API keys (docs/contract.md section 3). The registry is asked whose the key is before anything is decided about
+//! the request. Then the request is evaluated again from the beginning, with what the registry says: nothing has to be kept of
+//! it meanwhile.
+
+use super::trace::{TraceEvent, TraceStep};
+use super::{Exchange, RequestFlow, State};
+use crate::headers::Headers;
+use crate::identity::{self, Attributes, KeyHolder, Rules};
+use crate::lookup::{KeyQuestion, LookupFailure, LookupRequest, StoreAnswer, StoreKind};
+use crate::policy::document::IdentityRules;
+use crate::policy::{Policy, Route};
+use crate::problem::{Problem, Reason};
+use std::sync::Arc;
+
+/// The longest body that a gateway buffers of a request that no route declares, in bytes. It reads no more of a longer one
+/// until the request goes on.
+const UNROUTED_BODY: u64 = 1 << 20;
+
+impl Exchange {
+    /// Finds out whose the request is, where a source of the identity is the registry of API keys. `Some`: the request waits
+    /// for the registry.
+    ///
+    /// # Errors
+    /// The request has no caller and needs one, or its API key is malformed.
+    pub(super) fn await_caller(
+        &mut self,
+        policy: &Policy,
+        (route, method): (Option<&Route>, &[u8]),
+        headers: &Headers<'_>,
+        attributes: &dyn Attributes,
+    ) -> Result<Option<RequestFlow>, Problem> {
+        let rules = policy.identity_of(route);
+        let Some(place) = rules.api_keys() else { return Ok(None) };
+        self.begin(TraceStep::Identity);
+        if self.holder.is_some() {
+            if let Some((store, result)) = self.telemetry.lookups.last().copied() {
+                self.note(|| TraceEvent::Lookup { store, result });
+            }
+            return Ok(None);
+        }
+        match identity::asked_source(&rules.sources, headers, attributes) {
+            Some(source) if source.api_key.is_none() => Ok(None),
+            Some(_) => {
+                let key = place.find(headers).map_err(|why| self.because(why, Problem::api_key_invalid()))?;
+                let key = key.ok_or_else(Problem::internal_error)?;
+                let permissions = route.and_then(|route| route.api_key.permissions.clone());
+                let question = KeyQuestion { key, permissions };
+                self.state = State::AwaitsCaller(Box::new(LookupRequest::about_key(question)));
+                let limit = route.map_or(UNROUTED_BODY, |route| route.max_body_bytes);
+                Ok(Some(RequestFlow::AwaitCaller { limit }))
+            }
+            // A browser's preflight request has no credentials (Fetch standard, CORS-preflight fetch).
+            None if method == b"OPTIONS" || route.is_some_and(|route| route.api_key.is_optional) => Ok(None),
+            None => Err(without_caller(policy, rules, headers, attributes)),
+        }
+    }
+
+    /// Takes what the registry says of the API key. The request is evaluated again.
+    pub(super) fn on_holder(&mut self, answer: StoreAnswer<Arc<KeyHolder>>) -> Result<RequestFlow, Problem> {
+        self.note_lookup(StoreKind::ApiKeys.name(), answer.name());
+        match answer.result {
+            Ok(holder) => {
+                self.holder = Some(holder);
+                self.restart_trace();
+                Ok(RequestFlow::Again)
+            }
+            Err(why) => Err(match why {
+                LookupFailure::Unknown(reason) => self.because(reason, Problem::api_key_invalid()),
+                LookupFailure::Forbidden(reason) => self.because(reason, Problem::api_key_forbidden()),
+                LookupFailure::RateLimited { seconds } => {
+                    self.because(Reason::ApiKeyRateLimited, Problem::rate_limited(seconds))
+                }
+                LookupFailure::Unavailable(reason) => self.because(reason, Problem::backend_check_failed()),
+            }),
+        }
+    }
+}
+
+/// The problem of a request of which no source has a value.
+#[inline(never)]
+fn without_caller(
+    policy: &Policy,
+    rules: &IdentityRules,
+    headers: &Headers<'_>,
+    attributes: &dyn Attributes,
+) -> Problem {
+    let rules_of_scope = Rules { scope: None, types: &rules.types, reserved: policy.reserved_subjects(), holder: None };
+    let resolved = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes);
+    resolved.err().map_or_else(Problem::internal_error, |why| Problem::identity(&why))
+}
