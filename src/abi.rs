@@ -34,8 +34,7 @@ pub(crate) enum AbiLogLevel {
     Critical = 5,
 }
 
-/// What a callback returns to the host (`proxy_action_t`). Hosts take the numbers of `FilterDataStatus` of the C++ SDK for bodies,
-/// and any other number than 0 as a pause of headers and trailers.
+/// What a callback returns to the host (`proxy_action_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Action {
@@ -43,8 +42,9 @@ pub(crate) enum Action {
     Continue = 0,
     /// The message waits, or the filter has replied
     Pause = 1,
-    /// The body waits, and the host reads no more of it (`StopIterationAndWatermark`)
-    PauseReading = 2,
+    /// The message waits, and the host shows nothing of its body before it goes on. The ABI has no such number; it is
+    /// `StopAllIterationAndWatermark` of `FilterHeadersStatus` of the C++ SDK, which hosts take for headers.
+    PauseReading = 4,
 }
 
 impl From<FilterAction> for Action {

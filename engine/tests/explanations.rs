@@ -10,7 +10,7 @@ type Table = (&'static str, &'static [&'static str], Vec<Vec<String>>);
 /// With `UPDATE_DOCS=1` the tables are written anew.
 #[test]
 fn the_pages_have_the_tables_of_the_code() {
-    for (page, tables) in [("errors.md", errors()), ("webhooks.md", webhooks())] {
+    for (page, tables) in [("errors.md", errors()), ("webhooks.md", webhooks()), ("identity.md", identity())] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
         let before = std::fs::read_to_string(&file).unwrap();
         let mut text = before.clone();
@@ -93,6 +93,11 @@ fn webhooks() -> Vec<Table> {
         ("reasons of signatures", &["reason", "what is wrong"], reasons(&[ReasonTable::Signatures], |_| vec![])),
         ("reasons of lookups", &["reason", "answer", "what is wrong"], reasons(&[ReasonTable::Lookups], answer)),
     ]
+}
+
+fn identity() -> Vec<Table> {
+    let answer = |reason: Reason| vec![reason.codes().iter().map(|code| quoted(code.name())).collect::<String>()];
+    vec![("reasons of API keys", &["reason", "code", "what is wrong"], reasons(&[ReasonTable::ApiKeys], answer))]
 }
 
 /// The rows of all reasons of these tables; `between` gives the cells between the reason and its meaning.

@@ -250,7 +250,7 @@ func (x *exchange) settle(d direction) (state, error) {
 			return state, nil
 		}
 		wake := side.waiter()
-		ended := side.ended || d == toClient && s.replied
+		ended := side.ended || side.unread || d == toClient && s.replied
 		in.mu.Unlock()
 		switch {
 		case ended:

@@ -13,6 +13,8 @@ type answer int
 const (
 	answerContinue answer = iota
 	answerPause
+	// answerPauseReading: nothing of the body is shown before the message goes on.
+	answerPauseReading
 	// answerNothing: another answer is under way, so this part goes nowhere.
 	answerNothing
 )
@@ -52,6 +54,8 @@ func (in *instance) headersArrive(s *stream, d direction, header Header, end boo
 		side.passHeaders(end)
 	case answerPause:
 		side.stopped = true
+	case answerPauseReading:
+		side.stopped, side.unread = true, true
 	case answerNothing:
 	}
 }
@@ -93,7 +97,7 @@ func (in *instance) showBody(s *stream, d direction, end bool) {
 		} else if in.hold(s, d, current) {
 			in.resume(s, d)
 		}
-	case answerPause:
+	case answerPause, answerPauseReading:
 		current := side.piece
 		side.piece = nil
 		side.holding, side.stopped = true, true
@@ -125,7 +129,7 @@ func (in *instance) trailersArrive(s *stream, d direction, trailer Header) {
 		} else {
 			side.passTrailers()
 		}
-	case answerPause:
+	case answerPause, answerPauseReading:
 		side.stopped = true
 	case answerNothing:
 	}
@@ -137,7 +141,7 @@ func (in *instance) resume(s *stream, d direction) {
 	if !s.takes(d) || !side.stopped {
 		return
 	}
-	side.stopped, side.holding = false, false
+	side.stopped, side.holding, side.unread = false, false, false
 	end := side.ended && !side.hasTrailer
 	if !side.passed {
 		side.passHeaders(end && side.held.length() == 0)
@@ -244,6 +248,9 @@ func (in *instance) tooLarge(s *stream, d direction, more int) bool {
 	return true
 }
 
+// stopAllIteration is StopAllIterationAndWatermark of FilterHeadersStatus in the C++ SDK: the ABI has no number for it.
+const stopAllIteration = 4
+
 // ask asks the guest about a part of a message.
 func (in *instance) ask(s *stream, d direction, part callbackPart, arguments ...uint64) answer {
 	function := &in.parts[d][part]
@@ -262,6 +269,8 @@ func (in *instance) ask(s *stream, d direction, part callbackPart, arguments ...
 		return answerNothing
 	case uint32(returned) == 0:
 		return answerContinue
+	case uint32(returned) == stopAllIteration && part == partHeaders:
+		return answerPauseReading
 	}
 	return answerPause
 }

@@ -40,8 +40,9 @@ type side struct {
 	holding         bool
 	// ended says that the end has arrived with the headers or with the body.
 	ended bool
-	// stopped says that the guest holds the message back.
+	// stopped says that the guest holds the message back, unread that nothing of the body is shown to it until the message goes on.
 	stopped bool
+	unread  bool
 	// passed says that the headers have gone on; complete, that everything has.
 	passed   bool
 	complete bool

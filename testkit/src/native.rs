@@ -244,6 +244,10 @@ impl CaseRun<'_> {
         let (has_body, has_trailers) = (!message.body.is_empty(), message.trailers.is_some());
         let action = self.stream.on_request_headers(host, shared, !has_body && !has_trailers);
         let mut went_on = self.goes_on(action);
+        if action == FilterAction::PauseReading && !went_on {
+            // Nothing of the body is shown.
+            return false;
+        }
         if has_body && !host.has_replied() {
             let action = self.stream.on_request_body(host, &mut self.configuration, message.body.len(), !has_trailers);
             went_on = self.goes_on(action);

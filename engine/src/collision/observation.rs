@@ -78,7 +78,7 @@ impl Observation {
     pub(crate) fn push(mut self: Box<Self>, part: &[u8]) -> Result<Box<Self>, Unobserved> {
         self.passed = self.passed.saturating_add(part.len() as u64);
         if self.passed > self.limit {
-            return Err(self.too_long());
+            return Err(Unobserved { caller: self.caller, reason: Reason::ObservedBodyTooLarge });
         }
         match &mut self.body {
             ObservedBody::Hashed(reader) => reader.push(part),
@@ -89,11 +89,6 @@ impl Observation {
             }
         }
         Ok(self)
-    }
-
-    /// What is told of a request whose body is above the limit.
-    pub(crate) fn too_long(self: Box<Self>) -> Unobserved {
-        Unobserved { caller: self.caller, reason: Reason::ObservedBodyTooLarge }
     }
 
     /// The claim of the whole request.

@@ -12,16 +12,13 @@ use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Reason};
 use std::sync::Arc;
 
-/// The longest body that a gateway buffers of a request that no route declares, in bytes. It reads no more of a longer one
-/// until the request goes on.
-const UNROUTED_BODY: u64 = 1 << 20;
-
 impl Exchange {
     /// Finds out whose the request is, where a source of the identity is the registry of API keys. `Some`: the request waits
     /// for the registry.
     ///
     /// # Errors
     /// The request has no caller and needs one, or its API key is malformed.
+    #[inline(never)]
     pub(super) fn await_caller(
         &mut self,
         policy: &Policy,
@@ -46,8 +43,13 @@ impl Exchange {
                 let permissions = route.and_then(|route| route.api_key.permissions.clone());
                 let question = KeyQuestion { key, permissions };
                 self.state = State::AwaitsCaller(Box::new(LookupRequest::about_key(question)));
-                let limit = route.map_or(UNROUTED_BODY, |route| route.max_body_bytes);
-                Ok(Some(RequestFlow::AwaitCaller { limit }))
+                // What waits later on waits for its whole body, and a gateway lets a part of a body go on or the whole.
+                let waits = |route: &&Route| {
+                    self.telemetry.is_recovery
+                        || route.in_flight.is_some()
+                        || route.collision.as_ref().is_some_and(|rules| rules.waits)
+                };
+                Ok(Some(RequestFlow::AwaitCaller { limit: route.filter(waits).map(|route| route.max_body_bytes) }))
             }
             // A browser's preflight request has no credentials (Fetch standard, CORS-preflight fetch).
             None if method == b"OPTIONS" || route.is_some_and(|route| route.api_key.is_optional) => Ok(None),
@@ -56,6 +58,7 @@ impl Exchange {
     }
 
     /// Takes what the registry says of the API key. The request is evaluated again.
+    #[inline(never)]
     pub(super) fn on_holder(&mut self, answer: StoreAnswer<Arc<KeyHolder>>) -> Result<RequestFlow, Problem> {
         self.note_lookup(StoreKind::ApiKeys.name(), answer.name());
         match answer.result {

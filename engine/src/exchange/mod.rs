@@ -120,9 +120,9 @@ pub enum RequestFlow {
     /// It waits for the lookup of its caller, as for [`RequestFlow::AwaitCall`]. Nothing of it was edited, and nothing has to be
     /// kept of it.
     AwaitCaller {
-        /// How much of its body the host buffers, in bytes. A longer body is no error: the host reads no more of it until
-        /// the request goes on.
-        limit: u64,
+        /// Whether it waits for its whole body, too, as in [`RequestFlow::AwaitBody`]: the route may need it. Otherwise the
+        /// host reads nothing of the body until the request goes on, so that a body can have any length.
+        limit: Option<u64>,
     },
     /// Its caller is known, and it is evaluated again: [`Exchange::request_headers`] with all of its headers.
     Again,
@@ -239,6 +239,7 @@ impl Exchange {
     /// Handles the request's headers. If the flow is [`RequestFlow::Continue`], the effects turn them into the headers
     /// for the backend. If the request waits, they are the edits that are made before the wait, and what follows is decided
     /// on [`Exchange::kept_lines`].
+    #[inline(never)]
     pub fn request_headers<'a>(
         &mut self,
         policy: &'a Policy,

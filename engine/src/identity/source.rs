@@ -147,6 +147,7 @@ impl IdentitySource {
     }
 
     /// The values of tenant, project and subject. `holder` is what the registry says of the request's API key.
+    #[inline(never)]
     pub fn values<'a>(
         &'a self,
         headers: &Headers<'a>,

@@ -36,8 +36,8 @@ pub enum FilterAction {
     Continue,
     /// The message waits, or the filter has replied. The gateway buffers what comes of its body.
     Pause,
-    /// As [`FilterAction::Pause`], for a part of a body: the gateway keeps what has come of it, and reads no more of it until the
-    /// message goes on.
+    /// As [`FilterAction::Pause`], for headers: the gateway shows nothing of the body before the message goes on, and then the body
+    /// passes as it comes, whatever its length.
     PauseReading,
 }
 

@@ -48,14 +48,6 @@ impl Stream {
         }
     }
 
-    /// Notes that a request whose body was held back by the gateway makes no claim: the body is longer than those that are
-    /// observed.
-    pub(super) fn leave_unobserved(&mut self, configuration: &mut Configuration) {
-        if let (Some(observation), Some(dependencies)) = (self.observation.take(), configuration.dependencies()) {
-            dependencies.note_unobserved(observation.too_long());
-        }
-    }
-
     /// Makes the claim of a request that has ended.
     pub(super) fn end_observation<H: Host>(&mut self, host: &H, configuration: &mut Configuration) {
         if let (Some(observation), Some(dependencies)) = (self.observation.take(), configuration.dependencies()) {

@@ -31,54 +31,38 @@ pub(super) struct PendingRequest {
     read: usize,
     /// How much of the body has come, in bytes.
     size: usize,
-    /// Whether the gateway reads no more of the body until the request goes on. Then nobody reads what has come of it.
-    is_held: bool,
+    /// Whether it goes on with its whole body only.
+    needs_body: bool,
 }
 
 /// How much of a request has come.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Arrived {
     /// Whether nothing follows
     ended: bool,
     /// The size of its buffered body, in bytes
     size: usize,
-    /// As in [`PendingRequest::is_held`]
-    is_held: bool,
 }
 
 impl PendingRequest {
-    /// A request whose caller is looked up; `limit`: how much of its body is buffered, in bytes.
-    fn of_caller(limit: usize, has_body: bool) -> Self {
+    /// A request whose caller is looked up. `limit`: the body limit of the route, if the request waits for its body, too.
+    fn of_caller(limit: Option<u64>, has_body: bool) -> Self {
         Self {
             lines: KeptLines::keep(&Headers::default(), 0),
             head: 0,
-            limit,
+            limit: usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX),
             has_body,
-            awaited: RequestFlow::AwaitCaller { limit: limit as u64 },
+            awaited: RequestFlow::AwaitCaller { limit },
             reader: None,
             read: 0,
             size: 0,
-            is_held: false,
+            needs_body: limit.is_some(),
         }
-    }
-
-    /// Whether its caller is looked up.
-    const fn awaits_caller(&self) -> bool {
-        matches!(self.awaited, RequestFlow::AwaitCaller { .. })
     }
 
     /// Whether a call is under way.
     pub(super) const fn awaits_call(&self) -> bool {
         matches!(self.awaited, RequestFlow::AwaitCall { .. } | RequestFlow::AwaitCaller { .. })
-    }
-
-    /// Takes a part of the body of a request whose caller is not known yet; `size` is the number of bytes buffered so far. A body
-    /// that is too long to be buffered is no error, since a request may go on without its body.
-    fn hold_part(&mut self, size: usize, end_of_stream: bool) -> FilterAction {
-        self.size = self.size.max(size);
-        self.has_body |= end_of_stream;
-        self.is_held |= self.size > self.limit;
-        if self.is_held { FilterAction::PauseReading } else { FilterAction::Pause }
     }
 
     /// Reads the part of the body that has come since the last call; `size` is the number of bytes buffered so far.
@@ -101,7 +85,7 @@ impl Stream {
         configuration: &mut Configuration,
         end_of_stream: bool,
     ) -> FilterAction {
-        self.decide(host, configuration, Arrived { ended: end_of_stream, ..Arrived::default() })
+        self.decide(host, configuration, Arrived { ended: end_of_stream, size: 0 })
     }
 
     /// Decides about a request from its headers. A request whose caller had to be looked up comes here again.
@@ -115,9 +99,11 @@ impl Stream {
             let pending = configuration.dependencies().zip(self.exchange.pending_lookup());
             let Some((dependencies, request)) = pending else { return self.reply(host, &Problem::internal_error()) };
             let Some(answer) = dependencies.look_up(host, self.id, request) else {
-                let limit = usize::try_from(limit).unwrap_or(usize::MAX);
                 self.pending = Some(PendingRequest::of_caller(limit, arrived.ended));
-                return self.wait(host, configuration, &policy);
+                return match self.wait(host, configuration, &policy) {
+                    FilterAction::Pause if limit.is_none() && self.pending.is_some() => FilterAction::PauseReading,
+                    action => action,
+                };
             };
             if self.give_answer(host, &policy, answer) == RequestFlow::Replied {
                 return FilterAction::Pause;
@@ -136,7 +122,7 @@ impl Stream {
                 let head = headers.iter().filter(|(name, _)| !is_removed(&effects, name));
                 let head = head.map(|(name, value)| name.len() + value.len()).sum();
                 let reader = self.exchange.body_reader().filter(|_| matches!(flow, RequestFlow::AwaitEnd { .. }));
-                let Arrived { ended: has_body, size, is_held } = arrived;
+                let Arrived { ended: has_body, size } = arrived;
                 let mut pending = PendingRequest {
                     lines,
                     head,
@@ -146,11 +132,11 @@ impl Stream {
                     reader,
                     read: 0,
                     size: 0,
-                    is_held: false,
+                    needs_body: true,
                 };
                 let read = pending.read_part(host, size);
                 self.pending = Some(pending);
-                if is_held || size > limit {
+                if size > limit {
                     return self.refuse_body(host, configuration);
                 }
                 if read.is_err() {
@@ -160,11 +146,9 @@ impl Stream {
             }
             RequestFlow::Continue | RequestFlow::Replied => {
                 let action = self.apply(host, &effects);
-                let Arrived { ended, size, is_held } = arrived;
+                let Arrived { ended, size } = arrived;
                 self.begin_observation(host, configuration, action, ended && size == 0);
-                if is_held {
-                    self.leave_unobserved(configuration);
-                } else if size > 0 {
+                if size > 0 {
                     self.observe_part(host, configuration, size, ended);
                 }
                 action
@@ -192,7 +176,6 @@ impl Stream {
                 self.observe_part(host, configuration, size, end_of_stream);
                 FilterAction::Continue
             }
-            Some(pending) if pending.awaits_caller() => pending.hold_part(size, end_of_stream),
             Some(pending) if size > pending.limit => self.refuse_body(host, configuration),
             Some(pending) => match pending.read_part(host, size) {
                 Err(HostError) => self.reply(host, &Problem::dependency_unavailable()),
@@ -240,14 +223,7 @@ impl Stream {
     pub(super) fn lookup_answer<H: Host>(&mut self, host: &H, configuration: &mut Configuration, answer: LookupAnswer) {
         let Some(policy) = self.policy.clone().filter(|_| self.pending.is_some()) else { return };
         let flow = self.give_answer(host, &policy, answer);
-        let action = match (flow, &self.pending) {
-            (RequestFlow::Again, Some(pending)) => {
-                let arrived = Arrived { ended: pending.has_body, size: pending.size, is_held: pending.is_held };
-                self.pending = None;
-                self.decide(host, configuration, arrived)
-            }
-            _ => self.drive(host, configuration, &policy, flow),
-        };
+        let action = self.drive(host, configuration, &policy, flow);
         if action == FilterAction::Continue {
             // If the request has ended meanwhile, there is nothing to resume.
             let _ = host.resume_request();
@@ -309,12 +285,22 @@ impl Stream {
                 }
                 RequestFlow::Replied => return FilterAction::Pause,
                 RequestFlow::Continue => return FilterAction::Continue,
-                // Only [`Stream::decide`] gets these.
-                RequestFlow::AwaitCaller { .. } | RequestFlow::Again => {
-                    return self.reply(host, &Problem::internal_error());
+                // A gateway lets the whole body go on, or what comes of it: a request whose body is awaited goes on with its
+                // end.
+                RequestFlow::Again if !has_body && self.awaits_body() => return self.wait(host, configuration, policy),
+                RequestFlow::Again => {
+                    let Some(pending) = self.pending.take() else { return FilterAction::Pause };
+                    return self.decide(host, configuration, Arrived { ended: has_body, size: pending.size });
                 }
+                // Only [`Stream::decide`] gets this.
+                RequestFlow::AwaitCaller { .. } => return self.reply(host, &Problem::internal_error()),
             };
         }
+    }
+
+    /// Whether the request waits for its whole body.
+    const fn awaits_body(&self) -> bool {
+        matches!(&self.pending, Some(pending) if pending.needs_body)
     }
 
     /// Waits, if there is memory for the request.

@@ -6,6 +6,7 @@ use edge_idempotency_engine::json::Issue;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
+mod api_keys;
 mod backends;
 mod callers;
 mod collision;
@@ -104,12 +105,12 @@ fn compare(row: &Row, found: &[Issue]) {
 }
 
 fn refused() -> Vec<Row> {
-    let of_subjects = [callers::rows(), operations::rows(), backends::rows()].concat();
+    let of_subjects = [api_keys::rows(), callers::rows(), operations::rows(), backends::rows()].concat();
     [values::values(), relations::relations(), collision::rows(), of_subjects].concat()
 }
 
 fn warned_of() -> Vec<Row> {
-    [warnings::warnings(), backends::warnings()].concat()
+    [warnings::warnings(), backends::warnings(), api_keys::warnings()].concat()
 }
 
 #[test]

@@ -208,8 +208,8 @@ pub(super) fn values() -> Vec<Row> {
             [("/identity/subject_types", json!(["Robot"]))],
             [("/identity/subject_types/0", "a subject type has the form [a-z][a-z0-9_]*")],
         ),
-        row([("/identity/sources/0/metadata", json!(GONE))], [(source, "a source has either `metadata`")]),
-        row([("/identity/sources/0/headers_owned_by", json!("x"))], [(source, "a source has either `metadata`")]),
+        row([("/identity/sources/0/metadata", json!(GONE))], [(source, "a source has one of `metadata`")]),
+        row([("/identity/sources/0/headers_owned_by", json!("x"))], [(source, "a source has one of `metadata`")]),
         row(
             [("/identity/sources/0/metadata", json!([]))],
             [("/identity/sources/0/metadata", "name the filter's metadata namespace")],

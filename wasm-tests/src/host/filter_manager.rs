@@ -11,6 +11,8 @@ use super::vm::{Called, Vm};
 enum FilterAnswer {
     Continue,
     Pause,
+    /// Nothing of the body is shown before the message goes on.
+    PauseAll,
     /// Another answer is under way; this part goes nowhere.
     Nothing,
 }
@@ -76,6 +78,7 @@ impl Vm {
             FilterAnswer::Pause => self.side(id, direction, |side| {
                 side.flow = if stop_iteration { FlowState::Stopped } else { FlowState::StoppedAll };
             }),
+            FilterAnswer::PauseAll => self.side(id, direction, |side| side.flow = FlowState::StoppedAll),
             FilterAnswer::Nothing => {}
         }
     }
@@ -131,7 +134,7 @@ impl Vm {
                     None => self.resume(id, direction),
                 }
             }
-            FilterAnswer::Pause => {
+            FilterAnswer::Pause | FilterAnswer::PauseAll => {
                 let mut length = 0;
                 self.side(id, direction, |side| {
                     let piece = std::mem::take(&mut side.piece);
@@ -176,7 +179,9 @@ impl Vm {
                 });
                 if stopped { self.resume(id, direction) } else { self.pass_trailers(id, direction) }
             }
-            FilterAnswer::Pause => self.side(id, direction, |side| side.flow = FlowState::Stopped),
+            FilterAnswer::Pause | FilterAnswer::PauseAll => {
+                self.side(id, direction, |side| side.flow = FlowState::Stopped);
+            }
             FilterAnswer::Nothing => {}
         }
     }
@@ -184,7 +189,9 @@ impl Vm {
     /// Lets go of what is held: headers, body, trailers. After a stop of everything the callbacks that were left out
     /// come first.
     fn resume(&mut self, id: u32, direction: Direction) {
-        let is_whole = |side: &Side| side.ended || side.trailers.is_some() || side.held.is_empty();
+        let is_whole = |side: &Side| {
+            side.flow == FlowState::StoppedAll || side.ended || side.trailers.is_some() || side.held.is_empty()
+        };
         let whole = self.state().streams.get(&id).is_none_or(|stream| is_whole(stream.side(direction)));
         if self.state().options.whole_bodies && !whole {
             self.state_mut().fail("the filter let a message go on in the middle of its body");
@@ -305,6 +312,7 @@ impl Vm {
             _ if !still_wanted => FilterAnswer::Nothing,
             Called::Missing | Called::Returned(0) => FilterAnswer::Continue,
             Called::Returned(1) => FilterAnswer::Pause,
+            Called::Returned(4) if part == "headers" => FilterAnswer::PauseAll,
             Called::Returned(other) => {
                 self.state_mut().fail(format!("{name} returned {other}; the ABI has 0 and 1"));
                 FilterAnswer::Pause

@@ -40,20 +40,20 @@ impl Compiler<'_> {
     /// Reports what a route asks of API keys where no API key is read.
     #[inline(never)]
     pub(super) fn check_api_key(&mut self, index: usize, route: &RouteDocument) {
-        if route.api_key.is_none() {
+        // A source that could not be read may be the one.
+        let is_unclear = self.issues.0.iter().any(|issue| issue.pointer.starts_with("/identity"));
+        let message = if route.api_key.is_none() || is_unclear {
             return;
-        }
-        let at = || format!("/routes/{index}/api_key");
-        if route.webhook.is_some() {
-            self.issues.add(at(), "deliveries of webhooks bring no API key: remove this member");
+        } else if route.webhook.is_some() {
+            "deliveries of webhooks bring no API key: remove this member"
         } else if route.identity.is_some() {
-            self.issues.add(
-                at(),
-                "the route has an `identity` of its own, without a source of API keys: remove one of the two",
-            );
+            "the route has an `identity` of its own, without a source of API keys: remove one of the two"
         } else if self.document.identity.as_ref().is_none_or(|rules| rules.registry.is_none()) {
-            self.issues.add(at(), "no source of the document's `identity` has `unkey`, so no API key is read: add one, or remove this member");
-        }
+            "no source of the document's `identity` has `unkey`, so no API key is read: add one, or remove this member"
+        } else {
+            return;
+        };
+        self.issues.add(format!("/routes/{index}/api_key"), message);
     }
 
     /// Warns about bearer tokens that are no API keys and would be shown to the registry.
