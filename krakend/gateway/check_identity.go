@@ -15,6 +15,9 @@ func (p *plan) checkSources(at string, rules *identityView) {
 	}
 	for index, source := range rules.Sources {
 		place := at + pointer("sources", index)
+		if source.Unkey != nil {
+			continue
+		}
 		if source.Headers != "" {
 			p.mistakes.add(place+"/headers_owned_by", "", "KrakenD has no filter that owns headers, so a client could set them: take the identity from claims (`metadata`), or remove the source")
 			continue
@@ -193,8 +196,19 @@ func (c *endpointCheck) identity(route *routeView) *identitySource {
 	rules := p.policy.identityOf(route)
 	needed := route == nil || route.needsIdentity()
 	validator, ok := readValidator(c.route)
+	_, registry := rules.apiKeys()
+	if registry != nil && (route == nil || route.Webhook == nil) {
+		if !slices.ContainsFunc(c.route.InputHeaders, func(name string) bool { return name == "*" || strings.EqualFold(name, registry.Header) }) {
+			c.add("/input_headers", "add %q, in which callers send their API keys", registry.Header)
+		}
+		if ok {
+			p.notes.add(c.at, c.where, "KrakenD's validator refuses who has no token, so callers with API keys cannot use the endpoint")
+		}
+	}
 	if !ok {
 		switch {
+		case registry != nil:
+			// The module asks for an API key.
 		case needed && route != nil && p.policy.takesSignedCallers(route):
 			p.notes.add(c.at, c.where, "without auth/validator only signed callers can use the endpoint")
 		case needed:

@@ -40,6 +40,12 @@ type clusterView struct {
 	Cluster string `json:"cluster"`
 }
 
+// keyRegistry knows the callers' API keys.
+type keyRegistry struct {
+	Cluster string `json:"cluster"`
+	Header  string `json:"header"`
+}
+
 type identityView struct {
 	Forward struct {
 		Tenant  string `json:"tenant"`
@@ -49,6 +55,7 @@ type identityView struct {
 	Sources []struct {
 		Name     string          `json:"name"`
 		Metadata []string        `json:"metadata"`
+		Unkey    *keyRegistry    `json:"unkey"`
 		Headers  string          `json:"headers_owned_by"`
 		Tenant   json.RawMessage `json:"tenant"`
 		Project  json.RawMessage `json:"project"`
@@ -163,6 +170,19 @@ func memberPath(text json.RawMessage) []string {
 	return nil
 }
 
+// apiKeys is the registry that the rules name, with its JSON pointer below them; nil if callers have no API keys.
+func (v *identityView) apiKeys() (at string, registry *keyRegistry) {
+	if v == nil {
+		return "", nil
+	}
+	for index, source := range v.Sources {
+		if source.Unkey != nil {
+			return pointer("sources", index, "unkey"), source.Unkey
+		}
+	}
+	return "", nil
+}
+
 // clusters are the names of the upstreams that the module calls, each with its JSON pointer.
 func (p *policyView) clusters() map[string]string {
 	names := map[string]string{}
@@ -173,6 +193,9 @@ func (p *policyView) clusters() map[string]string {
 	}
 	if p.Webhooks.Unkey != nil && p.Webhooks.Unkey.Cluster != "" {
 		names[p.Webhooks.Unkey.Cluster] = "policy#/webhooks/unkey/cluster"
+	}
+	if at, registry := p.Identity.apiKeys(); registry != nil && registry.Cluster != "" {
+		names[registry.Cluster] = "policy#/identity" + at + "/cluster"
 	}
 	if p.Webhooks.OpenBao != nil && p.Webhooks.OpenBao.Cluster != "" {
 		names[p.Webhooks.OpenBao.Cluster] = "policy#/webhooks/openbao/cluster"

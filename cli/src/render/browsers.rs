@@ -66,7 +66,7 @@ pub(crate) fn cors(document: &Value, needs: &GatewayNeeds, origins: &[String]) -
     json!({
         "origins": origins,
         "methods": methods.into_iter().collect::<Vec<_>>().join(", "),
-        "allowed": ALLOWED.join(", "),
+        "allowed": ALLOWED.into_iter().chain(needs.api_keys.as_deref()).collect::<Vec<_>>().join(", "),
         "exposed": exposed.join(", "),
     })
 }

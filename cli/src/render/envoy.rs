@@ -64,6 +64,7 @@ impl EnvoyPlan {
     /// # Errors
     /// Upstreams are missing or too many; the sentence says what to write.
     pub(crate) fn bootstrap(&self, needs: &GatewayNeeds) -> Result<String, String> {
+        needs.check_api_keys()?;
         let backends = needs.clusters_of(&self.upstreams)?;
         let default = backends.first().map(|backend| backend.requests.as_str()).unwrap_or_default();
         let mut values = self.values(needs)?;

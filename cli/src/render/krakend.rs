@@ -133,7 +133,8 @@ impl KrakendPlan {
                 let path = names.unify(&krakend_path(&path));
                 let (upstream, query) = (upstream(*backend), Vec::new());
                 let plan = EndpointPlan { method: "GET", path, name: OPERATIONS, upstream, waits, query };
-                endpoints.push(self.endpoint(&plan, needs, validator.as_ref(), &[]));
+                let own: Vec<String> = needs.api_keys.iter().cloned().collect();
+                endpoints.push(self.endpoint(&plan, needs, validator.as_ref(), &own));
             }
             validators.extend(validator);
         }
@@ -265,6 +266,14 @@ impl KrakendPlan {
                 headers.join(", ")
             ));
         }
+        let own = self.document.pointer("/identity/sources").and_then(Value::as_array).into_iter().flatten();
+        if needs.api_keys.is_some() && own.clone().any(|source| source.get("metadata").is_some()) {
+            problems.push(
+                "give routes whose callers have tokens an `identity` of their own, and leave `unkey` alone in the document's: KrakenD \
+                 refuses who has no token where it asks for one, so a route takes tokens or API keys"
+                    .to_owned(),
+            );
+        }
         let sources: BTreeSet<String> = self.metadata_paths().collect();
         if sources.len() > 1 {
             problems.push(format!(
@@ -287,9 +296,10 @@ impl KrakendPlan {
         }
         for lookup in &needs.lookups {
             if let Some((name, _, _)) = lookup.credential {
-                let member = if name == "unkey-root-key" { "unkey.root_key" } else { "openbao.token" };
+                let member = if name == "unkey-root-key" { "root_key" } else { "token" };
                 problems.push(format!(
-                    "write webhooks.{member}, as {{\"env\": NAME}}: KrakenD adds no credentials to the module's calls"
+                    "write `{member}` of the store behind {}, as {{\"env\": NAME}}: KrakenD adds no credentials to the module's calls",
+                    lookup.cluster
                 ));
             }
         }
@@ -322,6 +332,7 @@ impl KrakendPlan {
             let providers = webhooks::providers(&self.document, &route.endpoint, &self.webhook_providers);
             headers.extend(webhooks::headers(&self.document, &providers)?);
         }
+        headers.extend(needs.api_keys.clone().filter(|_| route.shares_identity && !route.webhook));
         headers.extend(self.headers.iter().cloned());
         Ok(headers)
     }

@@ -35,6 +35,8 @@ pub(crate) struct RouteNeeds {
     pub(crate) marked: bool,
     /// Results can be asked for
     pub(crate) recovery: bool,
+    /// Its identity rules are the document's
+    pub(crate) shares_identity: bool,
     /// The parameters of the query that reach the target; none if the path is not rewritten, and all of them reach the backend
     pub(crate) query: Option<Vec<String>>,
 }
@@ -98,6 +100,8 @@ pub(crate) struct GatewayNeeds {
     pub(crate) signed_headers: BTreeSet<String>,
     /// Sources that read other metadata than that of jwt_authn
     pub(crate) other_metadata: BTreeSet<String>,
+    /// The header with API keys, if a source reads them
+    pub(crate) api_keys: Option<String>,
     /// Paths that no client may call
     pub(crate) reserved: Vec<String>,
     /// The path of operations, and the index of their backend
@@ -209,6 +213,7 @@ impl GatewayNeeds {
             owners: Vec::new(),
             signed_headers: signed_headers(document),
             other_metadata: BTreeSet::new(),
+            api_keys: None,
             reserved,
             operations,
             encoded_slash,
@@ -218,6 +223,10 @@ impl GatewayNeeds {
     }
 
     fn take_source(&mut self, source: &Value) {
+        if let Some(header) = text_at(source, "/unkey/header") {
+            self.api_keys = Some(header);
+            return;
+        }
         if let Some(owner) = text_at(source, "/headers_owned_by") {
             let place = match self.owners.iter().position(|(name, _)| *name == owner) {
                 Some(place) => place,
@@ -254,6 +263,20 @@ impl GatewayNeeds {
     pub(crate) fn removable_headers(&self) -> Vec<String> {
         let all = self.owners.iter().flat_map(|(_, headers)| headers);
         all.filter(|name| !self.signed_headers.contains(&name.to_ascii_lowercase())).cloned().collect()
+    }
+
+    /// What a gateway cannot tell apart: `jwt_authn` reads every bearer token, and refuses those that are API keys.
+    ///
+    /// # Errors
+    /// API keys and tokens come in one header; the sentence says what to write.
+    pub(crate) fn check_api_keys(&self) -> Result<(), String> {
+        let is_bearer = self.api_keys.as_ref().is_some_and(|header| header.eq_ignore_ascii_case("authorization"));
+        if is_bearer && !self.tokens.is_empty() {
+            return Err("jwt_authn reads tokens in `authorization`, and refuses API keys there: name another header for API keys, such \
+                        as `x-api-key`"
+                .to_owned());
+        }
+        Ok(())
     }
 
     /// Whether the filter marks requests.
@@ -326,6 +349,7 @@ impl RouteNeeds {
             marked: backend != 0 || target && own.is_some_and(|own| own.rewrite),
             backend,
             recovery,
+            shares_identity: route.get("identity").is_none(),
             query: (target && own.is_some_and(|own| own.rewrite)).then(|| strings(route.get("query"))),
         }
     }

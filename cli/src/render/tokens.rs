@@ -113,7 +113,8 @@ pub(crate) fn rules(needs: &GatewayNeeds, providers: &[TokenProvider], public: &
         .collect();
     routes.sort_by_key(|route| Reverse((!route.hosts.is_empty(), route.pattern.rank())));
     // Where other callers' keys come by other ways, a request without a token can be one of theirs.
-    let usual = if needs.owners.is_empty() && needs.other_metadata.is_empty() { Asks::Token } else { Asks::Optional };
+    let only_tokens = needs.owners.is_empty() && needs.other_metadata.is_empty() && needs.api_keys.is_none();
+    let usual = if only_tokens { Asks::Token } else { Asks::Optional };
     let mut rules: Vec<Value> = public.iter().map(|path| json!({"match": path.matches()})).collect();
     for route in routes {
         let asks = match (route.webhook, route.signed) {
