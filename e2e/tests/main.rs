@@ -9,6 +9,7 @@ use e2e::runner::{Module, run};
 mod access_log;
 mod admin;
 mod answer_buffer;
+mod api_keys;
 mod body_buffer;
 mod cases;
 mod clients;
@@ -48,7 +49,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 40] = [
+const MODULES: [Module; 41] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -61,6 +62,7 @@ const MODULES: [Module; 40] = [
     ("admin", admin::groups),
     ("access_log", access_log::groups),
     ("answer_buffer", answer_buffer::groups),
+    ("api_keys", api_keys::groups),
     ("body_buffer", body_buffer::groups),
     ("cases", cases::groups),
     ("clients", clients::groups),

@@ -97,6 +97,13 @@ impl Unkey {
         self.registry.keys().insert(key.to_owned(), data);
     }
 
+    /// The key has these permissions from now on.
+    pub fn grant(&self, key: &str, permissions: &[&str]) {
+        if let Some(Value::Object(data)) = self.registry.keys().get_mut(key) {
+            data.insert("permissions".to_owned(), json!(permissions));
+        }
+    }
+
     /// The key is gone: `NOT_FOUND`.
     pub fn unbind(&self, webhook_id: &str) {
         self.registry.keys().remove(webhook_id);
@@ -199,8 +206,24 @@ impl Registry {
         if cost.is_some_and(|cost| cost.is_none()) {
             return Err("`credits` has a `cost`, an integer that is not negative.");
         }
+        let asked =
+            members.get("permissions").map(|asked| asked.as_str().filter(|asked| (1..=1000).contains(&asked.len())));
+        if asked.is_some_and(|asked| asked.is_none()) {
+            return Err("`permissions` is a string of 1 to 1000 characters.");
+        }
         let unknown = || json!({"valid": false, "code": "NOT_FOUND"});
-        Ok(self.keys().get(key).cloned().unwrap_or_else(unknown))
+        let mut data = self.keys().get(key).cloned().unwrap_or_else(unknown);
+        // Of Unkey's queries only names that are joined by AND are understood here.
+        let granted = data.get("permissions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let has = |name: &str| granted.iter().any(|granted| granted == name);
+        let lacks = asked.flatten().is_some_and(|asked| !asked.split(" AND ").all(has));
+        if lacks
+            && data.get("code").is_some_and(|code| code == "VALID")
+            && let Some(data) = data.as_object_mut()
+        {
+            data.extend([("valid".to_owned(), json!(false)), ("code".to_owned(), json!("INSUFFICIENT_PERMISSIONS"))]);
+        }
+        Ok(data)
     }
 }
 
