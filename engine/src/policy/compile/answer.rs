@@ -31,10 +31,8 @@ impl Compiler<'_> {
         if route.policy != PolicyKind::HandlerInternalC {
             self.issues.add(&at, "`internal_hit` works only on a HANDLER_INTERNAL_C route, whose handler deduplicates");
         } else if route.one_way {
-            self.issues.add(
-                &at,
-                "a one-way target answers before its handler has run: remove `internal_hit` or `one_way`",
-            );
+            self.issues
+                .add(&at, "a one-way target answers before its handler has run: remove `internal_hit` or `one_way`");
         }
         Some(member.clone())
     }
