@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::plain_policy;
 use e2e::gateway::tools;
+use e2e::payouts::{confirm, is_under_way, statement};
 use e2e::runner::{Group, Test, runtime, sharing, until_async};
 use harness::http::{Reply, Request};
 use harness::restate::Invocation;
@@ -27,6 +28,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("another user, project or tenant with the same raw key", other_callers),
         test("the same cart of two tenants", carts),
         test("twenty at once have one effect", burst),
+        test("a duplicate in flight gets the answer of the first, and cannot be told from it", in_flight),
         test("Case C never has a key", case_c),
         test("Case C: a third party gets one token for an order", third_party),
         test("a dispatch sent twice has one effect", dispatched_twice),
@@ -68,7 +70,12 @@ impl RestateSetup {
     /// The demo.
     fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let policy = plain_policy()?;
+        let mut policy = plain_policy()?;
+        let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("no routes")?;
+        routes.push(json!({
+            "endpoint": "accounts.payout", "path": "/api/v1/accounts/{account}/payout", "policy": "REQUIRED_A",
+            "target": "Accounts/{tenant}:{project}:{account}/payout",
+        }));
         let options = StackOptions { policy: policy.to_string(), ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
         Ok(Self { stack, _directory: directory })
@@ -270,6 +277,56 @@ async fn burst(setup: &RestateSetup) -> Result<()> {
     ensure!(answers.len() == 1, "different answers: {answers:?}");
     ensure!(setup.effects("order-burst").await? == 1, "more than one effect");
     setup.only(&ALICE.namespaced("burst-1")).await.map(drop)
+}
+
+/// Restate's answers to a call that runs and to its duplicate are the same, so none of them has a mark
+/// (docs/decisions/0028-duplicates-in-flight.md). A Restate that tells them apart makes this test fail, and then the mark is worth
+/// another look.
+async fn in_flight(setup: &RestateSetup) -> Result<()> {
+    const AT_ONCE: usize = 3;
+    let account = "acme:health-prod:in-flight";
+    let payout = Request::post("/api/v1/accounts/in-flight/payout").header("Idempotency-Key", "in-flight-1");
+    let payout = payout.json(&json!({"amount": 4200}));
+    let claims = json!({"tenant_id": ALICE.tenant, "project_id": ALICE.project, "sub": ALICE.user});
+    let payout = payout.bearer(&setup.stack.signer.mint(&claims)?);
+    let send = || {
+        let (request, url) = (payout.clone(), setup.stack.gateway_url());
+        tokio::spawn(async move { request.send(&url).await })
+    };
+    let mut sent = vec![send()];
+    is_under_way(&setup.stack.restate, account).await?;
+    sent.extend((1..AT_ONCE).map(|_| send()));
+    let active = format!("cluster.backend-requests.upstream_rq_active: {AT_ONCE}");
+    until_async("all of them are at Restate", Duration::from_millis(20), async || {
+        let stats = Request::get("/stats?filter=upstream_rq_active").send(&setup.stack.envoy.admin_url()).await?;
+        Ok(stats.text().lines().any(|line| line == active))
+    })
+    .await?;
+    confirm(&setup.stack.restate, account).await?;
+    let mut answers = BTreeSet::new();
+    for reply in sent {
+        let reply = reply.await??;
+        status(&reply, 200)?;
+        fresh(&reply)?;
+        answers.insert((operation(&reply)?.to_owned(), reply.text()));
+    }
+    ensure!(answers.len() == 1, "different answers: {answers:?}");
+    // The access log has them under one invocation (docs/operations.md).
+    let id = answers.first().map(|(id, _)| id.clone()).context("no answer")?;
+    until_async("the access log has all of them", Duration::from_millis(50), async || {
+        let log = std::fs::read_to_string(setup.stack.envoy.access_log())?;
+        let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let is_one = |line: &Value| {
+            let record = &line["edge_idempotency"];
+            record["restate_invocation_id"] == json!(id) && record["idempotency_outcome"] == json!("stored")
+        };
+        Ok(records.filter(is_one).count() == AT_ONCE)
+    })
+    .await?;
+    ensure!(statement(&setup.stack.restate, account).await?.entries == 1, "more than one payout");
+    let again = send().await??;
+    header(&again, "idempotency-status", Some("replayed"))?;
+    header(&again, "idempotent-replayed", Some("true"))
 }
 
 async fn case_c(setup: &RestateSetup) -> Result<()> {
