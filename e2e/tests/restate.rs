@@ -1,11 +1,13 @@
 //! The whole chain: client, Envoy with the filter, Restate, a service that counts its effects.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::plain_policy;
 use e2e::gateway::tools;
-use e2e::runner::{Group, Test, runtime, sharing};
+use e2e::payouts::{confirm, is_under_way, statement};
+use e2e::runner::{Group, Test, runtime, sharing, until_async};
 use harness::http::{Reply, Request};
 use harness::restate::Invocation;
 use harness::scheduler::Dispatch;
@@ -26,7 +28,9 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("another user, project or tenant with the same raw key", other_callers),
         test("the same cart of two tenants", carts),
         test("twenty at once have one effect", burst),
+        test("a duplicate in flight gets the answer of the first, and cannot be told from it", in_flight),
         test("Case C never has a key", case_c),
+        test("Case C: a third party gets one token for an order", third_party),
         test("a dispatch sent twice has one effect", dispatched_twice),
         test("what is refused does not execute", refused),
         test("the backend's own paths are closed", closed_paths),
@@ -66,7 +70,12 @@ impl RestateSetup {
     /// The demo.
     fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let policy = plain_policy()?;
+        let mut policy = plain_policy()?;
+        let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("no routes")?;
+        routes.push(json!({
+            "endpoint": "accounts.payout", "path": "/api/v1/accounts/{account}/payout", "policy": "REQUIRED_A",
+            "target": "Accounts/{tenant}:{project}:{account}/payout",
+        }));
         let options = StackOptions { policy: policy.to_string(), ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
         Ok(Self { stack, _directory: directory })
@@ -89,6 +98,26 @@ impl RestateSetup {
         let mut stored = self.stored(key).await?;
         ensure!(stored.len() == 1, "{} invocations under {key}", stored.len());
         stored.pop().context("no invocation")
+    }
+
+    /// How many hits of handlers Envoy has counted for an endpoint.
+    async fn hits(&self, endpoint: &str) -> Result<u64> {
+        let stats =
+            Request::get("/stats?filter=handler_internal_dedup_hit_total").send(&self.stack.envoy.admin_url()).await?;
+        let stats = stats.text();
+        let of_endpoint = stats.lines().filter(|line| line.contains(&format!("endpoint={endpoint}")));
+        Ok(of_endpoint.filter_map(|line| line.rsplit_once(": ")?.1.parse::<u64>().ok()).sum())
+    }
+
+    /// Waits until Envoy has counted so many hits: counts reach it within a second.
+    async fn hits_become(&self, endpoint: &str, expected: u64) -> Result<()> {
+        let what = format!("{expected} hits of {endpoint}");
+        until_async(&what, Duration::from_millis(50), async || {
+            let hits = self.hits(endpoint).await?;
+            ensure!(hits <= expected, "{hits} hits of {endpoint} instead of {expected}");
+            Ok(hits == expected)
+        })
+        .await
     }
 
     async fn effects(&self, id: &str) -> Result<u64> {
@@ -250,8 +279,59 @@ async fn burst(setup: &RestateSetup) -> Result<()> {
     setup.only(&ALICE.namespaced("burst-1")).await.map(drop)
 }
 
+/// Restate's answers to a call that runs and to its duplicate are the same, so none of them has a mark
+/// (docs/decisions/0028-duplicates-in-flight.md). A Restate that tells them apart makes this test fail, and then the mark is worth
+/// another look.
+async fn in_flight(setup: &RestateSetup) -> Result<()> {
+    const AT_ONCE: usize = 3;
+    let account = "acme:health-prod:in-flight";
+    let payout = Request::post("/api/v1/accounts/in-flight/payout").header("Idempotency-Key", "in-flight-1");
+    let payout = payout.json(&json!({"amount": 4200}));
+    let claims = json!({"tenant_id": ALICE.tenant, "project_id": ALICE.project, "sub": ALICE.user});
+    let payout = payout.bearer(&setup.stack.signer.mint(&claims)?);
+    let send = || {
+        let (request, url) = (payout.clone(), setup.stack.gateway_url());
+        tokio::spawn(async move { request.send(&url).await })
+    };
+    let mut sent = vec![send()];
+    is_under_way(&setup.stack.restate, account).await?;
+    sent.extend((1..AT_ONCE).map(|_| send()));
+    let active = format!("cluster.backend-requests.upstream_rq_active: {AT_ONCE}");
+    until_async("all of them are at Restate", Duration::from_millis(20), async || {
+        let stats = Request::get("/stats?filter=upstream_rq_active").send(&setup.stack.envoy.admin_url()).await?;
+        Ok(stats.text().lines().any(|line| line == active))
+    })
+    .await?;
+    confirm(&setup.stack.restate, account).await?;
+    let mut answers = BTreeSet::new();
+    for reply in sent {
+        let reply = reply.await??;
+        status(&reply, 200)?;
+        fresh(&reply)?;
+        answers.insert((operation(&reply)?.to_owned(), reply.text()));
+    }
+    ensure!(answers.len() == 1, "different answers: {answers:?}");
+    // The access log has them under one invocation (docs/operations.md).
+    let id = answers.first().map(|(id, _)| id.clone()).context("no answer")?;
+    until_async("the access log has all of them", Duration::from_millis(50), async || {
+        let log = std::fs::read_to_string(setup.stack.envoy.access_log())?;
+        let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let is_one = |line: &Value| {
+            let record = &line["edge_idempotency"];
+            record["restate_invocation_id"] == json!(id) && record["idempotency_outcome"] == json!("stored")
+        };
+        Ok(records.filter(is_one).count() == AT_ONCE)
+    })
+    .await?;
+    ensure!(statement(&setup.stack.restate, account).await?.entries == 1, "more than one payout");
+    let again = send().await??;
+    header(&again, "idempotency-status", Some("replayed"))?;
+    header(&again, "idempotent-replayed", Some("true"))
+}
+
 async fn case_c(setup: &RestateSetup) -> Result<()> {
     let (invocations, runs) = setup.totals().await?;
+    let hits = setup.hits("notifications.register").await?;
     for key in ["case-c-1", "case-c-1", "not a key at all", "t-acme:health-prod:user:bob:1"] {
         let request = Request::post(DEVICES).json(&json!({"device_token": "phone-c"}));
         let request = request.header("Idempotency-Key", key).header("idempotency_key", key);
@@ -274,7 +354,37 @@ async fn case_c(setup: &RestateSetup) -> Result<()> {
         let own = key.is_empty() || (key.len() == 26 && key.bytes().all(|byte| byte.is_ascii_alphanumeric()));
         ensure!(own, "{} is stored under {key}", invocation.target);
     }
-    Ok(())
+    // A handler in Restate cannot set the header that reports a hit, so its answer says it.
+    setup.hits_become("notifications.register", hits + 3).await
+}
+
+/// Whoever repeats the work of an order (Restate after a lost answer, the client after Restate has given up, another request), the
+/// payment provider charges once. Only a capture that was there already is a hit.
+async fn third_party(setup: &RestateSetup) -> Result<()> {
+    let before = setup.hits("orders.capture").await?;
+    let bob_at_globex = Caller { tenant: "globex", project: "health-prod", user: "bob" };
+    let rows = [
+        (ALICE, "o-1", 0, 200, Some(false)),
+        (ALICE, "o-1", 0, 200, Some(true)),
+        // Restate repeats the call itself.
+        (ALICE, "o-2", 2, 200, Some(false)),
+        // Restate gives up after three attempts, and the client repeats the request.
+        (ALICE, "o-3", 3, 500, None),
+        (ALICE, "o-3", 3, 200, Some(false)),
+        (ALICE, "o-3", 3, 200, Some(true)),
+        (bob_at_globex, "o-1", 0, 200, Some(false)),
+    ];
+    for (caller, order, lost, expected, duplicate) in rows {
+        let path = format!("/api/v1/orders/{order}/capture");
+        let request = Request::post(&path).json(&json!({"amount": 4200, "lost_answers": lost}));
+        let reply = setup.send(Some(&caller), request).await?;
+        status(&reply, expected)?;
+        let seen = reply.json().get("duplicate").and_then(Value::as_bool);
+        ensure!(seen == duplicate, "{order}, {lost} lost: {}", reply.text());
+        let effects = setup.effects(&format!("{}:{}:{order}", caller.tenant, caller.project)).await?;
+        ensure!(effects == 1, "{order}, {lost} lost: {effects} charges");
+    }
+    setup.hits_become("orders.capture", before + 2).await
 }
 
 /// The scheduler's dispatch, again after a minute and twenty at once, and what nobody else can do with its key.

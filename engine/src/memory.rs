@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A number of bytes that all requests of a VM share.
+#[derive(Debug)]
 pub(crate) struct MemoryLimit {
     limit: usize,
     used: AtomicUsize,
@@ -25,6 +26,49 @@ impl MemoryLimit {
     /// Gives bytes back that [`MemoryLimit::take`] took.
     pub(crate) fn give_back(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What has come of a body that passes. Its memory is taken from a limit, and given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct KeptBody {
+    bytes: Vec<u8>,
+    /// How much memory was taken, in bytes
+    room: usize,
+    memory: &'static MemoryLimit,
+}
+
+impl KeptBody {
+    /// A body of which nothing has come.
+    pub(crate) const fn new(memory: &'static MemoryLimit) -> Self {
+        Self { bytes: Vec::new(), room: 0, memory }
+    }
+
+    /// Takes the next part of a body of at most `limit` bytes; `false` if there is no memory for it.
+    pub(crate) fn push(&mut self, part: &[u8], limit: usize) -> bool {
+        let size = self.bytes.len().saturating_add(part.len());
+        if size > self.room {
+            // The memory is doubled, so that a body in many parts is not copied for each of them.
+            let room = size.max(self.room.saturating_mul(2).min(limit));
+            if !self.memory.take(room.saturating_sub(self.room)) {
+                return false;
+            }
+            self.room = room;
+            self.bytes.reserve_exact(room.saturating_sub(self.bytes.len()));
+        }
+        self.bytes.extend_from_slice(part);
+        true
+    }
+
+    /// What has come.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for KeptBody {
+    fn drop(&mut self) {
+        self.memory.give_back(self.room);
     }
 }
 

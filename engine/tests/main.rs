@@ -5,6 +5,7 @@ mod asked_backends;
 mod collision;
 mod common;
 mod explanations;
+mod internal_hits;
 mod lookups;
 mod pausing;
 mod policies;

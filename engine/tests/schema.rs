@@ -360,6 +360,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/policy", "/routes/*/collision", "collision detection works only on"),
     ("/routes/*/policy", "/routes/*/key", "takes keys of clients"), // the schema says so at /key
     ("/routes/*/policy", "/routes/*/on_prohibited", "works only on a PROHIBITED route"), // the schema says so at /policy
+    ("/routes/*/policy", "/routes/*/internal_hit", "works only on a HANDLER_INTERNAL_C route"), // the schema says so at /policy
     ("/routes/*/policy", "/routes/*/recovery", "results can be recovered only on"),
     ("/routes/*/policy", "/routes/*/webhook", "exclude each other"), // the schema says so at /webhook
     ("/routes/*/scope", "/routes/*/target", "the target names `{project}`"),
@@ -403,6 +404,7 @@ fn leads_to(pattern: &str, pointer: &str, around: bool) -> bool {
 
 /// Texts that are right in one place and wrong in others, and near misses of what is right somewhere.
 const TEXTS: &str = r#"
+    /a/b~1c /a~ /a~2 /a~0/ /1/2/3/4/5/6/7/8 /1/2/3/4/5/6/7/8/9
     a A _a -a .a a. . .. ... a,b a:b a-b a_b a/b é 0 10 a* ab* * ** a*b
     idempotency-key x-edge-idempotency host Host connection x-tenant x-project-id
     Retry-After content-x Idempotent-x x-operation-id

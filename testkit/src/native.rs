@@ -266,8 +266,11 @@ impl CaseRun<'_> {
         let length = message.body.len();
         // As with HTTP/1.1, an empty part ends a body.
         let waits = has_body && stream.on_response_body(host, shared, length, false) == FilterAction::Pause;
-        if waits && !has_trailers && !host.has_replied() {
-            stream.on_response_body(host, shared, length, true);
+        if has_body && !has_trailers && !host.has_replied() {
+            // What does not wait has passed.
+            let passed = if waits { Vec::new() } else { std::mem::take(&mut host.response.borrow_mut().body) };
+            stream.on_response_body(host, shared, if waits { length } else { 0 }, true);
+            host.response.borrow_mut().body.splice(..0, passed);
         }
         if has_trailers && !host.has_replied() {
             stream.on_response_trailers(host, shared);

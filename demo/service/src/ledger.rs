@@ -27,6 +27,24 @@ struct Entries {
     last_effect: u64,
     registered: BTreeMap<String, u64>,
     attempted: BTreeSet<String>,
+    charges: BTreeMap<String, Charged>,
+}
+
+impl Entries {
+    fn add_effect(&mut self, id: &str) -> u64 {
+        self.last_effect += 1;
+        *self.effects.entry(id.to_owned()).or_default() += 1;
+        self.last_effect
+    }
+}
+
+/// What a payment provider knows of a token.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Charged {
+    /// The charge's running number
+    pub(crate) number: u64,
+    /// How often it was asked for
+    pub(crate) attempts: u64,
 }
 
 /// Calls, effects, and the one table with a unique constraint that the Case C handler relies on.
@@ -52,10 +70,7 @@ impl Ledger {
 
     /// An effect on `id` that cannot be undone. Returns its running number.
     pub(crate) fn record_effect(&self, id: &str) -> u64 {
-        let mut entries = self.entries();
-        entries.last_effect += 1;
-        *entries.effects.entry(id.to_owned()).or_default() += 1;
-        entries.last_effect
+        self.entries().add_effect(id)
     }
 
     /// Whether the payment provider sees this order for the first time.
@@ -73,6 +88,18 @@ impl Ledger {
         entries.registered.insert(unique.to_owned(), number);
         *entries.effects.entry(unique.to_owned()).or_default() += 1;
         (number, false)
+    }
+
+    /// Charges for an order once for each token.
+    pub(crate) fn charge(&self, token: &str, order: &str) -> Charged {
+        let mut entries = self.entries();
+        let mut charged = entries.charges.get(token).copied().unwrap_or_default();
+        charged.attempts += 1;
+        if charged.attempts == 1 {
+            charged.number = entries.add_effect(order);
+        }
+        entries.charges.insert(token.to_owned(), charged);
+        charged
     }
 
     /// Effects per id.
@@ -102,6 +129,17 @@ mod tests {
         let effects = ledger.effects();
         assert_eq!(effects["order-1"], 2);
         assert_eq!(effects["acme/phone"], 1);
+    }
+
+    #[test]
+    fn a_token_is_charged_once() {
+        let ledger = Ledger::default();
+        let charged = |token| {
+            let Charged { number, attempts } = ledger.charge(token, "order-1");
+            (number, attempts)
+        };
+        assert_eq!([charged("a"), charged("a"), charged("b"), charged("a")], [(1, 1), (1, 2), (2, 1), (1, 3)]);
+        assert_eq!(ledger.effects()["order-1"], 2);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The sample service behind the gateway: eleven Restate services, and a plain HTTP side port that tells what they did.
+//! The sample service behind the gateway: twelve Restate services, and a plain HTTP side port that tells what they did.
 //!
 //! It also hosts `IdempotencyGuard` and `Promises`, as `docs/guard.md` and `docs/promises.md` have it, and the demo's registry of
 //! webhooks: a stand-in for Unkey that knows those of the story.
 //!
-//! Side port: `GET /health`, `GET /effects` (effects per id), `GET /calls?after=N` (handler runs and what they saw).
+//! Side port: `GET /health`, `GET /effects` (effects per id), `GET /calls?after=N` (handler runs and what they saw), and a stand-in for
+//! a payment provider, `POST /charges`.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -17,7 +18,7 @@ use edge_idempotency_services::guard::{self, IdempotencyGuard};
 use edge_idempotency_services::promises::{Limits, bind as bind_promises};
 use harness::senders::{LOOKED_UP, LookedUp};
 use harness::unkey::{Binding, Unkey};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -29,13 +30,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::accounts::{Accounts, Deposits};
 use crate::handlers::{Cart, Conversations, Inbox, Notifications, Projects, Refunds, Reports, Webhooks, options};
-use crate::ledger::Ledger;
+use crate::ledger::{Charged, Ledger};
+use crate::payments::{CHARGES, LOSE_ANSWERS, Payments};
 use crate::purchases::Purchases;
 use crate::signups::Signups;
 
 mod accounts;
 mod handlers;
 mod ledger;
+mod payments;
 #[path = "../../../examples/promises/rust/src/promises.rs"]
 mod promises;
 mod purchases;
@@ -71,7 +74,7 @@ async fn main() -> Result<()> {
 
     let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {
-        () = HttpServer::new(endpoint(&ledger)).serve_with_cancel(handlers, pending::<()>()) => {}
+        () = HttpServer::new(endpoint(&ledger, format!("http://{}", side.local_addr()?))).serve_with_cancel(handlers, pending::<()>()) => {}
         () = serve_side_port(side, ledger) => {}
         _ = terminated.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
@@ -94,7 +97,8 @@ async fn registry(address: SocketAddr, root_key: &str) -> Result<Unkey> {
 
 /// Every service with its retention: a day where a person waits, a week where money moves. The guard keeps fingerprints for longer
 /// than any of them keeps results.
-fn endpoint(ledger: &Arc<Ledger>) -> Endpoint {
+fn endpoint(ledger: &Arc<Ledger>, provider: String) -> Endpoint {
+    let payments = Payments { ledger: ledger.clone(), provider };
     let endpoint = Endpoint::builder()
         .bind(Conversations(ledger.clone()).into_service_definition().options(options(DAY)))
         .bind(Refunds(ledger.clone()).into_service_definition().options(options(7 * DAY)))
@@ -108,6 +112,7 @@ fn endpoint(ledger: &Arc<Ledger>) -> Endpoint {
         .bind(Deposits.into_service_definition().options(options(7 * DAY)))
         .bind(Signups.into_service_definition())
         .bind(Purchases(ledger.clone()).into_service_definition().options(options(7 * DAY)))
+        .bind(payments.into_service_definition().options(options(7 * DAY)))
         .bind(IdempotencyGuard.into_service_definition().options(guard::options(8 * DAY)));
     bind_promises(endpoint, Limits::default()).build()
 }
@@ -118,8 +123,8 @@ async fn serve_side_port(listener: TcpListener, ledger: Arc<Ledger>) {
         let ledger = ledger.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let response = answer(&request, &ledger);
-                async move { Ok::<_, Infallible>(response) }
+                let ledger = ledger.clone();
+                async move { Ok::<_, Infallible>(answer(request, &ledger).await) }
             });
             // A reader that goes away early is no concern of the service.
             let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -127,7 +132,7 @@ async fn serve_side_port(listener: TcpListener, ledger: Arc<Ledger>) {
     }
 }
 
-fn answer(request: &Request<Incoming>, ledger: &Ledger) -> Response<Full<Bytes>> {
+async fn answer(request: Request<Incoming>, ledger: &Ledger) -> Response<Full<Bytes>> {
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/health") => json_response(200, &"ok"),
         (&Method::GET, "/effects") => json_response(200, &ledger.effects()),
@@ -135,8 +140,25 @@ fn answer(request: &Request<Incoming>, ledger: &Ledger) -> Response<Full<Bytes>>
             Some(after) => json_response(200, &ledger.calls(after)),
             None => json_response(400, &"the query is ?after=NUMBER"),
         },
-        _ => json_response(404, &"there is /health, /effects and /calls?after=NUMBER"),
+        (&Method::POST, CHARGES) => charge(request, ledger).await,
+        _ => json_response(404, &"there is /health, /effects, /calls?after=NUMBER and /charges"),
     }
+}
+
+/// What the stand-in for a payment provider answers: it charges once for each token, and gives a repetition the stored charge.
+async fn charge(request: Request<Incoming>, ledger: &Ledger) -> Response<Full<Bytes>> {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let (token, lost) = (header("idempotency-key"), header(LOSE_ANSWERS));
+    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let order = serde_json::from_slice::<serde_json::Value>(&body).ok();
+    let Some((token, order)) = token.zip(order.as_ref().and_then(|order| order.get("order")?.as_str())) else {
+        return json_response(400, &"a charge needs an Idempotency-Key and an order");
+    };
+    let Charged { number, attempts } = ledger.charge(&token, order);
+    if lost.and_then(|lost| lost.parse().ok()).is_some_and(|lost: u64| attempts <= lost) {
+        return json_response(502, &"the answer got lost");
+    }
+    json_response(200, &format!("ch_{number}"))
 }
 
 fn after(query: Option<&str>) -> Option<usize> {

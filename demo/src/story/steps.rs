@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use harness::http::{Reply, Request};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::checks::{check_kept, check_refused, check_replayed, check_stored, header, stored_key};
 use super::{lookups, operations, own_api, promises, recovery, scheduler, webhooks};
@@ -13,6 +13,8 @@ use crate::style::say;
 const REFUNDS: &str = "/api/v1/refunds";
 const MESSAGES: &str = "/api/v1/conversations/send-message";
 const DEVICES: &str = "/api/v1/notifications/devices";
+const CAPTURE: &str = "/api/v1/orders/order-77/capture";
+const CAPTURE_LOST: &str = "/api/v1/orders/order-78/capture";
 const PROJECTS: &str = "/api/v1/projects";
 const CHECKOUT: &str = "/api/v1/carts/c-42/checkout";
 const ORDER_OF_CART: &str = "/api/v1/carts/c-42/orders/1";
@@ -29,6 +31,7 @@ pub(crate) async fn tell(narrator: &mut Narrator<'_>) -> Result<()> {
     other_callers(narrator, &first).await?;
     refusals(narrator).await?;
     internal_dedup(narrator).await?;
+    third_party(narrator).await?;
     cart(narrator).await?;
     direct_hits(narrator).await?;
     spoofed_identity(narrator).await?;
@@ -193,10 +196,42 @@ async fn internal_dedup(narrator: &mut Narrator<'_>) -> Result<()> {
     narrator.why("The handler ran again, as it should, and found the device registered: one effect, by its own doing.");
     narrator.check("status", 200, told.reply.status);
     narrator.check("handler runs", 1, told.backend.runs.len());
-    let duplicate = told.reply.json().get("duplicate").cloned().unwrap_or_default();
-    narrator.check("duplicate, says the handler", true, duplicate);
+    narrator.check("duplicate, says the handler", true, duplicate(&told));
     narrator.check("effects", 1, told.backend.effects);
     Ok(())
+}
+
+async fn third_party(narrator: &mut Narrator<'_>) -> Result<()> {
+    let order = "acme:health-prod:order-77";
+    let capture = |lost: u32| Request::post(CAPTURE).json(&json!({"amount": 4200, "lost_answers": lost}));
+    narrator.step("A payment at a third party, whose answer gets lost");
+    let told = narrator.tell(Some(&ALICE), capture(1), Some(order)).await?;
+    narrator.why(
+        "Case C again: an order is captured once. The handler sends the payment provider a token that is made of the handler's \
+         own key, so when Restate repeats the lost call the provider sees the same token, and charges once.",
+    );
+    narrator.check("status", 200, told.reply.status);
+    narrator.check("duplicate, says the handler", false, duplicate(&told));
+    narrator.check("charges", 1, told.backend.effects);
+
+    narrator.step("… and every answer gets lost, so that the client tries again");
+    let order = "acme:health-prod:order-78";
+    let capture = || Request::post(CAPTURE_LOST).json(&json!({"amount": 4200, "lost_answers": 3}));
+    let lost = narrator.tell(Some(&ALICE), capture(), Some(order)).await?;
+    let told = narrator.tell(Some(&ALICE), capture(), Some(order)).await?;
+    narrator.why(
+        "Restate gave up after three attempts, and nobody knew whether the charge was made. The client's retry runs the handler \
+         again; the token is still the same, and so is the charge.",
+    );
+    narrator.check("status of the first", 500, lost.reply.status);
+    narrator.check("status of the second", 200, told.reply.status);
+    narrator.check("charges", 1, told.backend.effects);
+    Ok(())
+}
+
+/// Whether the handler says that it had done the work before.
+fn duplicate(told: &Told) -> Value {
+    told.reply.json().get("duplicate").cloned().unwrap_or_default()
 }
 
 async fn cart(narrator: &mut Narrator<'_>) -> Result<()> {

@@ -4,7 +4,7 @@
 use super::claim::{Claim, OpenClaim};
 use super::fingerprint::BodyReader;
 use crate::codes::Reason;
-use crate::memory::MemoryLimit;
+use crate::memory::{KeptBody, MemoryLimit};
 
 /// The bodies that a VM keeps until their canonical JSON can be made have at most 16 MiB. A client that begins bodies and
 /// does not end them could otherwise use all of the VM's memory.
@@ -29,14 +29,6 @@ enum ObservedBody {
     Hashed(BodyReader),
     /// Its bytes, because members are sorted when all of them are there
     Kept(KeptBody),
-}
-
-/// The beginning of a body. Its memory is taken from [`KEPT`], and given back when this is dropped.
-#[derive(Debug, Default)]
-struct KeptBody {
-    text: Vec<u8>,
-    /// How much memory was taken, in bytes
-    room: usize,
 }
 
 /// Whose request it is, for metrics.
@@ -67,7 +59,7 @@ impl Observation {
     /// made, in bytes.
     pub(crate) fn new(claim: OpenClaim, whole: Option<&[u8]>, limit: u64, caller: ObservedCaller) -> Self {
         let reader = whole.map(|body| claim.read(body)).or_else(|| claim.body_reader());
-        let body = reader.map_or_else(|| ObservedBody::Kept(KeptBody::default()), ObservedBody::Hashed);
+        let body = reader.map_or_else(|| ObservedBody::Kept(KeptBody::new(&KEPT)), ObservedBody::Hashed);
         Self { claim, body, passed: 0, limit, caller }
     }
 
@@ -83,7 +75,7 @@ impl Observation {
         match &mut self.body {
             ObservedBody::Hashed(reader) => reader.push(part),
             ObservedBody::Kept(kept) => {
-                if !kept.push(part, self.limit) {
+                if !kept.push(part, usize::try_from(self.limit).unwrap_or(usize::MAX)) {
                     return Err(Unobserved { caller: self.caller, reason: Reason::ObservingFull });
                 }
             }
@@ -95,33 +87,8 @@ impl Observation {
     pub(crate) fn finish(self) -> ObservedClaim {
         let claim = match self.body {
             ObservedBody::Hashed(reader) => self.claim.with_body(reader),
-            ObservedBody::Kept(kept) => self.claim.with_whole_body(&kept.text),
+            ObservedBody::Kept(kept) => self.claim.with_whole_body(kept.bytes()),
         };
         ObservedClaim { claim, caller: self.caller }
-    }
-}
-
-impl KeptBody {
-    /// Takes the next part of a body of at most `limit` bytes; `false` if there is no room for it.
-    fn push(&mut self, part: &[u8], limit: u64) -> bool {
-        let size = self.text.len().saturating_add(part.len());
-        if size > self.room {
-            // The memory is doubled, so that a body in many parts is not copied for each of them.
-            let doubled = self.room.saturating_mul(2).min(usize::try_from(limit).unwrap_or(usize::MAX));
-            let room = size.max(doubled);
-            if !KEPT.take(room.saturating_sub(self.room)) {
-                return false;
-            }
-            self.room = room;
-            self.text.reserve_exact(room.saturating_sub(self.text.len()));
-        }
-        self.text.extend_from_slice(part);
-        true
-    }
-}
-
-impl Drop for KeptBody {
-    fn drop(&mut self) {
-        KEPT.give_back(self.room);
     }
 }

@@ -10,6 +10,7 @@ mod clean;
 mod decision;
 mod edits;
 mod forward;
+mod handler_hit;
 mod keys;
 mod matched_route;
 mod operation;
@@ -140,6 +141,11 @@ impl RequestFlow {
 pub enum ResponseFlow {
     /// It passes as it comes; if there is an [`Effect::Body`], with that body.
     Stream,
+    /// It passes as it comes, and the whole body goes to `Exchange::read_hit` when it has passed.
+    Observe {
+        /// The longest body that is read, in bytes
+        limit: u64,
+    },
     /// It waits for the whole body, which goes to [`Exchange::response_body`]. The host keeps the headers until then.
     AwaitBody {
         /// The longest body that is read, in bytes. [`Exchange::response_body_too_large`] handles a longer one if its length

@@ -144,7 +144,11 @@ impl Exchange {
             }
             None => {
                 self.state = State::Responded(decision, None, TrailerEdit::Clean);
-                ResponseFlow::Stream
+                if self.seeks_hit(route, &head) {
+                    ResponseFlow::Observe { limit: policy.answers().max_body_bytes }
+                } else {
+                    ResponseFlow::Stream
+                }
             }
         }
     }

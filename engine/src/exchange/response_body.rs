@@ -43,6 +43,7 @@ impl Exchange {
     /// its headers too.
     pub fn response_body<'a>(&mut self, policy: &'a Policy, body: &[u8], effects: &mut Vec<Effect<'a>>) {
         let Some((decision, awaited, trailers)) = self.end_body_wait() else { return };
+        self.read_hit(policy, body);
         let mut replaced = None;
         match awaited {
             AwaitedBody::Error(status, retry) => match clean::error(body) {

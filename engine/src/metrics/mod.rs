@@ -14,7 +14,7 @@ mod observe;
 mod series;
 
 pub use counters::{Counter, Histogram};
-pub(crate) use observe::{count_request, count_response};
+pub(crate) use observe::{count_handler_hit, count_request, count_response};
 pub(crate) use series::NONE;
 pub use series::SeriesTable;
 use std::sync::{Arc, Mutex, PoisonError};

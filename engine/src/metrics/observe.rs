@@ -76,10 +76,8 @@ fn count_delivery(exchange: &Exchange, counting: &mut Counting<'_>) {
 
 /// Counts what is known about the response when it is decided.
 pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable) {
+    count_handler_hit(exchange, policy, series);
     let counting = &mut Counting::new(exchange, policy, series);
-    if exchange.handler_hit() {
-        counting.add(Counter::HandlerHit, [NONE; 2]);
-    }
     if let Some(why) = exchange.unmapped() {
         counting.add(Counter::Unshaped, [why.reason().name(), NONE]);
     }
@@ -93,6 +91,13 @@ pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut 
     } else if let Some(answer) = answer {
         let error = if answer.error { "true" } else { "false" };
         counting.add(Counter::Answer, [answer.outcome, error]);
+    }
+}
+
+/// Counts a handler's report that it had done the work before. It may come when the body of a decided response has passed.
+pub(crate) fn count_handler_hit(exchange: &Exchange, policy: &Policy, series: &mut SeriesTable) {
+    if exchange.handler_hit() {
+        Counting::new(exchange, policy, series).add(Counter::HandlerHit, [NONE; 2]);
     }
 }
 

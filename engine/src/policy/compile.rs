@@ -130,6 +130,7 @@ impl Compiler<'_> {
                 strips_prohibited: declared.strips_prohibited.unwrap_or(document.strips_prohibited),
                 parameter_headers: self.parameter_headers(declared),
                 answer: self.answer(*index, declared),
+                internal_hit: self.internal_hit(*index, declared),
                 encoded_slash: declared.encoded_slash,
                 clean_errors: declared.clean_errors,
                 api_key: declared.api_key.clone().unwrap_or_default(),

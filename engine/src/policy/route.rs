@@ -6,6 +6,7 @@ use super::collision::CollisionRules;
 use super::document::{ApiKeyRules, KeySubject, Mode, PolicyKind, Scope, WebhookBlock};
 use super::routes::RouteId;
 use super::template::Template;
+use crate::json::scan::Pointer;
 use crate::key::KeyRules;
 use std::sync::Arc;
 
@@ -61,6 +62,8 @@ pub struct Route {
     pub parameter_headers: Vec<String>,
     /// What becomes of the target's answers with status 200
     pub(crate) answer: Option<AnswerMapping>,
+    /// The member of an answer that says whether the handler had done the work before (Case C)
+    pub(crate) internal_hit: Option<Pointer>,
     /// Whether the value of a path parameter may contain `%2F`
     pub encoded_slash: bool,
     /// Whether errors in JSON lose stack traces and paths of files, if the route says so itself

@@ -7,10 +7,12 @@
 //! | `response` | the response's way |
 //! | `kept_lines` | the header lines of requests that wait, bounded in bytes |
 //! | `observed` | the body and the claim of a request that is checked beside its way |
+//! | `observed_answer` | the body of a response that is read as it passes |
 //! | `stalled` | a message whose body the gateway keeps back |
 
 mod kept_lines;
 mod observed;
+mod observed_answer;
 mod request;
 mod response;
 mod stalled;

@@ -1,5 +1,6 @@
 //! The response's way.
 
+use super::observed_answer::ObservedAnswer;
 use super::{FilterAction, Stream, edit};
 use crate::configuration::Configuration;
 use crate::exchange::{Effect, HeaderMapKind, ResponseFlow};
@@ -12,6 +13,8 @@ pub(super) enum ResponseBody {
     /// It passes unchanged.
     #[default]
     Streamed,
+    /// It passes unchanged, and is read.
+    Observed(Box<ObservedAnswer>),
     /// It waits for its end.
     Awaited {
         /// The longest body that is read, in bytes.
@@ -53,6 +56,12 @@ impl Stream {
                 return FilterAction::Pause;
             }
         }
+        if let ResponseFlow::Observe { limit } = flow
+            && !end_of_stream
+            && headers.content_length().is_none_or(|length| length <= limit)
+        {
+            self.response = ResponseBody::Observed(ObservedAnswer::new(limit));
+        }
         if end_of_stream && effects.iter().any(|effect| matches!(effect, Effect::Body(_))) {
             return self.reply_instead(host, &headers, &effects);
         }
@@ -76,6 +85,11 @@ impl Stream {
     ) -> FilterAction {
         match std::mem::take(&mut self.response) {
             ResponseBody::Streamed => {}
+            ResponseBody::Observed(answer) => match answer.push(host, size) {
+                Some(answer) if end_of_stream => self.end_observed_answer(&answer, configuration),
+                Some(answer) => self.response = ResponseBody::Observed(answer),
+                None => {}
+            },
             ResponseBody::Replaced(body) => {
                 let _ = host.set_response_body(&body);
                 self.response = ResponseBody::Replaced(Vec::new());
@@ -108,6 +122,7 @@ impl Stream {
                 self.evaluate_response_body(host, size, limit);
             }
             ResponseBody::Discarded => self.replace_discarded(host),
+            ResponseBody::Observed(answer) => self.end_observed_answer(&answer, configuration),
             ResponseBody::Streamed | ResponseBody::Replaced(_) => {}
         }
         let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return FilterAction::Continue };

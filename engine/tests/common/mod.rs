@@ -36,6 +36,8 @@ pub(crate) struct Gateway {
     pub(crate) request_trailers: Vec<StaticLine>,
     /// The response's headers; if there are none, the status 408
     pub(crate) response: Vec<StaticLine>,
+    /// The part of the response's body that comes; it has none if this is empty
+    pub(crate) response_part: RefCell<Vec<u8>>,
     /// Whether it refuses to set and to remove headers
     pub(crate) refuses_edits: bool,
     /// How often it was given another body of the response
@@ -130,8 +132,10 @@ impl Host for Gateway {
         Ok(part)
     }
 
-    fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
-        Err(HostError)
+    fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
+        let part = self.response_part.borrow();
+        let given = part.len().saturating_sub(self.withheld).min(max);
+        part.get(..given).filter(|_| !part.is_empty()).map(<[u8]>::to_vec).ok_or(HostError)
     }
 
     fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {

@@ -191,6 +191,35 @@ pub(super) fn relations() -> Vec<Row> {
             [("/routes/0/one_way", json!(true)), ("/routes/0/answer", json!({"status": 201}))],
             [("/routes/0/answer", "a one-way target answers before there is a result: remove `answer` or `one_way`")],
         ),
+        // What handlers find themselves.
+        row(
+            [("/routes/0/internal_hit", json!({"body": "/duplicate"}))],
+            [(
+                "/routes/0/internal_hit",
+                "`internal_hit` works only on a HANDLER_INTERNAL_C route, whose handler deduplicates",
+            )],
+        ),
+        row(
+            [
+                ("/routes/0/policy", json!("HANDLER_INTERNAL_C")),
+                ("/routes/0/one_way", json!(true)),
+                ("/routes/0/internal_hit", json!({"body": "/duplicate"})),
+            ],
+            [(
+                "/routes/0/internal_hit",
+                "a one-way target answers before its handler has run: remove `internal_hit` or `one_way`",
+            )],
+        ),
+        row(
+            [
+                ("/routes/0/policy", json!("HANDLER_INTERNAL_C")),
+                ("/routes/0/internal_hit", json!({"body": "duplicate", "header": "x-hit"})),
+            ],
+            [
+                ("/routes/0/internal_hit/header", "unknown member `header`; the known members are `body`"),
+                ("/routes/0/internal_hit/body", "expected a JSON pointer of at most 8 parts, such as `/duplicate`"),
+            ],
+        ),
         row(
             [
                 ("/routes/0/path", json!("/orders/{order_id}")),

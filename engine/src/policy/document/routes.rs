@@ -5,6 +5,7 @@ use super::super::template::Template;
 use super::identity::{IdentityOwner, IdentityRules};
 use super::{Mode, check_name, check_text, parse_header_name, parse_text, read_key, read_mode, read_on_prohibited};
 use crate::json::cursor::{Issues, JsonCursor};
+use crate::json::scan::Pointer;
 use crate::key::KeyRules;
 use std::fmt;
 use std::sync::Arc;
@@ -165,6 +166,8 @@ pub(crate) struct RouteDocument<'j> {
     pub strips_prohibited: Option<bool>,
     /// `answer`, if the route has it
     pub answer: Option<AnswerDocument>,
+    /// `internal_hit`, if the route has it: the member of an answer that says whether the handler had done the work before
+    pub internal_hit: Option<Pointer>,
     /// `encoded_slash`: whether a parameter's value may contain `%2F`
     pub encoded_slash: bool,
     /// `clean_errors`, if the route has it: whether errors in JSON lose stack traces and paths of files
@@ -240,6 +243,7 @@ impl<'j> RouteDocument<'j> {
             "key",
             "on_prohibited",
             "answer",
+            "internal_hit",
             "encoded_slash",
             "clean_errors",
             "api_key",
@@ -292,6 +296,7 @@ impl<'j> RouteDocument<'j> {
             key: read_key(&fields, issues),
             strips_prohibited: read_on_prohibited(&fields, issues),
             answer: fields.get("answer").and_then(|at| read_answer(&at, issues)),
+            internal_hit: fields.get("internal_hit").and_then(|at| read_internal_hit(&at, issues)),
             encoded_slash: fields.boolean("encoded_slash", issues).unwrap_or_default(),
             clean_errors: fields.boolean("clean_errors", issues),
             api_key: fields.get("api_key").and_then(|at| ApiKeyRules::read(&at, issues)),
@@ -331,6 +336,14 @@ fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocumen
     Some(AnswerDocument {
         status: status.map(|status| status.to_string()),
         location: fields.parse("location", issues, parse_text),
+    })
+}
+
+#[inline(never)]
+fn read_internal_hit(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Pointer> {
+    at.fields(&["body"], issues)?.need_parse("body", issues, |text| {
+        Pointer::parse(text, false)
+            .ok_or_else(|| "expected a JSON pointer of at most 8 parts, such as `/duplicate`".to_owned())
     })
 }
 
