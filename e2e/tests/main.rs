@@ -39,6 +39,7 @@ mod render;
 mod rendered;
 mod request_ids;
 mod restate;
+mod rpc;
 mod sdks;
 mod secrets;
 mod start;
@@ -48,7 +49,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 40] = [
+const MODULES: [Module; 41] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -83,6 +84,7 @@ const MODULES: [Module; 40] = [
     ("rendered", rendered::groups),
     ("request_ids", request_ids::groups),
     ("restate", restate::groups),
+    ("rpc", rpc::groups),
     ("sdks", sdks::groups),
     ("secrets", secrets::groups),
     ("start", start::groups),

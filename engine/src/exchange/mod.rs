@@ -31,7 +31,7 @@ use crate::headers::Headers;
 use crate::identity::Attributes;
 use crate::lookup::{LookupAnswer, PendingLookup};
 use crate::policy::{Policy, Unmatched, routes::RouteId};
-use crate::problem::{Code, Problem, Reason};
+use crate::problem::{CallerProtocol, Code, Problem, Reason};
 use crate::waits::{WaitPlace, Waits};
 use checks::BackendChecks;
 use decision::Decision;
@@ -148,6 +148,8 @@ pub struct Exchange {
     /// The signed caller, as an index
     signed_caller: Option<usize>,
     telemetry: TelemetryFields,
+    /// What the client expects of an answer
+    protocol: CallerProtocol,
     /// The values of the path's parameters, decoded, if the route's `Location` needs them
     path_values: Vec<Vec<u8>>,
     /// What checks the request beside its way to the backend
