@@ -22,6 +22,7 @@ mod hosts;
 mod idempotent_apis;
 mod krakend;
 mod lookups;
+mod mapping;
 mod metrics;
 mod metrics_bounds;
 mod moving_over;
@@ -49,7 +50,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 41] = [
+const MODULES: [Module; 42] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -71,6 +72,7 @@ const MODULES: [Module; 41] = [
     ("guards", guards::groups),
     ("hosts", hosts::groups),
     ("idempotent_apis", idempotent_apis::groups),
+    ("mapping", mapping::groups),
     ("metrics", metrics::groups),
     ("native_errors", native_errors::groups),
     ("moving_over", moving_over::groups),
