@@ -19,6 +19,7 @@ EDGE_PROMTOOL ?= .tools/bin/promtool
 EDGE_SDKS ?= .tools/sdks
 EDGE_PATH_READERS ?= .tools/path-readers
 EDGE_GUARDS ?= .tools/guards
+EDGE_RPC_CLIENTS ?= .tools/rpc-clients
 EDGE_KRAKEND ?= target/krakend
 override EDGE_WASM := $(abspath $(EDGE_WASM))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
@@ -29,8 +30,9 @@ override EDGE_PROMTOOL := $(abspath $(EDGE_PROMTOOL))
 override EDGE_SDKS := $(abspath $(EDGE_SDKS))
 override EDGE_PATH_READERS := $(abspath $(EDGE_PATH_READERS))
 override EDGE_GUARDS := $(abspath $(EDGE_GUARDS))
+override EDGE_RPC_CLIENTS := $(abspath $(EDGE_RPC_CLIENTS))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
-export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_KRAKEND
+export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_KRAKEND
 
 # CLI_PROFILE=dev builds faster, and reads large files slowly.
 CLI_PROFILE ?= native
@@ -48,7 +50,8 @@ TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PROMETHEUS) $(EDGE_PROMTOOL)),prometheus) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_SDKS)),sdks) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PATH_READERS)),path-readers) \
-	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_GUARDS)),guards)
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_GUARDS)),guards) \
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RPC_CLIENTS)),rpc-clients)
 
 .PHONY: help
 help: ## list the targets
@@ -85,7 +88,7 @@ cli: ## build the companion command, optimised: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe and Restate, and five backends into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe and Restate, clients of gRPC and Connect, and five backends into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy

@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|guards|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|plotting|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -324,6 +324,24 @@ guards() {
         typescript python go java
 }
 
+# The backend and the clients of the end-to-end test `rpc`: libraries of gRPC and Connect.
+rpc_clients() {
+    collection rpc-clients "$ROOT/e2e/tests/rpc/clients" \
+        "the libraries of gRPC and Connect for Go and Node.js from Go's proxy and npm (about 30 MB)" go node
+}
+
+rpc_clients_go() {
+    local go
+    go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
+    cp "$lock/go.mod" "$lock/go.sum" "$sources/rpc.go" . || return 1
+    export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules CGO_ENABLED=0
+    "$go" build -trimpath -o rpc .
+}
+
+rpc_clients_node() {
+    fetch_node && node -e 'require("@grpc/grpc-js"); require("@connectrpc/connect-node"); require("@connectrpc/connect-web")'
+}
+
 # fetch_python FOR: installs what $lock/requirements.txt lists into the directory `packages`.
 fetch_python() {
     local python
@@ -410,7 +428,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|guards|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|plotting|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
@@ -421,6 +439,7 @@ for tool in "$@"; do
         sdks) sdks ;;
         path-readers) path_readers ;;
         guards) guards ;;
+        rpc-clients) rpc_clients ;;
         plotting) plotting ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;

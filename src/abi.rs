@@ -2,7 +2,7 @@
 //! encodings are those of the proxy-wasm ABI 0.2.1.
 #![allow(unsafe_code)]
 
-use edge_idempotency_engine::FilterAction;
+use edge_idempotency_engine::{FilterAction, LocalReply};
 use std::ptr::null_mut;
 
 /// A host's status other than `OK` (`proxy_status_t`).
@@ -324,9 +324,10 @@ pub(crate) fn environment() -> Result<Vec<Vec<u8>>, Status> {
     Ok(buffer.split(|byte| *byte == 0).filter(|variable| !variable.is_empty()).map(<[u8]>::to_vec).collect())
 }
 
-/// Sends a local reply; `details` is `%RESPONSE_CODE_DETAILS%` in access logs.
-pub(crate) fn reply(status: u16, details: &str, headers: &[(&str, String)], body: &[u8]) -> Result<(), Status> {
-    let headers = serialise(headers);
+/// Sends a local reply. Its `details` are `%RESPONSE_CODE_DETAILS%` in access logs.
+pub(crate) fn reply(reply: &LocalReply<'_>) -> Result<(), Status> {
+    let LocalReply { status, details, body, grpc_status, .. } = *reply;
+    let headers = serialise(reply.headers);
     // SAFETY: all four slices are valid for reads of their lengths during the call.
     done(unsafe {
         proxy_send_local_response(
@@ -337,7 +338,7 @@ pub(crate) fn reply(status: u16, details: &str, headers: &[(&str, String)], body
             body.len(),
             headers.as_ptr(),
             headers.len(),
-            -1,
+            grpc_status.map_or(-1, i32::from),
         )
     })
 }

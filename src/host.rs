@@ -78,7 +78,7 @@ impl Host for WasmHost {
     }
 
     fn reply(&self, reply: &LocalReply<'_>) -> Result<(), HostError> {
-        abi::reply(reply.status, reply.details, reply.headers, reply.body).map_err(|_| HostError)
+        abi::reply(reply).map_err(|_| HostError)
     }
 
     fn resume_request(&self) -> Result<(), HostError> {

@@ -65,6 +65,9 @@ pub(crate) fn explain(policy: &Arc<Policy>, document: &Value, request: &Request)
     if let Some(problem) = refusal {
         put("status", problem.status().into());
         put("problem", shown(problem));
+        if let Some(note) = exchange.protocol().rpc_name().map(|protocol| rpc_note(protocol, problem)) {
+            put("rpc", note);
+        }
     }
     if acknowledged {
         put("status", 200.into());
@@ -84,6 +87,12 @@ pub(crate) fn explain(policy: &Arc<Policy>, document: &Value, request: &Request)
     put("log", read(exchange.record(policy).to_json()));
     let steps = trace::of(policy, document, (request, &headers), exchange, &identity);
     Verdict { forwarded, members, steps }
+}
+
+/// What a client of gRPC or Connect gets in the place of the problem document.
+fn rpc_note(protocol: &str, problem: &Problem) -> Value {
+    let status = problem.rpc_status();
+    json!({"protocol": protocol, "code": status.name(), "grpc_status": status.number()})
 }
 
 const fn action(refusal: Option<&Problem>) -> &'static str {

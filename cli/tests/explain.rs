@@ -118,6 +118,11 @@ fn refusals_say_where_and_what_to_change() {
         ("signature", vec!["--data", "{}", "--url", "https://api.example.com/webhooks/stripe/wh_01JSTRIPE"]),
         ("shadow", vec!["--method", "POST", "--url", "https://api.example.com/api/v1/quiet", "--jwt", CLAIMS]),
         ("other_spelling_of_host", vec!["--method", "POST", "--url", "https://EU.example.com/api/v1/eu", "-H", key]),
+        (
+            "colon_in_key",
+            vec!["--method", "POST", "--url", orders, "-H", "Idempotency-Key: order:123", "--jwt", CLAIMS],
+        ),
+        ("grpc", vec!["--method", "POST", "--url", orders, "-H", "Content-Type: application/grpc", "--jwt", CLAIMS]),
         ("no_host_at_all", vec!["--method", "POST", "--url", orders, "-H", "Host: me@api.example.com", "-H", key]),
     ] {
         insta::assert_snapshot!(name, shown(&arguments));

@@ -91,6 +91,8 @@ pub enum Change {
         /// Whether the other one gets the requests without a mark.
         is_default: bool,
     },
+    /// The backend of all listeners speaks HTTP/2.
+    Http2Backend,
     /// The plugin's configuration lacks `allow_on_headers_stop_iteration`.
     WithoutStopIteration,
     /// The listener's `per_connection_buffer_limit_bytes`.
@@ -104,9 +106,15 @@ pub fn write(path: &Path, options: &EnvoyOptions, specs: &[(String, ListenerSpec
     let listeners = specs.iter().map(|(name, spec)| listener(options, name, spec)).collect::<Result<_>>()?;
     *at(&mut config, "/static_resources/listeners")? = Value::Array(listeners);
     // Both sides have to let trailers pass. The upstream's does no more than that.
+    let is_http2 = specs.iter().any(|(_, spec)| spec.changes.contains(&Change::Http2Backend));
+    let protocol = if is_http2 {
+        json!({"http2_protocol_options": {}})
+    } else {
+        json!({"http_protocol_options": {"enable_trailers": true}})
+    };
     let trailers = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
         "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-        "explicit_http_config": {"http_protocol_options": {"enable_trailers": true}},
+        "explicit_http_config": protocol,
     }});
     set(&mut config, "/static_resources/clusters/0", "typed_extension_protocol_options", trailers)?;
     for change in specs.iter().flat_map(|(_, spec)| &spec.changes) {
@@ -276,6 +284,8 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             Ok(())
         }
         Change::Manager(name, value) => set(listener, MANAGER, name, value.clone()),
+        // `write` makes this change: it is about a cluster.
+        Change::Http2Backend => Ok(()),
         Change::ConnectionBuffer(bytes) => set(listener, "", "per_connection_buffer_limit_bytes", json!(bytes)),
     }
 }

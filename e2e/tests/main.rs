@@ -23,6 +23,7 @@ mod hosts;
 mod idempotent_apis;
 mod krakend;
 mod lookups;
+mod mapping;
 mod metrics;
 mod metrics_bounds;
 mod moving_over;
@@ -40,6 +41,7 @@ mod render;
 mod rendered;
 mod request_ids;
 mod restate;
+mod rpc;
 mod sdks;
 mod secrets;
 mod start;
@@ -49,7 +51,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 41] = [
+const MODULES: [Module; 43] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -72,6 +74,7 @@ const MODULES: [Module; 41] = [
     ("guards", guards::groups),
     ("hosts", hosts::groups),
     ("idempotent_apis", idempotent_apis::groups),
+    ("mapping", mapping::groups),
     ("metrics", metrics::groups),
     ("native_errors", native_errors::groups),
     ("moving_over", moving_over::groups),
@@ -85,6 +88,7 @@ const MODULES: [Module; 41] = [
     ("rendered", rendered::groups),
     ("request_ids", request_ids::groups),
     ("restate", restate::groups),
+    ("rpc", rpc::groups),
     ("sdks", sdks::groups),
     ("secrets", secrets::groups),
     ("start", start::groups),

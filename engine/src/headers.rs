@@ -9,8 +9,16 @@ use crate::bytes::equal;
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The other names of request headers that the exchange reads in every request.
-pub(crate) const REQUEST_NAMES: [&str; 6] =
-    [":method", ":path", ":authority", IDEMPOTENCY_KEY, "x-request-id", "x-retry-attempt"];
+pub(crate) const REQUEST_NAMES: [&str; 8] = [
+    ":method",
+    ":path",
+    ":authority",
+    IDEMPOTENCY_KEY,
+    "x-request-id",
+    "x-retry-attempt",
+    "content-type",
+    "connect-protocol-version",
+];
 /// Marks a replayed response.
 pub(crate) const REPLAYED: &str = "idempotent-replayed";
 /// The status of the request's key, in a response.

@@ -77,6 +77,9 @@ pub struct LocalReply<'r> {
     pub headers: &'r [(&'r str, String)],
     /// The body
     pub body: &'r [u8],
+    /// The status of gRPC, if the reply is one to a gRPC client. The headers have it, too: this is for a host that makes replies to
+    /// such clients by itself, as Envoy does.
+    pub grpc_status: Option<u8>,
 }
 
 /// A gateway, at an event of one of its requests or of a configuration. [`Attributes`] are what the gateway knows about the

@@ -114,6 +114,7 @@ mod codes;
 mod configuration;
 mod memory;
 mod percent;
+mod protobuf;
 mod stream;
 mod time;
 mod waits;

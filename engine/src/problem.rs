@@ -2,9 +2,11 @@
 //! violated limit and never repeat a value of the request (invariant I6).
 
 mod identity;
+mod rpc;
 
-pub use crate::codes::{Audience, Code, CodeExplanation, Reason, ReasonTable, Retry};
+pub use crate::codes::{Audience, Code, CodeExplanation, Reason, ReasonTable, Retry, RpcStatus};
 pub use identity::IdentityProblem;
+pub use rpc::{CallerProtocol, ProblemAnswer};
 
 use crate::json::to_text;
 use crate::key::{KeyError, KeyRules};

@@ -1,6 +1,6 @@
 //! The tables of docs/ about codes and reasons are what `engine/src/codes/` says.
 
-use edge_idempotency_engine::problem::{Audience, Code, CodeExplanation, Reason, ReasonTable, Retry};
+use edge_idempotency_engine::problem::{Audience, Code, CodeExplanation, Reason, ReasonTable, Retry, RpcStatus};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -65,6 +65,7 @@ fn errors() -> Vec<Table> {
         ("codes for webhook senders", CODES, codes(Audience::WebhookSender)),
         ("codes for callers that sign", CODES, codes(Audience::SignedCaller)),
         ("codes for operators", CODES, codes(Audience::Operator)),
+        ("statuses of gRPC and Connect", &["code", "gRPC", "HTTP status of a unary call of Connect"], rpc_statuses()),
         ("reasons of keys", &["reason", "what is wrong"], reasons(&[ReasonTable::Keys], |_| vec![])),
         (
             "reasons that only logs have",
@@ -82,6 +83,22 @@ fn errors() -> Vec<Table> {
             }),
         ),
     ]
+}
+
+/// The status of each code. Of two codes the contract says that their advice varies between `same_key` and `never`.
+fn rpc_statuses() -> Vec<Vec<String>> {
+    let of_code = |code: Code| {
+        let cell = |show: &dyn Fn(RpcStatus) -> String| match code {
+            Code::PolicyInvalid | Code::InternalError => {
+                let [again, never] = [Retry::SameKey, Retry::Never].map(|advice| show(code.rpc_status(advice)));
+                format!("{again}; {never} where `retry` is `never`")
+            }
+            _ => show(code.rpc_status(code.retry())),
+        };
+        let grpc = cell(&|status| format!("{} `{}`", status.number(), status.name().to_uppercase()));
+        vec![quoted(code.name()), grpc, cell(&|status| status.http().to_string())]
+    };
+    Code::ALL.into_iter().map(of_code).collect()
 }
 
 fn webhooks() -> Vec<Table> {

@@ -207,7 +207,8 @@ func (in *instance) reply(s *stream, reply *localReply) {
 	s.interrupt()
 }
 
-// message makes the response of a local reply: a body gets its length, and a type if it has none. Without a body both go.
+// message makes the response of a local reply: a body gets its length, and a type if it has none. Without a body both go,
+// but for the type of a reply to a client that uses gRPC.
 func (r *localReply) message() (Header, []byte) {
 	header := make(Header, 0, len(r.header)+4)
 	header = append(header, Line{":status", strconv.Itoa(r.status)})
@@ -218,7 +219,9 @@ func (r *localReply) message() (Header, []byte) {
 	}
 	if len(r.body) == 0 {
 		header.remove([]byte("content-length"))
-		header.remove([]byte("content-type"))
+		if !r.grpc {
+			header.remove([]byte("content-type"))
+		}
 		return header, nil
 	}
 	header.set("content-length", strconv.Itoa(len(r.body)))

@@ -253,7 +253,8 @@ func hostLocalResponse(in *instance, a []uint64) status {
 	if in.stream == nil {
 		return statusOK
 	}
-	reply := &localReply{status: int(code), header: header, body: append([]byte(nil), body...)}
+	grpc := int32(a[7]) >= 0
+	reply := &localReply{status: int(code), header: header, body: append([]byte(nil), body...), grpc: grpc}
 	in.deferred = append(in.deferred, deferredAction{stream: in.stream, kind: deferReply, reply: reply})
 	return statusOK
 }

@@ -257,4 +257,6 @@ type localReply struct {
 	status int
 	header Header
 	body   []byte
+	// grpc is set for a client that uses gRPC: all of the reply is in its header.
+	grpc bool
 }

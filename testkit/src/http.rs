@@ -138,11 +138,23 @@ pub struct LocalReply {
     pub body: Vec<u8>,
     /// Why, for the access log; never sent.
     pub details: String,
+    /// The status of gRPC, if the client uses gRPC.
+    pub grpc_status: Option<u8>,
 }
 
 impl LocalReply {
-    /// The response Envoy makes of it: a body gets its length, and a type if it has none; without a body both go.
+    /// The response Envoy makes of it: a body gets its length, and a type if it has none; without a body both go. A client that
+    /// uses gRPC gets a response that consists of headers alone.
     pub fn into_message(self) -> Message {
+        if let Some(grpc_status) = self.grpc_status {
+            let mut headers = Headers::from([(":status", "200".to_owned())]);
+            for (name, value) in self.headers.iter() {
+                headers.add(name, value);
+            }
+            headers.set("content-type", "application/grpc");
+            headers.set("grpc-status", grpc_status.to_string());
+            return Message::new(headers, Vec::new());
+        }
         let mut headers = Headers::from([(":status", self.status.to_string())]);
         for (name, value) in self.headers.iter() {
             headers.add(name, value);

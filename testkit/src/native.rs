@@ -152,7 +152,8 @@ impl Host for NativeHost {
     fn reply(&self, reply: &EngineReply<'_>) -> Result<(), HostError> {
         let headers = reply.headers.iter().map(|(name, value)| (*name, value.clone())).collect();
         let details = reply.details.to_owned();
-        let reply = LocalReply { status: u32::from(reply.status), headers, body: reply.body.to_vec(), details };
+        let (status, body, grpc_status) = (u32::from(reply.status), reply.body.to_vec(), reply.grpc_status);
+        let reply = LocalReply { status, headers, body, details, grpc_status };
         *self.reply.borrow_mut() = Some(reply);
         Ok(())
     }

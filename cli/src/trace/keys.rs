@@ -60,6 +60,7 @@ impl Told<'_> {
             }
             return step("The request has no Idempotency-Key.".to_owned());
         }
+        hints.extend(self.characters_to_change(found));
         found.find(|event| match event {
             TraceEvent::KeyUnread => Some(Step::new(found.step, "The key is removed unread.")),
             TraceEvent::KeyStripped => Some(Step::new(found.step, "The key is removed (`on_prohibited: strip`).")),
@@ -69,6 +70,24 @@ impl Told<'_> {
             TraceEvent::KeySent(syntax) => Some(self.client_key(found, *syntax)),
             _ => None,
         })
+    }
+
+    /// Which characters of a refused key are outside of the alphabet, and what allows them.
+    fn characters_to_change(&self, found: &Found<'_>) -> Option<String> {
+        let of_client = self.exchange.signer(self.policy).is_none();
+        let is_charset = of_client && found.problem.is_some_and(|problem| problem.reason == Some(Reason::KeyCharset));
+        let grammar = KeyCharset::Visible.grammar();
+        let (raw, _) = key::read_as(grammar, 0, self.key_lines()).ok().flatten().filter(|_| is_charset)?;
+        let mut outside: Vec<char> = raw.as_str().chars().collect();
+        outside.retain(|one| !one.is_ascii_alphanumeric() && !"._~-".contains(*one));
+        outside.sort_unstable();
+        outside.dedup();
+        let shown: Vec<String> = outside.iter().map(|one| format!("`{one}`")).collect();
+        Some(format!(
+            "Write - or . in the place of {}. If clients have to send such keys, let the route take them: `\"key\": {{\"charset\": \
+             \"visible\"}}`.",
+            shown.join(", ")
+        ))
     }
 
     /// The key of a client, or of a signed caller.

@@ -46,6 +46,14 @@ impl Steps {
             for pair in pairs(problem) {
                 let _ = writeln!(text, "  {}", printable(&pair));
             }
+            if let Some(rpc) = verdict.get("rpc") {
+                let rpc = |name: &str| rpc.get(name).map(ToString::to_string).unwrap_or_default().replace('"', "");
+                let (protocol, code, number) = (rpc("protocol"), rpc("code"), rpc("grpc_status"));
+                let _ = writeln!(
+                    text,
+                    "in the form of {protocol}: the status is {code} ({number} in gRPC), the message is code and detail"
+                );
+            }
             let changes = self.changes(problem, verdict);
             if !changes.is_empty() {
                 text.push_str("\nwhat to change:\n");

@@ -1,4 +1,7 @@
-//! The codes of problem documents, each with its status, its title and its retry advice (docs/contract.md section 8).
+//! The codes of problem documents, each with its status, its title, its retry advice and its status for callers that use gRPC or
+//! Connect (docs/contract.md section 8).
+
+use super::rpc::RpcStatus;
 
 /// The retry advice for a refused request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +39,9 @@ impl Retry {
     }
 }
 
-/// Makes [`Code`] of its rows: the variant, its name, its HTTP status, its title and its advice.
+/// Makes [`Code`] of its rows: the variant, its name, its HTTP status, its title, its advice and its RPC status.
 macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $status:literal, $title:literal, $retry:ident;)*) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $status:literal, $title:literal, $retry:ident, $rpc:ident;)*) => {
         /// The stable code of a problem.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Code {
@@ -55,71 +58,78 @@ macro_rules! codes {
                     $(Self::$variant => ($name, $status, $title, Retry::$retry),)*
                 }
             }
+
+            /// The status for callers that use gRPC or Connect, where the advice allows it ([`Code::rpc_status`]).
+            const fn rpc(self) -> RpcStatus {
+                match self {
+                    $(Self::$variant => RpcStatus::$rpc,)*
+                }
+            }
         }
     };
 }
 
 codes! {
     /// The route requires a key.
-    KeyRequired = "idempotency_key_required", 400, "Idempotency key required", NewRequest;
+    KeyRequired = "idempotency_key_required", 400, "Idempotency key required", NewRequest, InvalidArgument;
     /// The key does not fit the grammar.
-    KeyInvalid = "idempotency_key_invalid", 400, "Idempotency key invalid", NewKey;
+    KeyInvalid = "idempotency_key_invalid", 400, "Idempotency key invalid", NewKey, InvalidArgument;
     /// The route takes no key.
-    KeyProhibited = "idempotency_key_prohibited", 400, "Idempotency key not allowed", NewRequest;
+    KeyProhibited = "idempotency_key_prohibited", 400, "Idempotency key not allowed", NewRequest, InvalidArgument;
     /// The key was used with another request.
-    KeyReused = "idempotency_key_reused", 422, "Idempotency key reused", NewKey;
+    KeyReused = "idempotency_key_reused", 422, "Idempotency key reused", NewKey, FailedPrecondition;
     /// The caller's identity is missing or incomplete.
-    IdentityMissing = "identity_missing", 401, "Caller identity missing", NewRequest;
+    IdentityMissing = "identity_missing", 401, "Caller identity missing", NewRequest, Unauthenticated;
     /// The caller's identity is malformed or ambiguous.
-    IdentityInvalid = "identity_invalid", 403, "Caller identity invalid", Never;
+    IdentityInvalid = "identity_invalid", 403, "Caller identity invalid", Never, PermissionDenied;
     /// The caller's identity is reserved.
-    IdentityReserved = "identity_reserved", 403, "Caller identity reserved", Never;
+    IdentityReserved = "identity_reserved", 403, "Caller identity reserved", Never, PermissionDenied;
     /// The API key is not valid.
-    ApiKeyInvalid = "api_key_invalid", 401, "API key invalid", NewRequest;
+    ApiKeyInvalid = "api_key_invalid", 401, "API key invalid", NewRequest, Unauthenticated;
     /// The API key may not do this.
-    ApiKeyForbidden = "api_key_forbidden", 403, "API key not allowed", Never;
+    ApiKeyForbidden = "api_key_forbidden", 403, "API key not allowed", Never, PermissionDenied;
     /// The API key is above a rate limit.
-    RateLimited = "rate_limited", 429, "Too many requests", SameKey;
+    RateLimited = "rate_limited", 429, "Too many requests", SameKey, ResourceExhausted;
     /// Readers could disagree about the path.
-    PathAmbiguous = "path_ambiguous", 400, "Path ambiguous", Never;
+    PathAmbiguous = "path_ambiguous", 400, "Path ambiguous", Never, InvalidArgument;
     /// There is no such path, or it is closed to clients.
-    NotFound = "not_found", 404, "Not found", Never;
+    NotFound = "not_found", 404, "Not found", Never, Unimplemented;
     /// The path has other methods.
-    MethodNotAllowed = "method_not_allowed", 405, "Method not allowed", Never;
+    MethodNotAllowed = "method_not_allowed", 405, "Method not allowed", Never, Unimplemented;
     /// The gateway's configuration and the policy do not agree.
-    PolicyInvalid = "policy_invalid", 503, "Gateway misconfigured", Never;
+    PolicyInvalid = "policy_invalid", 503, "Gateway misconfigured", Never, Unavailable;
     /// The filter or its host has failed.
-    InternalError = "internal_error", 503, "Internal error", SameKey;
+    InternalError = "internal_error", 503, "Internal error", SameKey, Unavailable;
     /// No such webhook.
-    WebhookUnknown = "webhook_unknown", 404, "Webhook unknown", Never;
+    WebhookUnknown = "webhook_unknown", 404, "Webhook unknown", Never, NotFound;
     /// The webhook's signature does not verify.
-    WebhookSignatureInvalid = "webhook_signature_invalid", 401, "Webhook signature invalid", Never;
+    WebhookSignatureInvalid = "webhook_signature_invalid", 401, "Webhook signature invalid", Never, Unauthenticated;
     /// The signature of a caller that signs its requests does not verify.
-    SignatureInvalid = "signature_invalid", 401, "Signature invalid", Never;
+    SignatureInvalid = "signature_invalid", 401, "Signature invalid", Never, Unauthenticated;
     /// The webhook has no identifier to make a key of, or no value that the target is made of.
-    TransportTranslationFailed = "transport_translation_failed", 400, "Delivery cannot be translated", Never;
+    TransportTranslationFailed = "transport_translation_failed", 400, "Delivery cannot be translated", Never, InvalidArgument;
     /// The body is above the route's limit.
-    BodyTooLarge = "body_too_large", 413, "Body too large", Never;
+    BodyTooLarge = "body_too_large", 413, "Body too large", Never, ResourceExhausted;
     /// The body has to be read and is compressed.
-    UnsupportedContentEncoding = "unsupported_content_encoding", 415, "Content encoding not supported", Never;
+    UnsupportedContentEncoding = "unsupported_content_encoding", 415, "Content encoding not supported", Never, Unimplemented;
     /// A store or the backend is not available.
-    DependencyUnavailable = "dependency_unavailable", 503, "Temporarily unavailable", SameKey;
+    DependencyUnavailable = "dependency_unavailable", 503, "Temporarily unavailable", SameKey, Unavailable;
     /// Nothing is stored for this caller under the key.
-    KeyUnknown = "idempotency_key_unknown", 404, "Idempotency key unknown", SameKey;
+    KeyUnknown = "idempotency_key_unknown", 404, "Idempotency key unknown", SameKey, NotFound;
     /// The first request with the key is in flight.
-    KeyInFlight = "idempotency_key_in_flight", 409, "Idempotency key in flight", Wait;
+    KeyInFlight = "idempotency_key_in_flight", 409, "Idempotency key in flight", Wait, Aborted;
     /// The caller has no such operation.
-    OperationUnknown = "operation_unknown", 404, "Operation unknown", SameKey;
+    OperationUnknown = "operation_unknown", 404, "Operation unknown", SameKey, NotFound;
     /// The operation does not accept a request of this form.
-    RequestInvalid = "request_invalid", 400, "Request invalid", Never;
+    RequestInvalid = "request_invalid", 400, "Request invalid", Never, InvalidArgument;
     /// The headers are above a limit.
-    HeadersTooLarge = "headers_too_large", 431, "Headers too large", Never;
+    HeadersTooLarge = "headers_too_large", 431, "Headers too large", Never, ResourceExhausted;
     /// The response did not come in time.
-    GatewayTimeout = "gateway_timeout", 504, "No answer in time", SameKey;
+    GatewayTimeout = "gateway_timeout", 504, "No answer in time", SameKey, DeadlineExceeded;
     /// The backend returned an error whose description is not shown.
-    BackendError = "backend_error", 500, "Error of the service", Never;
+    BackendError = "backend_error", 500, "Error of the service", Never, Unknown;
     /// The work is done, and its answer cannot be passed on.
-    AnswerUnavailable = "answer_unavailable", 502, "Answer unavailable", SameKey;
+    AnswerUnavailable = "answer_unavailable", 502, "Answer unavailable", SameKey, Internal;
 }
 
 impl Code {
@@ -136,5 +146,14 @@ impl Code {
     /// The advice.
     pub const fn retry(self) -> Retry {
         self.facts().3
+    }
+
+    /// The status for callers that use gRPC or Connect, of a problem with this advice. Many clients repeat a request by themselves
+    /// if its status is `UNAVAILABLE`, so a request that should not be repeated has `INTERNAL` instead.
+    pub const fn rpc_status(self, advice: Retry) -> RpcStatus {
+        match (self.rpc(), advice) {
+            (RpcStatus::Unavailable, Retry::NewRequest | Retry::NewKey | Retry::Never) => RpcStatus::Internal,
+            (status, _) => status,
+        }
     }
 }

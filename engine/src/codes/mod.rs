@@ -4,7 +4,9 @@
 mod code;
 mod explanation;
 mod reason;
+mod rpc;
 
 pub use code::{Code, Retry};
 pub use explanation::{Audience, CodeExplanation};
 pub use reason::{Reason, ReasonTable};
+pub use rpc::RpcStatus;

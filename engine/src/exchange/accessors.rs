@@ -9,7 +9,7 @@ use crate::policy::answer::Unmapped;
 use crate::policy::operations::Operations;
 use crate::policy::routes::RouteId;
 use crate::policy::{Policy, PolicyKind, Route};
-use crate::problem::{Problem, Reason};
+use crate::problem::{CallerProtocol, Problem, Reason};
 use crate::provider::Provider;
 use crate::uuid::Uuid;
 
@@ -262,6 +262,11 @@ impl Exchange {
     /// The gateway's id of the request.
     pub(crate) fn request_id(&self) -> Option<Uuid> {
         Uuid::parse(&self.telemetry.request_id?)
+    }
+
+    /// What the client expects of an answer.
+    pub const fn protocol(&self) -> CallerProtocol {
+        self.protocol
     }
 
     /// Whether the path is that of an operation.

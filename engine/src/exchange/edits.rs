@@ -3,7 +3,7 @@
 use super::{Effect, HeaderMapKind};
 use crate::headers::RETRY;
 use crate::policy::Policy;
-use crate::problem::{Problem, Retry};
+use crate::problem::{CallerProtocol, Problem, Retry};
 use std::borrow::Cow;
 
 /// The longest `Retry-After` beside `/answers/retry_headers`, in seconds.
@@ -21,12 +21,23 @@ pub(super) fn set_body(body: Vec<u8>, effects: &mut Vec<Effect<'_>>) {
     set_content(body, effects);
 }
 
-/// Replaces the body by a problem document.
-pub(super) fn set_problem<'a>(policy: &'a Policy, problem: &Problem, effects: &mut Vec<Effect<'a>>) {
-    for (name, value) in problem.headers(policy.answers()) {
+/// Replaces the body by a problem. A client of a unary call of Connect reads it as an error of Connect. Clients of gRPC and of streams
+/// get a problem document: the answer that it replaces is none of their protocol, so all that they read of it is its HTTP status.
+pub(super) fn set_problem<'a>(
+    policy: &'a Policy,
+    problem: &Problem,
+    protocol: CallerProtocol,
+    effects: &mut Vec<Effect<'a>>,
+) {
+    let protocol = if protocol == CallerProtocol::Connect { protocol } else { CallerProtocol::Http };
+    let answer = problem.answer(policy.answers(), protocol);
+    if protocol == CallerProtocol::Connect {
+        set(":status", answer.status.to_string().into_bytes(), effects);
+    }
+    for (name, value) in answer.headers {
         set(name, value.into_bytes(), effects);
     }
-    set_content(problem.document(policy.answers()).into_bytes(), effects);
+    set_content(answer.body, effects);
 }
 
 /// Gives a response the status and the retry advice of the problem that takes its place.

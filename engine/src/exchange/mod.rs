@@ -33,7 +33,7 @@ use crate::headers::Headers;
 use crate::identity::{Attributes, KeyHolder};
 use crate::lookup::{LookupAnswer, LookupRequest, PendingLookup};
 use crate::policy::{Policy, Unmatched, routes::RouteId};
-use crate::problem::{Code, Problem, Reason};
+use crate::problem::{CallerProtocol, Code, Problem, Reason};
 use crate::waits::{WaitPlace, Waits};
 use checks::BackendChecks;
 use decision::Decision;
@@ -167,6 +167,8 @@ pub struct Exchange {
     telemetry: TelemetryFields,
     /// What the registry says of the request's API key
     holder: Option<Arc<KeyHolder>>,
+    /// What the client expects of an answer
+    protocol: CallerProtocol,
     /// The values of the path's parameters, decoded, if the route's `Location` needs them
     path_values: Vec<Vec<u8>>,
     /// What checks the request beside its way to the backend

@@ -30,6 +30,7 @@ impl Exchange {
         self.telemetry.request_id = head.request_id;
         self.telemetry.attempt = head.attempt;
         let (raw_path, query) = split_query(head.line.target);
+        self.protocol = head.protocol.or_connect_get(head.line.method, query);
         if policy.key_in_logs() == KeyInLogs::Full {
             self.telemetry.sent_path = Some(String::from_utf8_lossy(raw_path).into_owned());
         }

@@ -4,6 +4,7 @@ use super::telemetry_fields::{ATTEMPT, attempt};
 use crate::backend::Backend;
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
 use crate::policy::Policy;
+use crate::problem::CallerProtocol;
 use crate::provider::Provider;
 use crate::uuid::Uuid;
 
@@ -35,12 +36,14 @@ pub(super) struct RequestHead<'a> {
     pub(super) request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
     /// Which attempt the client says the request is, at most 100.
     pub(super) attempt: Option<u8>,
+    /// What the client expects of an answer
+    pub(super) protocol: CallerProtocol,
 }
 
 impl<'a> RequestHead<'a> {
     pub(super) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
         let mut head = Self::default();
-        let mut has_id = false;
+        let (mut has_id, mut has_connect) = (false, false);
         let names = policy.request_names();
         for (name, value) in headers.iter().filter(|(name, _)| names.may_match(name)) {
             match name {
@@ -57,6 +60,10 @@ impl<'a> RequestHead<'a> {
                         has_id = true;
                     } else if name == ATTEMPT {
                         head.attempt = attempt(value);
+                    } else if name == CONTENT_TYPE {
+                        head.protocol = CallerProtocol::of_content_type(value);
+                    } else if name == CONNECT {
+                        has_connect = true;
                     }
                     if policy.backends().any(|backend| is_stripped(backend, name)) {
                         head.edited.strip.push((name, value));
@@ -65,6 +72,9 @@ impl<'a> RequestHead<'a> {
             }
         }
         head.edited.strip.sort_unstable();
+        if has_connect && head.protocol == CallerProtocol::Http {
+            head.protocol = CallerProtocol::Connect;
+        }
         head
     }
 }
@@ -146,6 +156,10 @@ impl<'a> EditedLines<'a> {
 
 /// The header with the gateway's id of the request.
 const REQUEST_ID: &[u8] = b"x-request-id";
+const CONTENT_TYPE: &[u8] = b"content-type";
+/// The header of unary calls of Connect, whose content types are those of other requests, too.
+const CONNECT: &[u8] = b"connect-protocol-version";
+
 /// Whether a backend does not get headers with this name. [`super::decision::Decision`] decides about the exact name
 /// `idempotency-key`.
 pub(super) fn is_stripped(backend: &Backend, name: &[u8]) -> bool {
@@ -160,7 +174,16 @@ mod tests {
     /// [`RequestHead::read`] sees no other names than those of the policy and these.
     #[test]
     fn the_gate_knows_every_name_that_is_read() {
-        let read: [&[u8]; 6] = [b":method", b":path", b":authority", IDEMPOTENCY_KEY.as_bytes(), REQUEST_ID, ATTEMPT];
+        let read: [&[u8]; 8] = [
+            b":method",
+            b":path",
+            b":authority",
+            IDEMPOTENCY_KEY.as_bytes(),
+            REQUEST_ID,
+            ATTEMPT,
+            CONTENT_TYPE,
+            CONNECT,
+        ];
         assert!(read.iter().all(|name| REQUEST_NAMES.iter().any(|known| known.as_bytes() == *name)));
     }
 }

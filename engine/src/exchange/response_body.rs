@@ -165,7 +165,7 @@ impl Exchange {
     ) {
         let replaced = replaced.map(|problem| self.about_request(problem));
         if let Some(problem) = &replaced {
-            set_problem(policy, problem, effects);
+            set_problem(policy, problem, self.protocol, effects);
         }
         let trailers = if replaced.is_some() { TrailerEdit::Remove } else { trailers };
         self.state = State::Responded(decision, replaced.map(Box::new), trailers);

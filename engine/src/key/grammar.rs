@@ -95,7 +95,8 @@ impl KeyError {
             Self::Length => "The idempotency key is longer than 255 characters.",
             Self::TooShort => "The idempotency key is too short for this operation.",
             Self::Charset => {
-                "The idempotency key holds a character outside A-Z, a-z, 0-9 and . _ ~ -. A UUID (version 4) always fits."
+                "The idempotency key holds a character outside A-Z, a-z, 0-9 and . _ ~ -, such as a colon. Write - or . in its place \
+                 (order-123 for order:123), or send a UUID (version 4)."
             }
             Self::ReservedPrefix => "Idempotency keys that begin with t- are reserved. Choose another key.",
             Self::CallerPrefix => {

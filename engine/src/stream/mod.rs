@@ -220,17 +220,21 @@ impl Stream {
         let problem = self.exchange.refuse(problem.clone());
         let default = Answers::default();
         let answers = self.policy.as_ref().map_or(&default, |policy| policy.answers());
-        let document = problem.document(answers);
+        let answer = problem.answer(answers, self.exchange.protocol());
         let details = match self.exchange.reason() {
             Some(reason) => format!("{}.{}", problem.code.name(), reason.name()),
             None => problem.code.name().to_owned(),
         };
         self.replied = true;
         self.pending = None;
-        let headers = problem.headers(answers);
-        let (status, body) = (problem.status(), document.as_bytes());
         // If the host cannot send the reply, it has ended the stream. Pausing makes sure that nothing is forwarded.
-        let _ = host.reply(&LocalReply { status, details: &details, headers: &headers, body });
+        let _ = host.reply(&LocalReply {
+            status: answer.status,
+            details: &details,
+            headers: &answer.headers,
+            body: &answer.body,
+            grpc_status: answer.grpc_status,
+        });
         FilterAction::Pause
     }
 
@@ -244,7 +248,8 @@ impl Stream {
         self.replied = true;
         self.pending = None;
         // As for a problem document.
-        let _ = host.reply(&LocalReply { status: 200, details: &details, headers: &headers, body: body.as_bytes() });
+        let body = body.as_bytes();
+        let _ = host.reply(&LocalReply { status: 200, details: &details, headers: &headers, body, grpc_status: None });
         FilterAction::Pause
     }
 }

@@ -181,7 +181,7 @@ impl Stream {
         }
         self.replied = true;
         let details = self.exchange.refusal().map_or("processing", |problem| problem.code.name());
-        let _ = host.reply(&LocalReply { status, details, headers: &headers, body });
+        let _ = host.reply(&LocalReply { status, details, headers: &headers, body, grpc_status: None });
         FilterAction::Pause
     }
 }

@@ -3,6 +3,7 @@
 //! log.
 
 use super::record::{MemberValue, Record, RecordPart};
+use crate::protobuf::append_varint;
 
 /// Tags: the number of a field, and its wire type (2 is length-delimited, 0 a number).
 const FIELDS: u8 = 1 << 3 | 2;
@@ -32,7 +33,7 @@ fn append_member(message: &mut Vec<u8>, name: &str, value: MemberValue<'_>) {
             }
             append_entry(message, name, 1 + length_size(text.len()) + text.len());
             message.push(STRING_VALUE);
-            append_length(message, text.len());
+            append_varint(message, text.len());
             message.extend_from_slice(text.as_bytes());
         }
         MemberValue::Flag(flag) => {
@@ -45,24 +46,12 @@ fn append_member(message: &mut Vec<u8>, name: &str, value: MemberValue<'_>) {
 /// Appends the beginning of an entry, whose value of `size` bytes has to follow.
 fn append_entry(message: &mut Vec<u8>, name: &str, size: usize) {
     message.push(FIELDS);
-    append_length(message, 1 + length_size(name.len()) + name.len() + 1 + length_size(size) + size);
+    append_varint(message, 1 + length_size(name.len()) + name.len() + 1 + length_size(size) + size);
     message.push(ENTRY_KEY);
-    append_length(message, name.len());
+    append_varint(message, name.len());
     message.extend_from_slice(name.as_bytes());
     message.push(ENTRY_VALUE);
-    append_length(message, size);
-}
-
-/// Appends a length as a varint.
-fn append_length(message: &mut Vec<u8>, length: usize) {
-    let mut rest = length;
-    while let Ok(low) = u8::try_from(rest & 0x7f)
-        && rest > 0x7f
-    {
-        message.push(low | 0x80);
-        rest >>= 7;
-    }
-    message.push(u8::try_from(rest).unwrap_or_default());
+    append_varint(message, size);
 }
 
 /// The number of bytes of a length as a varint.
@@ -92,13 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_varints() {
-        for (length, bytes) in
-            [(0, &b"\x00"[..]), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02"), (16_384, b"\x80\x80\x01")]
-        {
+    fn the_size_of_a_length_is_that_of_its_varint() {
+        for length in [0, 127, 128, 300, 16_383, 16_384] {
             let mut message = Vec::new();
-            append_length(&mut message, length);
-            assert_eq!((message.as_slice(), length_size(length)), (bytes, bytes.len()), "{length}");
+            append_varint(&mut message, length);
+            assert_eq!(length_size(length), message.len(), "{length}");
         }
     }
 }

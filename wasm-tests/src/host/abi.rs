@@ -403,12 +403,10 @@ fn send_local_response(
     let body = memory::read(caller, body, body_size)?;
     let headers = headers_from(caller, headers, headers_size)?;
     let state = caller.data_mut();
-    if grpc_status != -1 {
-        state.fail("the filter sent a gRPC status; this host has none");
-    }
+    let grpc_status = u8::try_from(grpc_status).ok();
     let id = state.context();
     if state.stream().is_some() {
-        let reply = LocalReply { status: code, headers, body, details };
+        let reply = LocalReply { status: code, headers, body, details, grpc_status };
         state.deferred.push_back((id, Deferred::Reply(reply)));
     }
     Ok(())

@@ -278,7 +278,7 @@ impl Vm {
             Direction::Response => (500, "Internal Server Error"),
         };
         let details = format!("{direction:?}_payload_too_large").to_ascii_lowercase();
-        self.local_reply(id, LocalReply { status, headers: Headers::new(), body: body.into(), details });
+        self.local_reply(id, LocalReply { status, body: body.into(), details, ..LocalReply::default() });
     }
 
     /// The answer to a stream whose VM has trapped: 503, and the response callbacks are not asked.
