@@ -7,6 +7,7 @@ use crate::configuration::Configuration;
 use crate::exchange::{Effect, HeaderMapKind, RequestFlow};
 use crate::host::{HeaderLines as _, Host, HostError};
 use crate::lookup::{LookupAnswer, PendingLookup};
+use crate::metrics::call_time;
 use crate::memory::NoMemory;
 use crate::policy::Policy;
 use crate::problem::Problem;
@@ -183,6 +184,7 @@ impl Stream {
             let has_body = self.pending.as_ref().is_some_and(|pending| pending.has_body);
             flow = match flow {
                 RequestFlow::AwaitCall { .. } => {
+                    let metrics = configuration.metrics().clone();
                     let pending = configuration.dependencies().zip(self.exchange.pending_lookup());
                     let Some((dependencies, request)) = pending else {
                         return self.reply(host, &Problem::internal_error());
@@ -195,7 +197,9 @@ impl Stream {
                     {
                         return self.refuse_to_wait(host, why);
                     }
-                    match dependencies.look_up(host, self.id, request) {
+                    let mut time =
+                        |store| metrics.with(|series| call_time(&self.exchange, policy, store, series));
+                    match dependencies.look_up(host, self.id, request, &mut time) {
                         Some(answer) => self.give_answer(host, policy, answer),
                         None => return self.wait(host, configuration, policy),
                     }
