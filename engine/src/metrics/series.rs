@@ -424,7 +424,9 @@ mod tests {
         let counter = |counter| Instrument::Counter(counter).number();
         let histogram = |histogram| Instrument::Histogram(histogram).number();
         let last = counter(Counter::KeyCollision);
-        assert!(last < histogram(Histogram::Attempt) && histogram(Histogram::Attempt) < histogram(Histogram::LookupTime));
+        assert!(
+            last < histogram(Histogram::Attempt) && histogram(Histogram::Attempt) < histogram(Histogram::LookupTime)
+        );
         assert_eq!(histogram(Histogram::LookupTime), 31);
     }
 

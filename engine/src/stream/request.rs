@@ -7,8 +7,8 @@ use crate::configuration::Configuration;
 use crate::exchange::{Effect, HeaderMapKind, RequestFlow};
 use crate::host::{HeaderLines as _, Host, HostError};
 use crate::lookup::{LookupAnswer, PendingLookup};
-use crate::metrics::call_time;
 use crate::memory::NoMemory;
+use crate::metrics::call_time;
 use crate::policy::Policy;
 use crate::problem::Problem;
 
@@ -197,8 +197,7 @@ impl Stream {
                     {
                         return self.refuse_to_wait(host, why);
                     }
-                    let mut time =
-                        |store| metrics.with(|series| call_time(&self.exchange, policy, store, series));
+                    let mut time = |store| metrics.with(|series| call_time(&self.exchange, policy, store, series));
                     match dependencies.look_up(host, self.id, request, &mut time) {
                         Some(answer) => self.give_answer(host, policy, answer),
                         None => return self.wait(host, configuration, policy),
