@@ -256,7 +256,7 @@ fn not_in_log(line: &LogLine) -> Vec<&'static str> {
     };
     let parts = [
         key,
-        Some("the body"),
+        Some(line.text("payload_hash").map_or("the body", |_| "the body (only a digest)")),
         Some("the token, signature and other credentials"),
         Some("the host, the query and the other headers"),
         path,

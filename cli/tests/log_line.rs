@@ -122,6 +122,28 @@ fn a_request_can_be_rebuilt_from_its_line() {
     }
 }
 
+/// The record of `explain` and the line of a gateway have the same members, and the attempt is sent again.
+#[test]
+fn the_attempt_and_the_payload_are_told() {
+    let mut sent = request("POST", "/refunds", &[], json!({"tenant_id": "acme", "project_id": "shop", "sub": "alice"}));
+    sent["headers"] = json!([["x-retry-attempt", "3"]]);
+    let mut record = record(&sent, POLICY);
+    assert_eq!(record["attempt"], json!(3), "{record:#}");
+    record["payload_hash"] = json!("sha256:2a81");
+    let (_, told) = explain_line(&access_line("POST", &record), Some(POLICY));
+    assert_eq!(
+        (&told["line"]["attempt"], &told["line"]["payload_hash"]),
+        (&json!("3"), &json!("sha256:2a81")),
+        "{told:#}"
+    );
+    assert_eq!(told["reproduction"]["request"]["headers"], json!([["x-retry-attempt", "3"]]), "{told:#}");
+    assert_eq!(told["reproduction"]["same"], json!(true), "{told:#}");
+    assert!(told["not_in_log"].as_array().unwrap().contains(&json!("the body (only a digest)")), "{told:#}");
+    let output = run(&["--log-line", &access_line("POST", &record)], Some(POLICY), "");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\n  payload: sha256:2a81\n  attempt: 3\n"), "{text}");
+}
+
 const LINE: &str = r#"{"time":"2026-11-22T04:05:06.789Z","method":"POST","status":400,"details":"idempotency_key_invalid.length","flags":"-","route":"public","cluster":null,"request_id":"3f9fbb3c-6dbb-9a9c-8d5c-1f6f0d1c9d52","duration_ms":1,"edge_idempotency":{"idempotency_outcome":"rejected","idempotency_policy":"ACCEPTED","idempotency_case":"A","idempotency_source":"header","idempotency_code":"idempotency_key_invalid","idempotency_reason":"length","endpoint":"orders.cancel"}}"#;
 
 #[test]

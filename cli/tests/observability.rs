@@ -61,6 +61,20 @@ fn access_logs_are_the_same_everywhere() {
     }
 }
 
+#[test]
+fn the_tags_of_spans_are_members_of_the_record() {
+    let own = yaml("observability/envoy-tracing.yaml");
+    assert_eq!(blocks("docs/operations.md", "tracing:"), [own.clone()], "docs/operations.md");
+    let contract = text("docs/contract.md");
+    let tags = own["tracing"]["custom_tags"].as_array().unwrap();
+    assert!(tags.len() > 10);
+    for tag in tags {
+        let name = tag["tag"].as_str().unwrap();
+        assert_eq!(tag["value"], format!("%CEL(filter_state['wasm.edge_idempotency'].{name})%"));
+        assert!(contract.contains(&format!("`{name}`")), "docs/contract.md does not know {name}");
+    }
+}
+
 /// All rules, recording ones and alerts.
 fn rules() -> Vec<Value> {
     let file = yaml("observability/prometheus-rules.yaml");
@@ -68,9 +82,14 @@ fn rules() -> Vec<Value> {
     groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
-fn alerts() -> BTreeMap<String, Value> {
+/// The alerts by name, several of which can have one name.
+fn alerts() -> Vec<(String, Value)> {
     let alerts = rules().into_iter().filter_map(|rule| Some((rule.get("alert")?.as_str()?.to_owned(), rule)));
     alerts.collect()
+}
+
+fn alert_names() -> BTreeSet<String> {
+    alerts().into_iter().map(|(name, _)| name).collect()
 }
 
 /// The headings of a page as GitHub makes anchors of them: lower case, no punctuation, `-` for a space.
@@ -98,7 +117,7 @@ fn every_alert_has_what_a_person_needs_at_night() {
         assert_eq!(runbook, format!("{page}#{}", name.to_lowercase()));
         assert!(anchors.contains(&name.to_lowercase()), "{page} has no paragraph {name}");
     }
-    let known: BTreeSet<String> = alerts().keys().map(|name| name.to_lowercase()).collect();
+    let known: BTreeSet<String> = alert_names().iter().map(|name| name.to_lowercase()).collect();
     let stale: Vec<_> = anchors.iter().filter(|a| a.starts_with("idempotency") && !known.contains(*a)).collect();
     assert!(stale.is_empty(), "paragraphs of no alert: {stale:?}");
 }
@@ -106,14 +125,54 @@ fn every_alert_has_what_a_person_needs_at_night() {
 #[test]
 fn every_alert_has_a_case_that_fires_and_one_that_stays_quiet() {
     let mut cases: BTreeMap<String, BTreeSet<bool>> = BTreeMap::new();
-    for test in yaml("observability/prometheus-rules.test.yaml")["tests"].as_array().unwrap() {
+    let mut fired = BTreeSet::new();
+    let files = ["observability/prometheus-rules.test.yaml", "observability/prometheus-rules-days.test.yaml"].map(yaml);
+    for test in files.iter().flat_map(|file| file["tests"].as_array().unwrap()) {
         for case in test["alert_rule_test"].as_array().unwrap() {
-            let fires = case.get("exp_alerts").and_then(Value::as_array).is_some_and(|alerts| !alerts.is_empty());
-            cases.entry(case["alertname"].as_str().unwrap().to_owned()).or_default().insert(fires);
+            let name = case["alertname"].as_str().unwrap().to_owned();
+            let alerts = case.get("exp_alerts").and_then(Value::as_array).into_iter().flatten();
+            let labels: Vec<_> = alerts.map(|alert| own_labels(&alert["exp_labels"])).collect();
+            cases.entry(name.clone()).or_default().insert(!labels.is_empty());
+            fired.extend(labels.into_iter().map(|labels| (name.clone(), labels)));
         }
     }
-    let both: BTreeMap<_, _> = alerts().into_keys().map(|name| (name, BTreeSet::from([false, true]))).collect();
+    let both: BTreeMap<_, _> = alert_names().into_iter().map(|name| (name, BTreeSet::from([false, true]))).collect();
     assert_eq!(cases, both);
+    let each: BTreeSet<_> = alerts().into_iter().map(|(name, alert)| (name, own_labels(&alert["labels"]))).collect();
+    assert_eq!(fired, each, "each of several rules with one name fires in a case");
+}
+
+/// The labels that an alert has of its rule: severity and grain.
+fn own_labels(labels: &Value) -> [Option<String>; 2] {
+    ["severity", "grain"].map(|name| Some(labels.get(name)?.as_str()?.to_owned()))
+}
+
+/// The page says for which grain each alert fires.
+#[test]
+fn the_table_of_alerts_is_whole() {
+    let page = text("docs/operations.md");
+    let (_, table) = page.split_once("| alert | severity | fires for | why |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let listed: Vec<(String, String)> = rows
+        .map(|row| {
+            let mut cells = row.trim_matches('|').split('|').map(str::trim);
+            let name = cells.next().unwrap().split_once('[').unwrap().1.split_once(']').unwrap().0;
+            (name.to_owned(), cells.next().unwrap().to_owned())
+        })
+        .collect();
+    let mut severities: Vec<(String, String)> = Vec::new();
+    for (name, alert) in alerts() {
+        let severity = alert["labels"]["severity"].as_str().unwrap();
+        match severities.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) if known.contains(severity) => {}
+            Some((_, known)) => *known = format!("{known}, {severity}"),
+            None => severities.push((name, severity.to_owned())),
+        }
+    }
+    severities.sort();
+    let mut listed_sorted = listed;
+    listed_sorted.sort();
+    assert_eq!(listed_sorted, severities);
 }
 
 #[test]
@@ -171,10 +230,12 @@ fn check_metrics(place: &str, expression: &str) {
     for name in expression.split(|c| !word(c)).filter(metric).filter(|name| !name.ends_with('_')) {
         let name = name.trim_end_matches("_bucket");
         assert!(contract.contains(&format!("`{name}`")), "{place}: docs/contract.md does not know {name}");
-        let without = ["idempotency_series_folded_total", "idempotency_lookup_milliseconds", "idempotency_attempt"];
+        let without = "idempotency_series_folded_total";
         let every = r#"tenant=~"$tenant",project=~"$project",endpoint=~"$endpoint""#;
-        if place != "a rule" && !without.contains(&name) {
-            assert!(expression.contains(&format!("{name}{{{every}")), "{place}: {name} is asked without the variables");
+        if place != "a rule" && name != without {
+            let (plain, bucket) = (format!("{name}{{{every}"), format!("{name}_bucket{{{every}"));
+            let is_so = expression.contains(&plain) || expression.contains(&bucket);
+            assert!(is_so, "{place}: {name} is asked without the variables");
         }
     }
 }

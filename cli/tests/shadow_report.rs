@@ -53,7 +53,7 @@ fn refused(tenant: Option<&str>, endpoint: &str, code: &str, reason: Option<&str
 
 fn rewritten(tenant: &str) -> Value {
     json!({"idempotency_outcome": "stored", "idempotency_shadow": "rewrite", "idempotency_policy": "REQUIRED_A",
-           "idempotency_case": "A", "tenant": tenant, "endpoint": "orders.create"})
+           "idempotency_case": "A", "tenant": tenant, "endpoint": "orders.create", "attempt": 2, "payload_hash": "sha256:2a81"})
 }
 
 /// A key of a caller, both with their digests in the log.

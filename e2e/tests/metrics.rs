@@ -77,8 +77,21 @@ fn attempts(gateway: &TestGateway) -> Result<()> {
     for attempt in ["1", "1", "1", "2", "3", "1000", "first"] {
         gateway.http1("small", &Request::post("/nowhere").header("x-retry-attempt", attempt))?;
     }
+    let mut of_tenants = Vec::new();
+    // The small listener has room for four series, and a histogram is 22.
+    for (listener, tenant, [shown, project]) in
+        [(LISTENER, "acme", ["acme", "shop"]), ("small", "globex", ["_other", "_other"])]
+    {
+        let token = gateway.token(&json!({"tenant_id": tenant, "project_id": "shop", "sub": "u1"}))?;
+        gateway.http1(listener, &Request::post("/nowhere").bearer(&token).header("x-retry-attempt", "2"))?;
+        of_tenants.push(format!("tenant=\"{shown}\",project=\"{project}\",endpoint=\"_unmatched\",le=\"+Inf\"}} 1"));
+    }
     // Envoy merges histograms every five seconds.
-    gateway.until("six values are there", |gateway| Ok(buckets(gateway)?.last() == Some(&("+Inf".to_owned(), 6))))?;
+    gateway.until("all values are there", |gateway| {
+        let text = gateway.admin("/stats/prometheus")?;
+        let there = of_tenants.iter().all(|labels| text.contains(&format!("idempotency_attempt_bucket{{{labels}")));
+        Ok(there && buckets(gateway)?.last() == Some(&("+Inf".to_owned(), 6)))
+    })?;
     let expected = [("0.5", 0), ("1", 3), ("5", 5), ("10", 5), ("25", 5), ("50", 5), ("100", 6)];
     let seen = buckets(gateway)?;
     let same = expected.iter().zip(&seen).all(|((le, count), seen)| (*le, *count) == (seen.0.as_str(), seen.1));
@@ -86,11 +99,12 @@ fn attempts(gateway: &TestGateway) -> Result<()> {
     Ok(())
 }
 
-/// The buckets of the attempts: upper bound and count.
+/// The buckets of the attempts of nobody: upper bound and count.
 fn buckets(gateway: &TestGateway) -> Result<Vec<(String, u64)>> {
     let text = gateway.admin("/stats/prometheus")?;
     let lines = text.lines().filter_map(|line| {
-        line.strip_prefix("idempotency_attempt_bucket{endpoint=\"_unmatched\",le=\"")?.split_once("\"} ")
+        let labels = line.strip_prefix("idempotency_attempt_bucket{tenant=\"_none\",project=\"_none\",")?;
+        labels.strip_prefix("endpoint=\"_unmatched\",le=\"")?.split_once("\"} ")
     });
     lines.map(|(le, count)| Ok((le.to_owned(), count.parse()?))).collect()
 }

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 const WORKERS: u64 = 2;
 /// The default of `telemetry.max_series`.
 const MAX_SERIES: u64 = 2000;
+/// The beginning of the series of a histogram.
+const ATTEMPTS: &str = "idempotency_attempt_";
 const TENANTS: u64 = 50_000;
 const CONNECTIONS: u64 = 8;
 
@@ -70,7 +72,7 @@ type Sample = (String, Vec<(String, String)>, u64);
 
 fn samples(gateway: &TestGateway) -> Result<Vec<Sample>> {
     let text = gateway.admin("/stats/prometheus")?;
-    let ours = text.lines().filter(|line| line.starts_with("idempotency_"));
+    let ours = text.lines().filter(|line| line.starts_with("idempotency_") && !line.starts_with(ATTEMPTS));
     ours.map(|line| {
         let (sample, value) = line.rsplit_once(' ').context("a sample")?;
         let (name, labels) = sample.split_once('{').unwrap_or((sample, ""));
@@ -133,6 +135,7 @@ fn tenants(gateway: &TestGateway) -> Result<()> {
                         // Half of them forget the key.
                         let request = Request::post("/plain").header("x-tenant", format!("tenant-{number}"));
                         let request = request.header("x-project", "shop").header("x-user", "u1");
+                        let request = request.header("x-retry-attempt", "1");
                         let keyed = number % 2 == 0;
                         let request = if keyed { request.header("idempotency-key", "k1") } else { request };
                         connection.send(&request.http1())?;
@@ -174,6 +177,23 @@ fn tenants(gateway: &TestGateway) -> Result<()> {
     // Beyond the bound each worker has the series of `_other`, and Envoy the counter of what was folded.
     ensure!(series <= WORKERS * MAX_SERIES + 5, "{series} series");
     ensure!(after < before + (64 << 20), "resident memory went from {before} to {after} bytes");
+    // Those of a histogram are as many again, and those of `_other`.
+    let all_attempts = || {
+        let text = gateway.admin("/stats/prometheus")?;
+        let buckets = text.lines().filter(|line| line.starts_with(ATTEMPTS)).map(str::to_owned);
+        Ok::<_, anyhow::Error>(buckets.collect::<Vec<_>>())
+    };
+    let counted = |lines: &[String]| {
+        let counts = lines.iter().filter_map(|line| line.strip_prefix("idempotency_attempt_count{")?.rsplit_once(' '));
+        counts.filter_map(|(_, count)| count.parse::<u64>().ok()).sum::<u64>()
+    };
+    gateway.until("every attempt is there", |_| Ok(counted(&all_attempts()?) == TENANTS))?;
+    let attempts = all_attempts()?.len() as u64;
+    println!("{attempts} series of a histogram");
+    ensure!(
+        (WORKERS * MAX_SERIES / 2..=WORKERS * MAX_SERIES + 22).contains(&attempts),
+        "{attempts} series of a histogram"
+    );
     let total = |name: &str| sum(gateway, name);
     let problems = total("idempotency_problem_total")?;
     ensure!(problems == TENANTS / 2, "{problems} problems");

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Reads a `google.protobuf.Struct` whose values are strings and booleans. `None` if the message is malformed, has other
+/// Reads a `google.protobuf.Struct` whose values are strings, booleans and small whole numbers. `None` if the message is malformed, has other
 /// values, or has a member twice.
 pub fn read(message: &[u8]) -> Option<Map<String, Value>> {
     let mut record = Map::new();
@@ -14,6 +14,10 @@ pub fn read(message: &[u8]) -> Option<Map<String, Value>> {
         let mut value = tagged(&mut entry, 0x12)?;
         let value = match value {
             [0x20, flag @ (0 | 1)] => Value::Bool(*flag == 1),
+            [0x11, number @ ..] => {
+                let number = f64::from_le_bytes(number.try_into().ok()?);
+                Value::from((0..=u8::MAX).find(|whole| f64::from(*whole) == number)?)
+            }
             _ => Value::String(String::from_utf8(tagged(&mut value, 0x1a)?.to_vec()).ok()?),
         };
         if !entry.is_empty() || record.insert(name.to_owned(), value).is_some() {
@@ -47,10 +51,11 @@ mod tests {
 
     #[test]
     fn a_message_is_read_or_refused() {
-        // What Python's protobuf 5 writes for {"a": "x", "b": true}.
-        let message = b"\x0a\x08\x0a\x01a\x12\x03\x1a\x01x\x0a\x07\x0a\x01b\x12\x02 \x01";
+        // What Python's protobuf writes for {"a": "x", "b": true, "c": 3}.
+        let message =
+            b"\x0a\x08\x0a\x01a\x12\x03\x1a\x01x\x0a\x07\x0a\x01b\x12\x02 \x01\x0a\x0e\x0a\x01c\x12\x09\x11\0\0\0\0\0\0\x08@";
         let record = Value::Object(read(message).unwrap());
-        assert_eq!(record, serde_json::json!({"a": "x", "b": true}));
+        assert_eq!(record, serde_json::json!({"a": "x", "b": true, "c": 3}));
         assert_eq!(read(&message[..message.len() - 1]), None);
         assert_eq!(read(&[&message[..10], &message[..10]].concat()), None, "a member twice");
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
 /// The members of a line and of its record that are shown as they stand, with their labels.
-const SHOWN: [(&str, &str); 17] = [
+const SHOWN: [(&str, &str); 19] = [
     ("time", "time"),
     ("method", "method"),
     ("original_path", "path"),
@@ -18,6 +18,8 @@ const SHOWN: [(&str, &str); 17] = [
     ("request_id", "request id"),
     ("idempotency_key_namespaced", "key"),
     ("idempotency_source", "key from"),
+    ("payload_hash", "payload"),
+    ("attempt", "attempt"),
     ("idempotency_outcome", "outcome"),
     ("restate_invocation_id", "invocation"),
     ("status", "status"),

@@ -19,6 +19,7 @@ pub(super) fn request(line: &LogLine, policy: Option<&Policy>, route: Option<&Ro
     let path = fill(&line.text("original_path").filter(|path| path.starts_with('/')).or_else(template)?);
     let method = line.text("method").or_else(|| route.and_then(|route| route.methods.first().cloned()));
     let mut headers: Vec<Value> = keys(line).into_iter().map(|key| json!(["idempotency-key", key])).collect();
+    headers.extend(line.text("attempt").map(|attempt| json!(["x-retry-attempt", attempt])));
     let (mut metadata, mut holder) = (Value::Object(Map::new()), Value::Object(Map::new()));
     let source = policy.filter(|_| !line.is_webhook()).and_then(|policy| policy.identity_of(route).sources.first());
     if let Some(source) = source {

@@ -120,6 +120,13 @@ fn enforced(gateway: &TestGateway) -> Result<Vec<Row>> {
     Ok(vec![
         row("hash", refund(), restate(200, &[INVOKED]), (200, "via_upstream"), refunds(&stored)),
         row("hash", refund(), restate(200, &[INVOKED, EXPIRES]), (200, "via_upstream"), refunds(&told("replayed"))),
+        row(
+            "hash",
+            refund().header("x-retry-attempt", "2"),
+            restate(200, &[INVOKED, EXPIRES]),
+            (200, "via_upstream"),
+            refunds(&with(told("replayed"), &json!({"attempt": 2}))),
+        ),
         // What the handler refuses is stored, too.
         row("hash", refund(), restate(422, &[INVOKED]), (422, "via_upstream"), refunds(&stored)),
         // Nobody knows who has answered this.

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use super::{SECRET, SECRET_VARIABLE, listener};
 
+/// Of `t-acme:shop:user:planted-subject:planted-key`.
+const KEY: &str = "sha256:60c7fdfbb2075420ec1081a7ffba29032389c356e891a5e7f86469a6bf84cf45";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const STATE: &str = "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7";
@@ -57,7 +59,7 @@ impl TracingSetup {
         let token =
             self.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "planted-subject"}))?;
         let request = Request::post(path).bearer(&token).header("idempotency-key", "planted-key");
-        let request = request.header("traceparent", PARENT).header("tracestate", STATE);
+        let request = request.header("x-retry-attempt", "3").header("traceparent", PARENT).header("tracestate", STATE);
         Ok(exchange(self.gateway.address(listener)?, "POST", &request.http1())?.status)
     }
 
@@ -95,6 +97,8 @@ impl TracingSetup {
             ("idempotency_outcome", "stored"),
             ("idempotency_outcome", "rejected"),
             ("idempotency_code", "not_found"),
+            ("idempotency_key_namespaced", KEY),
+            ("attempt", "3"),
         ] {
             ensure!(
                 holds(&exported, &attribute(tag, value)),

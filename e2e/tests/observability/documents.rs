@@ -72,6 +72,10 @@ pub(crate) fn tests() -> Vec<Test<Programs>> {
     vec![
         promtool("promtool: the rules are valid", &["check", "rules", "prometheus-rules.yaml"]),
         promtool("promtool: alerts fire and stay quiet", &["test", "rules", "prometheus-rules.test.yaml"]),
+        promtool(
+            "promtool: alerts that compare with the day before",
+            &["test", "rules", "prometheus-rules-days.test.yaml"],
+        ),
         promtool("promtool: the configuration is valid", &["check", "config", "prometheus.yml"]),
     ]
 }

@@ -230,9 +230,10 @@ fn clean(setup: &ObservabilitySetup) -> Result<()> {
             ensure!(!value.contains([';', '=']), "{label}: {sample:?}");
         }
         let name = sample.labels.get("__name__").context("no name")?;
-        let without = ["idempotency_series_folded_total", "idempotency_lookup_milliseconds_"];
-        let may_lack_endpoint = without.iter().any(|start| name.starts_with(start));
-        ensure!(may_lack_endpoint || sample.labels.contains_key("endpoint"), "no endpoint: {sample:?}");
+        for label in ["tenant", "project", "endpoint"] {
+            let is_there = name == "idempotency_series_folded_total" || sample.labels.contains_key(label);
+            ensure!(is_there, "no {label}: {sample:?}");
+        }
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::documents::text;
-use super::expressions::hastened;
+use super::expressions::rules_of_a_short_run;
 use super::mix::Mix;
 use super::picture;
 
@@ -67,7 +67,7 @@ impl ObservabilitySetup {
             programs,
             directory.path(),
             &gateway.admin_address(),
-            &hastened(&text("prometheus-rules.yaml")?)?,
+            &rules_of_a_short_run(&text("prometheus-rules.yaml")?)?,
         )?;
         let (deliveries, of_many_tenants, vm_failures) = (0, 0, Vec::new());
         let mut setup =

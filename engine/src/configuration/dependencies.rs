@@ -8,7 +8,7 @@ use crate::lookup::{
     CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, SenderNetwork, StoreKind, UncachedLookup, in_flight,
     invocation,
 };
-use crate::metrics::{Histogram, SeriesTable};
+use crate::metrics::{Histogram, HistogramSeries, Metrics, NONE, SeriesTable};
 use crate::policy::Policy;
 use crate::telemetry::PREFIX;
 
@@ -36,8 +36,8 @@ enum Unclaimed {
 /// A call under way.
 struct SharedCall {
     id: SharedCallId,
-    /// The store, as metrics write it
-    store: &'static str,
+    /// The histogram of its time
+    series: Option<HistogramSeries>,
     /// Unix time in milliseconds
     started_at: u64,
 }
@@ -62,20 +62,22 @@ impl Dependencies {
         Some(Self { stores, max_series, calls, answers: Vec::new(), unclaimed: Vec::new() })
     }
 
-    /// Looks something up for the request with the number `stream`; `None` if the request has to wait.
+    /// Looks something up for the request with the number `stream`; `None` if the request has to wait. `series` gives the
+    /// histogram of the time of a call to the store with this name.
     pub(crate) fn look_up<H: Host>(
         &mut self,
         host: &H,
         stream: u32,
         lookup: PendingLookup<'_>,
+        series: &mut dyn FnMut(&'static str) -> Option<HistogramSeries>,
     ) -> Option<LookupAnswer> {
         let (call, uncached) = match lookup {
-            PendingLookup::Store(request) => return self.look_up_in_store(host, stream, request),
+            PendingLookup::Store(request) => return self.look_up_in_store(host, stream, request, series),
             PendingLookup::Invocation(question) => (invocation::call(question), UncachedLookup::Invocation),
             PendingLookup::InFlight(question) => (in_flight::call(question), UncachedLookup::InFlight),
             PendingLookup::Claim(claim) => (collision::call(claim), UncachedLookup::Claim),
         };
-        match self.begin(host, call, SharedCallId::Uncached(stream, uncached), lookup.store_name()) {
+        match self.begin(host, call, SharedCallId::Uncached(stream, uncached), series(lookup.store_name())) {
             Ok(()) => None,
             Err(_) => Some(uncached.read_reply(&CallReply::NONE)),
         }
@@ -90,11 +92,11 @@ impl Dependencies {
         host: &H,
         call: Call,
         id: SharedCallId,
-        store: &'static str,
+        series: Option<HistogramSeries>,
     ) -> Result<(), SharedCallId> {
         match host.call(&call) {
             Ok(token) => {
-                self.calls.begin(token, SharedCall { id, store, started_at: host.now_unix_ms() });
+                self.calls.begin(token, SharedCall { id, series, started_at: host.now_unix_ms() });
                 Ok(())
             }
             Err(_) => Err(id),
@@ -102,10 +104,11 @@ impl Dependencies {
     }
 
     /// Makes the claim of an observed request. Its verdict is counted when the reply comes.
-    pub(crate) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim) {
+    pub(crate) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim, metrics: &Metrics) {
         let call = collision::call(&observed.claim);
+        let series = metrics.with(|series| observed.call_time(series, self.max_series));
         let id = SharedCallId::Observed(Box::new(observed));
-        if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, collision::STORE) {
+        if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, series) {
             self.unclaimed.push(Unclaimed::Failed(observed));
         }
     }
@@ -115,11 +118,17 @@ impl Dependencies {
         self.unclaimed.push(Unclaimed::Unobserved(unobserved));
     }
 
-    fn look_up_in_store<H: Host>(&mut self, host: &H, stream: u32, request: &LookupRequest) -> Option<LookupAnswer> {
+    fn look_up_in_store<H: Host>(
+        &mut self,
+        host: &H,
+        stream: u32,
+        request: &LookupRequest,
+        series: &mut dyn FnMut(&'static str) -> Option<HistogramSeries>,
+    ) -> Option<LookupAnswer> {
         let Some(stores) = &mut self.stores else { return Some(request.lost()) };
         let sender = || SenderNetwork::parse(&host.sender_address()?);
         let answer = stores.look_up(stream, request, &sender, host.now_unix_ms());
-        self.make_calls(host);
+        self.make_calls(host, series);
         // A call that could not be made has failed by now.
         answer.or_else(|| self.stores.as_mut()?.answer_for(stream))
     }
@@ -141,9 +150,11 @@ impl Dependencies {
         reply: &CallReply<'_>,
         series: &mut SeriesTable,
     ) {
-        let Some(SharedCall { id, store, started_at }) = self.calls.end(token) else { return };
+        let Some(SharedCall { id, series: time, started_at }) = self.calls.end(token) else { return };
         let now = host.now_unix_ms();
-        series.record(host, Histogram::LookupTime, store, now.saturating_sub(started_at));
+        if let Some(time) = time {
+            series.record(host, time, now.saturating_sub(started_at));
+        }
         match (id, &mut self.stores) {
             (SharedCallId::Uncached(stream, lookup), _) => self.answers.push((stream, lookup.read_reply(reply))),
             (SharedCallId::Observed(observed), _) => {
@@ -151,7 +162,7 @@ impl Dependencies {
             }
             (SharedCallId::Store(id), Some(stores)) => {
                 stores.replied(&id, reply, now);
-                self.make_calls(host);
+                self.make_own_calls(host, series);
             }
             (SharedCallId::Store(_), None) => {}
         }
@@ -170,7 +181,7 @@ impl Dependencies {
         }
         let Some(stores) = &mut self.stores else { return };
         stores.tick(host.now_unix_ms());
-        self.make_calls(host);
+        self.make_own_calls(host, series);
         while let Some(health) = self.stores.as_mut().and_then(Lookups::changed_health) {
             let store = match health.kind {
                 StoreKind::Bindings => "the registry",
@@ -191,14 +202,23 @@ impl Dependencies {
         self.answers.pop().or_else(|| self.stores.as_mut()?.next_answer())
     }
 
+    /// Makes the calls that are due, which no request has asked for just now.
+    fn make_own_calls<H: Host>(&mut self, host: &H, series: &mut SeriesTable) {
+        let max_series = self.max_series;
+        self.make_calls(host, &mut |store| {
+            let about = series.subject(None, None, Some(NONE));
+            series.histogram(&about, Histogram::LookupTime, store, max_series)
+        });
+    }
+
     /// Makes the calls that are due.
-    fn make_calls<H: Host>(&mut self, host: &H) {
+    fn make_calls<H: Host>(&mut self, host: &H, series: &mut dyn FnMut(&'static str) -> Option<HistogramSeries>) {
         let Some(stores) = &mut self.stores else { return };
         while let Some((id, call)) = stores.next_call() {
             match host.call(&call) {
                 Ok(token) => {
-                    let (store, started_at) = (id.store_name(), host.now_unix_ms());
-                    self.calls.begin(token, SharedCall { id: SharedCallId::Store(id), store, started_at });
+                    let (series, started_at) = (series(id.store_name()), host.now_unix_ms());
+                    self.calls.begin(token, SharedCall { id: SharedCallId::Store(id), series, started_at });
                 }
                 Err(_) => stores.replied(&id, &CallReply::NONE, host.now_unix_ms()),
             }

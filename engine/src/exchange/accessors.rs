@@ -97,6 +97,11 @@ impl Exchange {
         self.telemetry.attempt
     }
 
+    /// The digest of the payload, as logs show it.
+    pub(crate) fn payload_hash(&self) -> Option<&str> {
+        self.telemetry.payload_hash.as_deref()
+    }
+
     /// Whether the backend replayed a stored response.
     pub(crate) fn is_replayed(&self) -> bool {
         self.telemetry.outcome == Outcome::Replayed

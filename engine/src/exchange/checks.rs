@@ -188,7 +188,12 @@ impl Exchange {
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
         let checked = match pending.claim.take_if(|claim| matches!(claim, ClaimCheck::Made(_))) {
-            Some(ClaimCheck::Made(claim)) => self.compare(&claim, first, route),
+            Some(ClaimCheck::Made(claim)) => {
+                if let Some(key) = pending.decision.own_key() {
+                    self.note_payload(policy, &key.text, &claim.fingerprint);
+                }
+                self.compare(&claim, first, route)
+            }
             // No claim was made. An answer must not take the place of a claim that waits for the body.
             Some(ClaimCheck::Open(_)) | None => Err(Problem::internal_error()),
         };

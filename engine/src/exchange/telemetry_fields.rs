@@ -8,6 +8,7 @@ use crate::key::KeySyntax;
 use crate::policy::answer::Unmapped;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::{Problem, Reason};
+use crate::telemetry::payload_in_logs;
 use crate::uuid::Uuid;
 
 /// What logs, metrics and problem documents tell about the exchange. Clients see two of them in other places as well: the
@@ -26,6 +27,8 @@ pub(super) struct TelemetryFields {
     pub(super) lookups: Vec<(&'static str, &'static str)>,
     /// Which attempt the client says the request is
     pub(super) attempt: Option<u8>,
+    /// The digest of the payload, as logs show it
+    pub(super) payload_hash: Option<Box<str>>,
     /// The backend's answer to a request with a key
     pub(super) answer: Option<BackendAnswer>,
     /// Whether a handler reported that it had deduplicated the request
@@ -85,6 +88,18 @@ pub(super) fn attempt(value: &[u8]) -> Option<u8> {
 }
 
 impl Exchange {
+    /// Notes a digest of the payload that was computed for another purpose. `key` is the namespaced key.
+    #[inline(never)]
+    pub(super) fn note_payload(&mut self, policy: &Policy, key: &str, digest: &str) {
+        self.telemetry.payload_hash = payload_in_logs(policy.key_in_logs(), key, digest);
+    }
+
+    /// Notes the fingerprint of a request whose claim nobody waits for.
+    pub(crate) fn note_observed(&mut self, policy: &Policy, fingerprint: &str) {
+        let shown = self.key().map(|key| payload_in_logs(policy.key_in_logs(), key, fingerprint));
+        self.telemetry.payload_hash = shown.flatten();
+    }
+
     /// Reads the identity of a request that was refused, or would be without shadow mode, by the rules of its route.
     #[inline(never)]
     pub(super) fn identify(&mut self, policy: &Policy, headers: &Headers<'_>, attributes: &dyn Attributes) {

@@ -6,6 +6,7 @@ use super::matched_route::{MatchedRoute, RoutedRequest};
 use super::request_head::{EditedLines, RequestLine, is_stripped};
 use super::{Effect, Exchange, HeaderMapKind, State};
 use crate::headers::{FieldValue, Headers, IDEMPOTENCY_KEY, distinct};
+use crate::identity::Identity;
 use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
 use std::sync::Arc;
@@ -121,15 +122,19 @@ impl Exchange {
         }
     }
 
-    /// Who takes the memory for the request, which waits.
-    #[inline(never)]
-    pub fn waiter(&self, policy: &Policy) -> Waiter {
-        let identity = match &self.state {
+    /// The verified caller of a request that waits.
+    pub(crate) fn waiting_caller(&self) -> Option<&Identity> {
+        match &self.state {
             State::AwaitsChecks(pending) => pending.decision.identity(),
             State::AwaitsInvocation(recovery) => Some(&recovery.key.caller),
             _ => None,
-        };
-        if let Some(identity) = identity {
+        }
+    }
+
+    /// Who takes the memory for the request, which waits.
+    #[inline(never)]
+    pub fn waiter(&self, policy: &Policy) -> Waiter {
+        if let Some(identity) = self.waiting_caller() {
             return Waiter::Tenant(identity.tenant.as_str().into());
         }
         Waiter::Unverified(match &self.state {

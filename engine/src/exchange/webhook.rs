@@ -20,6 +20,7 @@ use crate::provider::{
     BodyMember, Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, NoMember, Provider, Verified,
     VerifyError, body_digest,
 };
+use crate::telemetry::written;
 use std::sync::Arc;
 
 /// A delivery that waits for lookups, or for its whole body.
@@ -70,21 +71,22 @@ impl BoundWebhook<'_> {
         self.provider.verify(delivery, &secret_values(self.secrets), now_unix_ms)
     }
 
-    /// The namespaced key of a delivery. If the identifier makes it too long, it has a digest of the identifier
-    /// instead.
+    /// The namespaced key of a delivery, and the digest of its body if the key is bound to it. If the identifier makes the key
+    /// too long, the key has a digest of the identifier instead.
     fn key(
         &self,
         identity: &Identity,
         identifier: &Identifier,
         verified: &Verified,
         body: &[u8],
-    ) -> Result<String, Problem> {
+    ) -> Result<(String, Option<[u8; 32]>), Problem> {
         let scope = self.binding.key_scope.unwrap_or(self.provider.key_scope);
         let webhook_id = (scope == KeyScope::Webhook).then_some(self.id);
         let bound = self.binding.bind_body.unwrap_or_else(|| self.provider.binds_body(verified, identifier));
         let digest = bound.then(|| body_digest(body));
         key::encode(identity, &self.provider.raw_key(identifier, webhook_id, digest.as_ref()))
             .or_else(|_| key::encode(identity, &self.provider.digest_key(identifier, webhook_id, digest.as_ref())))
+            .map(|key| (key, digest))
             .map_err(|_| Problem::transport_translation_failed())
     }
 }
@@ -256,8 +258,11 @@ impl Exchange {
         };
         let key_of = |identifier: Identifier| bound.key(&identity, &identifier, &verified, body);
         let decision = match identifier.and_then(|identifier| identifier.map(key_of).transpose()) {
-            Ok(Some(text)) => {
+            Ok(Some((text, digest))) => {
                 self.note(|| TraceEvent::KeyNamespaced(text.clone()));
+                if let Some(digest) = digest {
+                    self.note_payload(policy, &text, &String::from_utf8_lossy(&written(digest)));
+                }
                 self.begin(TraceStep::Identity);
                 self.note(|| TraceEvent::Identity(Box::new(identity.clone())));
                 Decision::Keyed(CallerKey { caller: identity, text })

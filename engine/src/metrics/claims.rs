@@ -1,6 +1,6 @@
 //! Counts the claims of requests that are checked beside their way to the backend.
 
-use super::{Count, Counter, NONE, SeriesTable};
+use super::{Count, Counter, Histogram, HistogramSeries, NONE, SeriesTable};
 use crate::collision::{self, ClaimVerdict, ObservedCaller, ObservedClaim, Unobserved};
 
 impl Unobserved {
@@ -11,6 +11,13 @@ impl Unobserved {
 }
 
 impl ObservedClaim {
+    /// The histogram of the time of its call.
+    pub(crate) fn call_time(&self, series: &mut SeriesTable, max_series: usize) -> Option<HistogramSeries> {
+        let ObservedCaller { tenant, project, endpoint } = &self.caller;
+        let about = series.subject(Some(tenant), Some(project), Some(endpoint));
+        series.histogram(&about, Histogram::LookupTime, collision::STORE, max_series)
+    }
+
     /// Counts the verdict.
     pub(crate) fn count(&self, verdict: ClaimVerdict, series: &mut SeriesTable, max_series: usize) {
         add(&self.caller, Counter::Lookup, [collision::STORE, verdict.name()], series, max_series);

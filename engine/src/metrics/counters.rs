@@ -74,24 +74,32 @@ impl Counter {
     }
 }
 
-/// A histogram. Each has one label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A histogram. Beside the label of [`Histogram::labels`] each has `tenant`, `project` and `endpoint`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Histogram {
-    /// The time of each call of a lookup in milliseconds, by `store`.
+    /// The time of each call of a lookup in milliseconds.
     LookupTime,
-    /// Which attempt clients say that a request is (0 to 100), by `endpoint`.
+    /// Which attempt clients say that a request is (0 to 100).
     Attempt,
 }
 
 impl Histogram {
-    /// The number of histograms.
-    pub(super) const COUNT: usize = 2;
+    /// How many series of Prometheus a histogram is in Envoy and in the bridge for KrakenD: 20 buckets, the sum and the count.
+    pub const SERIES: usize = 22;
 
-    /// The name, as Prometheus shows it, and the name of the label.
-    pub(super) const fn names(self) -> (&'static str, &'static str) {
+    /// The name, as Prometheus shows it.
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::LookupTime => ("idempotency_lookup_milliseconds", "store"),
-            Self::Attempt => ("idempotency_attempt", "endpoint"),
+            Self::LookupTime => "idempotency_lookup_milliseconds",
+            Self::Attempt => "idempotency_attempt",
+        }
+    }
+
+    /// The name of the histogram's own label, if it has one.
+    pub const fn labels(self) -> &'static [&'static str] {
+        match self {
+            Self::LookupTime => &["store"],
+            Self::Attempt => &[],
         }
     }
 }

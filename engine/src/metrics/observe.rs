@@ -1,7 +1,7 @@
 //! What an exchange counts, once when its request is decided and once when its response is.
 
-use super::series::{CountSubject, NONE, UNMATCHED};
-use super::{Counter, Histogram, SeriesTable};
+use super::series::{CountSubject, NONE};
+use super::{Counter, Histogram, HistogramSeries, SeriesTable};
 use crate::exchange::{Case, Exchange, KeyPresence};
 use crate::host::Host;
 use crate::policy::Policy;
@@ -9,11 +9,10 @@ use crate::problem::{Code, Reason};
 
 /// Counts what is known about the request when it is forwarded or refused.
 pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host: &H, series: &mut SeriesTable) {
-    if let Some(attempt) = exchange.attempt() {
-        let endpoint = exchange.endpoint(policy).unwrap_or(UNMATCHED);
-        series.record(host, Histogram::Attempt, endpoint, attempt.into());
-    }
     let counting = &mut Counting::new(exchange, policy, series);
+    if let Some(attempt) = exchange.attempt() {
+        counting.record_attempt(host, attempt);
+    }
     for (store, result) in exchange.lookups() {
         counting.add(Counter::Lookup, [store, result]);
     }
@@ -51,6 +50,20 @@ pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host:
         }
         _ => {}
     }
+}
+
+/// The histogram of the time of a call that a request waits for. Who sends a delivery is not known during its lookups.
+pub(crate) fn call_time(
+    exchange: &Exchange,
+    policy: &Policy,
+    store: &'static str,
+    series: &mut SeriesTable,
+) -> Option<HistogramSeries> {
+    let caller = exchange.waiting_caller();
+    let tenant = caller.map(|caller| caller.tenant.as_str());
+    let project = caller.map(|caller| caller.project.as_str());
+    let about = series.subject(tenant, project, exchange.endpoint(policy));
+    series.histogram(&about, Histogram::LookupTime, store, policy.max_series())
 }
 
 /// Counts a delivery of a webhook.
@@ -117,12 +130,23 @@ impl<'c> Counting<'c> {
 
     fn add(&mut self, counter: Counter, values: [&str; 2]) {
         let Self { exchange, policy, series, about } = self;
-        let about = about.get_or_insert_with(|| {
-            let identity = exchange.identity();
-            let tenant = identity.map(|identity| identity.tenant.as_str());
-            let project = identity.map(|identity| identity.project.as_str());
-            series.subject(tenant, project, exchange.endpoint(policy))
-        });
+        let about = about.get_or_insert_with(|| subject(exchange, policy, series));
         series.add_about(about, counter, values, policy.max_series());
     }
+
+    #[inline(never)]
+    fn record_attempt<H: Host>(&mut self, host: &H, attempt: u8) {
+        let Self { exchange, policy, series, about } = self;
+        let about = about.get_or_insert_with(|| subject(exchange, policy, series));
+        if let Some(histogram) = series.histogram(about, Histogram::Attempt, NONE, policy.max_series()) {
+            series.record(host, histogram, attempt.into());
+        }
+    }
+}
+
+fn subject<'c>(exchange: &'c Exchange, policy: &'c Policy, series: &SeriesTable) -> CountSubject<'c> {
+    let identity = exchange.identity();
+    let tenant = identity.map(|identity| identity.tenant.as_str());
+    let project = identity.map(|identity| identity.project.as_str());
+    series.subject(tenant, project, exchange.endpoint(policy))
 }

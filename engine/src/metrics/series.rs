@@ -6,7 +6,6 @@ use crate::bytes::equal;
 use crate::host::{Host, MetricId, MetricKind};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
 
 /// The value of a label that is absent.
@@ -24,8 +23,10 @@ const FOLDED: &str = "idempotency_series_folded_total";
 pub struct SeriesTable {
     /// In the order of their first counts
     series: Vec<Series>,
-    /// Their indices, by the hash of counter, own label values and subject
+    /// Their indices, by the hash of instrument, own label values and subject
     index: HashTable<u32>,
+    /// How many of them are histograms
+    histograms: usize,
     /// Tenant, project and endpoint of the series
     subjects: Vec<[Box<str>; 3]>,
     /// Their indices, by their hashes
@@ -33,8 +34,6 @@ pub struct SeriesTable {
     /// The series with a count that waits for the next flush
     waiting: Vec<u32>,
     folded: Metric,
-    /// The gateway's ids of the histograms, by the values of their labels, which are this crate's and the policy's
-    histograms: [BTreeMap<Box<str>, u32>; Histogram::COUNT],
 }
 
 /// What the counts of one exchange are about: tenant, project and endpoint. They are looked up once for all of its counts.
@@ -45,33 +44,74 @@ pub(crate) struct CountSubject<'c> {
     id: Option<u32>,
 }
 
+/// The index of a histogram's series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HistogramSeries(u32);
+
+/// What a series is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Instrument {
+    Counter(Counter),
+    Histogram(Histogram),
+}
+
 /// One series.
 struct Series {
-    counter: Counter,
-    /// The values of the counter's own labels
+    instrument: Instrument,
+    /// The values of the instrument's own labels
     values: [Box<str>; 2],
     /// The index of tenant, project and endpoint
     subject: u32,
     metric: Metric,
 }
 
-/// A count, and the gateway's metric for it.
+/// A metric of the gateway.
 #[derive(Default)]
 struct Metric {
+    /// Its id, after the gateway has defined it
     id: Option<MetricId>,
-    /// The count since the last flush
+    /// A counter's count since the last flush
     count: u64,
 }
 
 impl Metric {
-    /// Adds the count to the gateway's metric, which the first flush defines by this name. A count that the gateway does not
-    /// take waits for the next flush.
-    fn flush<H: Host>(&mut self, host: &H, name: impl FnOnce() -> String) {
+    /// The gateway's id, which the first call defines by this name; `None` if the gateway has no such metric.
+    fn define<H: Host>(&mut self, host: &H, kind: MetricKind, name: impl FnOnce() -> String) -> Option<MetricId> {
         if self.id.is_none() {
-            self.id = host.define_metric(MetricKind::Counter, &name()).ok();
+            self.id = host.define_metric(kind, &name()).ok();
         }
-        if self.id.is_some_and(|id| host.add_to_metric(id, self.count).is_ok()) {
+        self.id
+    }
+
+    /// Adds the count to the gateway's counter with this name. A count that the gateway does not take waits for the next flush.
+    fn flush<H: Host>(&mut self, host: &H, name: impl FnOnce() -> String) {
+        let id = self.define(host, MetricKind::Counter, name);
+        if id.is_some_and(|id| host.add_to_metric(id, self.count).is_ok()) {
             self.count = 0;
+        }
+    }
+}
+
+impl Instrument {
+    /// A number that no other instrument has, below 32.
+    const fn number(self) -> u32 {
+        match self {
+            Self::Counter(counter) => counter as u32,
+            Self::Histogram(histogram) => 31 - histogram as u32,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Counter(counter) => counter.name(),
+            Self::Histogram(histogram) => histogram.name(),
+        }
+    }
+
+    const fn labels(self) -> &'static [&'static str] {
+        match self {
+            Self::Counter(counter) => counter.labels(),
+            Self::Histogram(histogram) => histogram.labels(),
         }
     }
 }
@@ -86,8 +126,8 @@ fn hash<const COUNT: usize>(seed: u32, values: [&str; COUNT]) -> u64 {
 }
 
 /// The hash of a series.
-fn series_hash(counter: Counter, subject: u32, values: [&str; 2]) -> u64 {
-    hash(subject << 5 | counter as u32, values)
+fn series_hash(instrument: Instrument, subject: u32, values: [&str; 2]) -> u64 {
+    hash(subject << 5 | instrument.number(), values)
 }
 
 fn are<const COUNT: usize>(known: &[Box<str>; COUNT], values: [&str; COUNT]) -> bool {
@@ -102,7 +142,7 @@ impl Default for SeriesTable {
     fn default() -> Self {
         let (series, index, subjects, subject_index) = Default::default();
         let (waiting, folded, histograms) = Default::default();
-        Self { series, index, subjects, subject_index, waiting, folded, histograms }
+        Self { series, index, histograms, subjects, subject_index, waiting, folded }
     }
 }
 
@@ -112,25 +152,34 @@ impl SeriesTable {
         self.folded.flush(host, || FOLDED.to_owned());
     }
 
-    /// Gives a value to a histogram of the gateway, at once.
+    /// The series of a histogram. As for a counter, a tenant gets a series of its own if there is room; `limit` is that of
+    /// [`SeriesTable::add_about`], and histograms have as much room again, in which each counts as [`Histogram::SERIES`].
     #[inline(never)]
-    pub fn record<H: Host>(&mut self, host: &H, histogram: Histogram, label_value: &str, value: u64) {
-        let Some(metrics) = self.histograms.get_mut(histogram as usize) else { return };
-        let metric = match metrics.get(label_value) {
-            Some(id) => MetricId(*id),
-            None => {
-                let (name, label) = histogram.names();
-                let mut name = name.to_owned();
-                add_label(&mut name, label, label_value);
-                let Ok(metric) = host.define_metric(MetricKind::Histogram, &name) else { return };
-                MetricId(*metrics.entry(label_value.into()).or_insert(metric.0))
-            }
-        };
-        // A value that the gateway does not take is lost.
-        let _ = host.record_in_metric(metric, value);
+    pub(crate) fn histogram(
+        &mut self,
+        about: &CountSubject<'_>,
+        histogram: Histogram,
+        value: &str,
+        limit: usize,
+    ) -> Option<HistogramSeries> {
+        let (id, _) = self.find_or_define(about, Instrument::Histogram(histogram), [value, NONE], limit)?;
+        Some(HistogramSeries(id))
     }
 
-    /// The number of series.
+    /// Gives a value to a histogram of the gateway, at once.
+    #[inline(never)]
+    pub(crate) fn record<H: Host>(&mut self, host: &H, series: HistogramSeries, value: u64) {
+        let (HistogramSeries(id), subjects) = (series, &self.subjects);
+        let Some(Series { instrument, values, subject, metric }) = self.series.get_mut(id as usize) else { return };
+        let Some(about) = subjects.get(*subject as usize) else { return };
+        let name = || name(*instrument, texts(values), texts(about));
+        if let Some(metric) = metric.define(host, MetricKind::Histogram, name) {
+            // A value that the gateway does not take is lost.
+            let _ = host.record_in_metric(metric, value);
+        }
+    }
+
+    /// The number of series; a histogram is one.
     pub const fn size(&self) -> usize {
         self.series.len()
     }
@@ -155,31 +204,43 @@ impl SeriesTable {
     /// Counts one. A tenant gets a series of its own if there are fewer than `limit` series. The series without a tenant and
     /// those of `_other` have room beyond it, since all of their values come from policies and from this crate.
     pub(crate) fn add_about(&mut self, about: &CountSubject<'_>, counter: Counter, values: [&str; 2], limit: usize) {
-        if about.id.is_some_and(|id| self.increment(counter, id, values)) {
-            return;
+        let counter = Instrument::Counter(counter);
+        let known = about.id.and_then(|subject| self.find(counter, subject, values));
+        let found = known.map(|id| (id, false)).or_else(|| self.find_or_define(about, counter, values, limit));
+        let Some((id, folded)) = found else { return };
+        self.folded.count += u64::from(folded);
+        let Some(found) = self.series.get_mut(id as usize) else { return };
+        if found.metric.count == 0 {
+            self.waiting.push(id);
         }
-        self.add_first(about, counter, values, limit);
+        found.metric.count += 1;
     }
 
-    /// Counts one in a series that may not exist yet.
+    /// The index of a series that may not exist yet, and whether it is one of `_other`.
     #[inline(never)]
-    fn add_first(&mut self, about: &CountSubject<'_>, counter: Counter, values: [&str; 2], limit: usize) {
-        let [_, _, endpoint] = about.values;
+    fn find_or_define(
+        &mut self,
+        about: &CountSubject<'_>,
+        instrument: Instrument,
+        values: [&str; 2],
+        limit: usize,
+    ) -> Option<(u32, bool)> {
+        let known = |table: &Self, about| table.find(instrument, table.find_subject(about)?, values);
+        if let Some(id) = known(self, about.values) {
+            return Some((id, false));
+        }
+        let has_room = match instrument {
+            Instrument::Counter(_) => self.series.len() - self.histograms < limit,
+            Instrument::Histogram(_) => self.histograms < limit / Histogram::SERIES,
+        };
         // Without a tenant, no value comes from outside.
-        let is_own = |table: &Self| table.series.len() < limit || !about.has_tenant;
-        let known = self.find_subject(about.values);
-        if known.is_some_and(|id| self.increment(counter, id, values)) {
-            return;
+        if has_room || !about.has_tenant {
+            return Some((self.define(instrument, about.values, values)?, false));
         }
-        if is_own(self) {
-            return self.define(counter, about.values, values);
-        }
-        self.folded.count += 1;
+        let [_, _, endpoint] = about.values;
         let other = [OTHER, OTHER, endpoint];
-        let known = self.find_subject(other);
-        if !known.is_some_and(|id| self.increment(counter, id, values)) {
-            self.define(counter, other, values);
-        }
+        let id = known(self, other).or_else(|| self.define(instrument, other, values))?;
+        Some((id, true))
     }
 
     fn find_subject(&self, values: [&str; 3]) -> Option<u32> {
@@ -187,57 +248,49 @@ impl SeriesTable {
         self.subject_index.find(hash(0, values), is_it).copied()
     }
 
-    /// Counts one in a series that exists; `false` if it does not.
-    fn increment(&mut self, counter: Counter, subject: u32, values: [&str; 2]) -> bool {
-        let Self { series, index, waiting, .. } = self;
+    /// The index of a series that exists.
+    fn find(&self, instrument: Instrument, subject: u32, values: [&str; 2]) -> Option<u32> {
         let is_it = |id: &u32| {
-            let known = series.get(*id as usize);
-            known
-                .is_some_and(|known| known.counter == counter && known.subject == subject && are(&known.values, values))
+            let known = self.series.get(*id as usize);
+            known.is_some_and(|known| {
+                known.instrument == instrument && known.subject == subject && are(&known.values, values)
+            })
         };
-        let Some(&id) = index.find(series_hash(counter, subject, values), is_it) else { return false };
-        let Some(found) = series.get_mut(id as usize) else { return false };
-        if found.metric.count == 0 {
-            waiting.push(id);
-        }
-        found.metric.count += 1;
-        true
+        self.index.find(series_hash(instrument, subject, values), is_it).copied()
     }
 
-    /// Makes a series with the count 1.
+    /// Makes a series, and gives its index.
     #[inline(never)]
-    fn define(&mut self, counter: Counter, about: [&str; 3], values: [&str; 2]) {
-        let subjects = &mut self.subjects;
-        let subject = self.subject_index.find(hash(0, about), |id| {
-            let known = subjects.get(*id as usize);
-            known.is_some_and(|known| are(known, about))
-        });
-        let subject = subject.copied().unwrap_or_else(|| {
-            let id = u32::try_from(subjects.len()).unwrap_or(u32::MAX);
+    fn define(&mut self, instrument: Instrument, about: [&str; 3], values: [&str; 2]) -> Option<u32> {
+        let id = u32::try_from(self.series.len()).ok()?;
+        let subject = self.find_subject(about).unwrap_or_else(|| {
+            let (id, subjects) = (u32::try_from(self.subjects.len()).unwrap_or(u32::MAX), &mut self.subjects);
             subjects.push(about.map(Into::into));
             let hash_of = |id: &u32| subjects.get(*id as usize).map_or(0, |known| hash(0, texts(known)));
             self.subject_index.insert_unique(hash(0, about), id, hash_of);
             id
         });
-        let Ok(id) = u32::try_from(self.series.len()) else { return };
-        let metric = Metric { id: None, count: 1 };
-        self.series.push(Series { counter, values: values.map(Into::into), subject, metric });
+        let metric = Metric::default();
+        self.series.push(Series { instrument, values: values.map(Into::into), subject, metric });
+        self.histograms += usize::from(matches!(instrument, Instrument::Histogram(_)));
         let series = &self.series;
         let hash_of = |id: &u32| {
             let known = series.get(*id as usize);
-            known.map_or(0, |known| series_hash(known.counter, known.subject, texts(&known.values)))
+            known.map_or(0, |known| series_hash(known.instrument, known.subject, texts(&known.values)))
         };
-        self.index.insert_unique(series_hash(counter, subject, values), id, hash_of);
-        self.waiting.push(id);
+        self.index.insert_unique(series_hash(instrument, subject, values), id, hash_of);
+        Some(id)
     }
 
     /// Gives the counts to the gateway.
     pub fn flush<H: Host>(&mut self, host: &H) {
         let (series, subjects) = (&mut self.series, &self.subjects);
         self.waiting.retain(|id| {
-            let Some(Series { counter, values, subject, metric }) = series.get_mut(*id as usize) else { return false };
+            let Some(Series { instrument, values, subject, metric }) = series.get_mut(*id as usize) else {
+                return false;
+            };
             let Some(about) = subjects.get(*subject as usize) else { return false };
-            metric.flush(host, || name(*counter, texts(values), texts(about)));
+            metric.flush(host, || name(*instrument, texts(values), texts(about)));
             metric.count > 0
         });
         if self.folded.count > 0 {
@@ -246,10 +299,10 @@ impl SeriesTable {
     }
 }
 
-/// The name of a counter's series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
-fn name(counter: Counter, [first, second]: [&str; 2], [tenant, project, endpoint]: [&str; 3]) -> String {
-    let mut name = counter.name().to_owned();
-    let own = counter.labels().iter().copied().zip([first, second]);
+/// The name of a series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
+fn name(instrument: Instrument, [first, second]: [&str; 2], [tenant, project, endpoint]: [&str; 3]) -> String {
+    let mut name = instrument.name().to_owned();
+    let own = instrument.labels().iter().copied().zip([first, second]);
     for (label, value) in own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]) {
         add_label(&mut name, label, value);
     }
@@ -272,7 +325,7 @@ fn add_label(name: &mut String, label: &str, value: &str) {
 mod tests {
     use super::*;
 
-    fn count(tenant: Option<&'static str>, endpoint: &'static str) -> Count<'static> {
+    fn count<'c>(tenant: Option<&'c str>, endpoint: &'c str) -> Count<'c> {
         let project = tenant.map(|_| "shop");
         Count { counter: Counter::KeyInvalid, values: ["length", NONE], tenant, project, endpoint: Some(endpoint) }
     }
@@ -280,7 +333,7 @@ mod tests {
     fn counts(table: &SeriesTable) -> Vec<(String, u64)> {
         let counted = |series: &Series| {
             let about = texts(&table.subjects[series.subject as usize]);
-            (name(series.counter, texts(&series.values), about), series.metric.count)
+            (name(series.instrument, texts(&series.values), about), series.metric.count)
         };
         table.series.iter().map(counted).collect()
     }
@@ -338,15 +391,55 @@ mod tests {
     }
 
     #[test]
+    fn histograms_have_room_of_their_own() {
+        let mut table = SeriesTable::default();
+        let limit = 3 * Histogram::SERIES + Histogram::SERIES - 1;
+        let mut of = |tenant: Option<&str>, endpoint: &str| {
+            let about = table.subject(tenant, tenant.map(|_| "shop"), Some(endpoint));
+            let HistogramSeries(id) = table.histogram(&about, Histogram::LookupTime, "guard", limit).unwrap();
+            let series = &table.series[id as usize];
+            let name = name(series.instrument, texts(&series.values), texts(&table.subjects[series.subject as usize]));
+            name.strip_prefix("idempotency_lookup_milliseconds;store=guard;").unwrap().to_owned()
+        };
+        for tenant in ["a", "b", "c", "a"] {
+            assert_eq!(of(Some(tenant), "x"), format!("tenant={tenant};project=shop;endpoint=x"));
+        }
+        for tenant in ["d", "e"] {
+            assert_eq!(of(Some(tenant), "x"), "tenant=_other;project=_other;endpoint=x");
+        }
+        assert_eq!(of(None, "x"), "tenant=_none;project=_none;endpoint=x");
+        assert_eq!(of(None, "y"), "tenant=_none;project=_none;endpoint=y");
+        assert_eq!((table.size(), table.histograms), (6, 6));
+        // Histograms take no room from counters.
+        for tenant in 0..limit {
+            table.add(&count(Some(&format!("t{tenant}")), "x"), limit);
+        }
+        assert_eq!((table.size(), table.folded.count), (6 + limit, 0));
+        table.add(&count(Some("one more"), "x"), limit);
+        assert_eq!((table.size(), table.folded.count), (6 + limit + 1, 1));
+    }
+
+    #[test]
+    fn every_instrument_has_a_number_of_its_own() {
+        let counter = |counter| Instrument::Counter(counter).number();
+        let histogram = |histogram| Instrument::Histogram(histogram).number();
+        let last = counter(Counter::KeyCollision);
+        assert!(
+            last < histogram(Histogram::Attempt) && histogram(Histogram::Attempt) < histogram(Histogram::LookupTime)
+        );
+        assert_eq!(histogram(Histogram::LookupTime), 31);
+    }
+
+    #[test]
     fn no_value_ends_a_label_or_the_name() {
-        let name = name(Counter::Problem, ["a;b\nc", NONE], ["x.y:/\"\u{e9}", "p", "e"]);
+        let name = name(Instrument::Counter(Counter::Problem), ["a;b\nc", NONE], ["x.y:/\"\u{e9}", "p", "e"]);
         assert_eq!(name, "idempotency_problem_total;code=a_b_c;tenant=x.y:/\"\u{e9};project=p;endpoint=e");
     }
 
     #[test]
     fn a_long_value_is_cut_between_characters() {
         let (short, long) = ("\u{e9}".repeat(MAX_LABEL_CHARS), "\u{e9}".repeat(300));
-        let name = name(Counter::Problem, ["c", NONE], ["t", "p", &long]);
+        let name = name(Instrument::Counter(Counter::Problem), ["c", NONE], ["t", "p", &long]);
         assert_eq!(name, format!("idempotency_problem_total;code=c;tenant=t;project=p;endpoint={short}"));
     }
 }

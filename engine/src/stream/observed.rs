@@ -50,8 +50,14 @@ impl Stream {
 
     /// Makes the claim of a request that has ended.
     pub(super) fn end_observation<H: Host>(&mut self, host: &H, configuration: &mut Configuration) {
-        if let (Some(observation), Some(dependencies)) = (self.observation.take(), configuration.dependencies()) {
-            dependencies.observe(host, observation.finish());
+        let Some(observation) = self.observation.take() else { return };
+        let metrics = configuration.metrics().clone();
+        let observed = observation.finish();
+        if let Some(policy) = &self.policy {
+            self.exchange.note_observed(policy, &observed.claim.fingerprint);
+        }
+        if let Some(dependencies) = configuration.dependencies() {
+            dependencies.observe(host, observed, &metrics);
         }
     }
 }

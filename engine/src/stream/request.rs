@@ -9,6 +9,7 @@ use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, HostError};
 use crate::lookup::{LookupAnswer, PendingLookup};
 use crate::memory::NoMemory;
+use crate::metrics::call_time;
 use crate::policy::Policy;
 use crate::problem::Problem;
 
@@ -96,9 +97,11 @@ impl Stream {
         let mut effects = Vec::new();
         let mut flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
         if let RequestFlow::AwaitCaller { limit } = flow {
+            let metrics = configuration.metrics().clone();
             let pending = configuration.dependencies().zip(self.exchange.pending_lookup());
             let Some((dependencies, request)) = pending else { return self.reply(host, &Problem::internal_error()) };
-            let Some(answer) = dependencies.look_up(host, self.id, request) else {
+            let mut time = |store| metrics.with(|series| call_time(&self.exchange, &policy, store, series));
+            let Some(answer) = dependencies.look_up(host, self.id, request, &mut time) else {
                 self.pending = Some(PendingRequest::of_caller(limit, arrived.ended));
                 return match self.wait(host, configuration, &policy) {
                     FilterAction::Pause if limit.is_none() && self.pending.is_some() => FilterAction::PauseReading,
@@ -254,6 +257,7 @@ impl Stream {
             let has_body = self.pending.as_ref().is_some_and(|pending| pending.has_body);
             flow = match flow {
                 RequestFlow::AwaitCall { .. } => {
+                    let metrics = configuration.metrics().clone();
                     let pending = configuration.dependencies().zip(self.exchange.pending_lookup());
                     let Some((dependencies, request)) = pending else {
                         return self.reply(host, &Problem::internal_error());
@@ -266,7 +270,8 @@ impl Stream {
                     {
                         return self.refuse_to_wait(host, why);
                     }
-                    match dependencies.look_up(host, self.id, request) {
+                    let mut time = |store| metrics.with(|series| call_time(&self.exchange, policy, store, series));
+                    match dependencies.look_up(host, self.id, request, &mut time) {
                         Some(answer) => self.give_answer(host, policy, answer),
                         None => return self.wait(host, configuration, policy),
                     }

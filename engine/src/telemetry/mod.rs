@@ -34,9 +34,27 @@ const DIGEST_LENGTH: usize = 7 + 64;
 
 /// `sha256:` and the digest of a namespaced key as 64 hexadecimal digits.
 pub(crate) fn digest(key: &str) -> [u8; DIGEST_LENGTH] {
+    written(Sha256::digest(key.as_bytes()).into())
+}
+
+/// The digest of a request's payload for logs. `digest` is what the filter has computed of the payload for another purpose,
+/// and `key` the namespaced key. A body of a few bytes can be guessed from its digest, so the key is hashed with it, in the form
+/// in which a shell can do the same: `printf '%s\n%s' KEY DIGEST | sha256sum`. Neither part has a line break.
+pub(crate) fn payload_in_logs(form: KeyInLogs, key: &str, digest: &str) -> Option<Box<str>> {
+    match form {
+        KeyInLogs::Full => Some(digest.into()),
+        KeyInLogs::Off => None,
+        KeyInLogs::Hash => {
+            let parts = [key, "\n", digest].iter().fold(Sha256::new(), |hash, part| hash.chain_update(part));
+            Some(String::from_utf8_lossy(&written(parts.finalize().into())).into())
+        }
+    }
+}
+
+/// `sha256:` and a digest as 64 hexadecimal digits.
+pub(crate) fn written(digest: [u8; 32]) -> [u8; DIGEST_LENGTH] {
     let mut text = *b"sha256:0000000000000000000000000000000000000000000000000000000000000000";
     if let Some((_, places)) = text.split_first_chunk_mut::<7>() {
-        let digest: [u8; 32] = Sha256::digest(key.as_bytes()).into();
         for (places, byte) in places.as_chunks_mut::<2>().0.iter_mut().zip(&digest) {
             // Both digits at once: each half of the byte in a byte of its own.
             let halves = u16::from(*byte >> 4) | u16::from(*byte & 15) << 8;
@@ -58,5 +76,15 @@ mod tests {
         assert_eq!(key_in_logs(KeyInLogs::default(), "abc").as_deref(), Some(digest));
         assert_eq!(key_in_logs(KeyInLogs::Full, "abc").as_deref(), Some("abc"));
         assert_eq!(key_in_logs(KeyInLogs::Off, "abc"), None);
+    }
+
+    #[test]
+    fn the_digest_of_a_payload_is_bound_to_the_key_by_default() {
+        // printf '%s\n%s' t-acme:shop:user:u1:k1 1r.abc | sha256sum
+        let bound = "sha256:e45bc352320a5b91e698d094bbefc05e8033395a7045dade49499b48e12cda90";
+        let shown = |form| payload_in_logs(form, "t-acme:shop:user:u1:k1", "1r.abc");
+        assert_eq!(shown(KeyInLogs::default()).as_deref(), Some(bound));
+        assert_eq!(shown(KeyInLogs::Full).as_deref(), Some("1r.abc"));
+        assert_eq!(shown(KeyInLogs::Off), None);
     }
 }

@@ -21,6 +21,7 @@ pub struct Record<'a> {
 pub(super) enum MemberValue<'a> {
     Text(&'a str),
     Flag(bool),
+    Number(u8),
 }
 
 /// Which members of a record.
@@ -89,12 +90,16 @@ impl<'a> Record<'a> {
                     put_text(put, "project", Some(identity.project.as_str()));
                 }
                 put_text(put, "original_path", exchange.sent_path());
+                if let Some(attempt) = exchange.attempt() {
+                    put("attempt", MemberValue::Number(attempt));
+                }
             }
             RecordPart::Outcome => {
                 let outcome = exchange.outcome();
                 put_text(put, "idempotency_outcome", Some(exchange.logged_outcome()));
                 put_text(put, "idempotency_code", exchange.problem().map(|problem| problem.code.name()));
                 put_text(put, "idempotency_reason", exchange.reason().map(Reason::name));
+                put_text(put, "payload_hash", exchange.payload_hash());
                 put_text(put, "restate_invocation_id", exchange.invocation());
                 if matches!(outcome, Outcome::Replayed | Outcome::Stored) {
                     put("restate_cache_hit", MemberValue::Flag(outcome == Outcome::Replayed));
@@ -134,6 +139,7 @@ impl<'a> Record<'a> {
             let value = match value {
                 MemberValue::Text(text) => to_text(&text),
                 MemberValue::Flag(flag) => (if flag { "true" } else { "false" }).to_owned(),
+                MemberValue::Number(number) => number.to_string(),
             };
             for part in [if json.is_empty() { "{\"" } else { ",\"" }, name, "\":", &value] {
                 json.push_str(part);

@@ -5,10 +5,11 @@
 use super::record::{MemberValue, Record, RecordPart};
 use crate::protobuf::append_varint;
 
-/// Tags: the number of a field, and its wire type (2 is length-delimited, 0 a number).
+/// Tags: the number of a field, and its wire type (2 is length-delimited, 0 a varint, 1 eight bytes).
 const FIELDS: u8 = 1 << 3 | 2;
 const ENTRY_KEY: u8 = 1 << 3 | 2;
 const ENTRY_VALUE: u8 = 2 << 3 | 2;
+const NUMBER_VALUE: u8 = 2 << 3 | 1;
 const STRING_VALUE: u8 = 3 << 3 | 2;
 const BOOL_VALUE: u8 = 4 << 3;
 
@@ -39,6 +40,11 @@ fn append_member(message: &mut Vec<u8>, name: &str, value: MemberValue<'_>) {
         MemberValue::Flag(flag) => {
             append_entry(message, name, 2);
             message.extend([BOOL_VALUE, u8::from(flag)]);
+        }
+        MemberValue::Number(number) => {
+            append_entry(message, name, 9);
+            message.push(NUMBER_VALUE);
+            message.extend_from_slice(&f64::from(number).to_le_bytes());
         }
     }
 }
@@ -74,9 +80,10 @@ mod tests {
         let mut message = Vec::new();
         append_member(&mut message, "idempotency_outcome", MemberValue::Text("stored"));
         append_member(&mut message, "restate_cache_hit", MemberValue::Flag(true));
-        // What Python's protobuf 5 writes for {"idempotency_outcome": "stored", "restate_cache_hit": true}.
+        append_member(&mut message, "attempt", MemberValue::Number(3));
+        // What Python's protobuf writes for {"idempotency_outcome": "stored", "restate_cache_hit": true, "attempt": 3}.
         let expected =
-            b"\x0a\x1f\x0a\x13idempotency_outcome\x12\x08\x1a\x06stored\x0a\x17\x0a\x11restate_cache_hit\x12\x02 \x01";
+            b"\x0a\x1f\x0a\x13idempotency_outcome\x12\x08\x1a\x06stored\x0a\x17\x0a\x11restate_cache_hit\x12\x02 \x01\x0a\x14\x0a\x07attempt\x12\x09\x11\0\0\0\0\0\0\x08@";
         assert_eq!(message, expected);
     }
 
