@@ -151,3 +151,16 @@ fn files_of_the_code_are_where_pages_say() {
     }
     assert!(missing.is_empty(), "no such file or folder: {missing:#?}");
 }
+
+/// What an operator is told to look at is counted.
+#[test]
+fn the_rollout_names_counters_that_there_are() {
+    let page = |name: &str| fs::read_to_string(root().join("docs").join(name)).unwrap();
+    let (rollout, contract) = (page("rollout.md"), page("contract.md"));
+    let words = rollout.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let counters: BTreeSet<&str> =
+        words.filter(|word| word.starts_with("idempotency_") && word.ends_with("_total")).collect();
+    assert!(counters.len() > 5, "{counters:?}");
+    let unknown: Vec<_> = counters.iter().filter(|name| !contract.contains(&format!("`{name}`"))).collect();
+    assert!(unknown.is_empty(), "docs/contract.md has no {unknown:?}");
+}
