@@ -190,7 +190,10 @@ fn tenants(gateway: &TestGateway) -> Result<()> {
     gateway.until("every attempt is there", |_| Ok(counted(&all_attempts()?) == TENANTS))?;
     let attempts = all_attempts()?.len() as u64;
     println!("{attempts} series of a histogram");
-    ensure!((WORKERS * MAX_SERIES / 2..=WORKERS * MAX_SERIES + 22).contains(&attempts), "{attempts} series of a histogram");
+    ensure!(
+        (WORKERS * MAX_SERIES / 2..=WORKERS * MAX_SERIES + 22).contains(&attempts),
+        "{attempts} series of a histogram"
+    );
     let total = |name: &str| sum(gateway, name);
     let problems = total("idempotency_problem_total")?;
     ensure!(problems == TENANTS / 2, "{problems} problems");
