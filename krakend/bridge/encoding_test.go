@@ -170,7 +170,7 @@ func TestMetricsText(t *testing.T) {
 	other, _ := m.define(uint32(kindCounter), "x_total;case=B")
 	same, _ := m.define(uint32(kindCounter), "x_total;case=B")
 	gauge, _ := m.define(uint32(kindGauge), "y-z")
-	histogram, _ := m.define(uint32(kindHistogram), "t_milliseconds;store=unkey")
+	histogram, _ := m.define(uint32(kindHistogram), "t_milliseconds;store=unkey;tenant=acme;project=shop;endpoint=a.b")
 	if _, s := m.define(3, "x"); s != statusBadArgument {
 		t.Errorf("a fourth kind has the status %d", s)
 	}
@@ -189,21 +189,21 @@ func TestMetricsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `# TYPE t_milliseconds histogram
-t_milliseconds_bucket{store="unkey",le="0.5"} 1
-t_milliseconds_bucket{store="unkey",le="1"} 2
-t_milliseconds_bucket{store="unkey",le="5"} 6
-t_milliseconds_bucket{store="unkey",le="10"} 11
-t_milliseconds_bucket{store="unkey",le="25"} 26
-t_milliseconds_bucket{store="unkey",le="50"} 51
-t_milliseconds_bucket{store="unkey",le="100"} 100
+t_milliseconds_bucket{store="unkey",tenant="acme",project="shop",endpoint="a.b",le="0.5"} 1
+t_milliseconds_bucket{store="unkey",tenant="acme",project="shop",endpoint="a.b",le="1"} 2
+t_milliseconds_bucket{store="unkey",tenant="acme",project="shop",endpoint="a.b",le="5"} 6
+t_milliseconds_bucket{store="unkey",tenant="acme",project="shop",endpoint="a.b",le="10"} 11
+t_milliseconds_bucket{store="unkey",tenant="acme",project="shop",endpoint="a.b",le="25"} 26
+t_milliseconds_bucket{store="unkey",tenant="acme",project="shop",endpoint="a.b",le="50"} 51
+t_milliseconds_bucket{store="unkey",tenant="acme",project="shop",endpoint="a.b",le="100"} 100
 `
 	if !strings.HasPrefix(text.String(), want) {
 		t.Errorf("the text begins with\n%s", text.String())
 	}
-	want = `t_milliseconds_bucket{store="unkey",le="3600000"} 100
-t_milliseconds_bucket{store="unkey",le="+Inf"} 100
-t_milliseconds_sum{store="unkey"} 4950
-t_milliseconds_count{store="unkey"} 100
+	want = `t_milliseconds_bucket{store="unkey",tenant="acme",project="shop",endpoint="a.b",le="3600000"} 100
+t_milliseconds_bucket{store="unkey",tenant="acme",project="shop",endpoint="a.b",le="+Inf"} 100
+t_milliseconds_sum{store="unkey",tenant="acme",project="shop",endpoint="a.b"} 4950
+t_milliseconds_count{store="unkey",tenant="acme",project="shop",endpoint="a.b"} 100
 # TYPE x_total counter
 x_total{case="A",tenant="a\"b\\c"} 2
 x_total{case="B"} 2
@@ -214,7 +214,7 @@ y_z -1
 		t.Errorf("the text ends with\n%s", text.String())
 	}
 	samples := m.Samples()
-	if h := samples.Histograms["t_milliseconds;store=unkey"]; h.Count != 100 || h.Sum != 4950 || len(h.Recent) != recentValues || h.Recent[63] != 99 {
+	if h := samples.Histograms["t_milliseconds;store=unkey;tenant=acme;project=shop;endpoint=a.b"]; h.Count != 100 || h.Sum != 4950 || len(h.Recent) != recentValues || h.Recent[63] != 99 {
 		t.Errorf("the histogram is %+v", h)
 	}
 	if samples.Counters["x_total;case=B"] != 2 || samples.Gauges["y-z"] != -1 {
