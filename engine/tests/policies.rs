@@ -63,8 +63,10 @@ fn request(document: &Value, defaults: &Value) -> Request {
 }
 
 /// What registry, secret store, guard and Restate answer: the member `lookups` of such a document.
-fn stores(document: &Value) -> SimulatedStores {
-    let Some(lookups) = document.get("lookups") else { return SimulatedStores::default() };
+fn stores(document: &Value, defaults: &Value) -> SimulatedStores {
+    let Some(lookups) = document.get("lookups").or_else(|| defaults.get("lookups")) else {
+        return SimulatedStores::default();
+    };
     SimulatedStores::read(lookups).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -134,7 +136,8 @@ fn every_policy_does_what_its_cases_say() {
         for case in listed {
             let at = format!("{name}: {}", case["name"]);
             let request = request(&case["request"], &file["defaults"]);
-            let seen = match requests::run_with(&policy, &request, &request.attributes, &stores(&case["request"])).1 {
+            let stores = stores(&case["request"], &file["defaults"]);
+            let seen = match requests::run_with(&policy, &request, &request.attributes, &stores).1 {
                 Verdict::Forwarded { headers, .. } => json!({"upstream": upstream(&headers)}),
                 Verdict::Refused(problem) => {
                     let document: Value = serde_json::from_str(&problem.document(policy.answers())).unwrap();

@@ -24,6 +24,12 @@ func policyAt(path ...any) []any {
 	return append(at("extra_config", serverPlugin, own, "policy"), path...)
 }
 
+// apiKeys is a source of the policy whose callers have API keys.
+var apiKeys = object{
+	"name": "partner", "unkey": object{"header": "X-Partner-Key", "cluster": "keys"}, "tenant": "/identity/externalId",
+	"project": "/meta/project_id", "subject": object{"field": "/keyId", "type": "client"},
+}
+
 func changes() map[string]change {
 	plugin := "/endpoints/0/backend/0/extra_config/plugin~1http-client"
 	return map[string]change{
@@ -74,6 +80,8 @@ func changes() map[string]change {
 		"little for bodies":        {at("extra_config", serverPlugin, own, "held_bodies_mib"), 3, ownAt + "/held_bodies_mib", "at least 4"},
 		"short name twice":         {at("endpoints", 0, "INPUT_HEADERS"), list{"*"}, "/endpoints/0/input_headers", "there twice"},
 		"agent":                    {at("async_agent"), list{object{"backend": list{object{"extra_config": bind("refunds.create")}}}}, "/async_agent/0/backend/0/extra_config/plugin~1http-client", "bind endpoints only"},
+		"API keys without header":  {policyAt("identity", "sources", 0), apiKeys, "/endpoints/0/input_headers", `add "X-Partner-Key"`},
+		"registry of API keys":     {policyAt("identity", "sources", 0), apiKeys, "policy#/identity/sources/0/unkey/cluster", "keys"},
 		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "nothing can be checked"},
 		"much memory":              {at("extra_config", serverPlugin, own, "memory_mib"), 5000, ownAt + "/memory_mib", "at most 4096"},
 		"upstream with a path":     {at("extra_config", serverPlugin, own, "upstreams", "backend", "url"), "http://a/b", ownAt + "/upstreams/backend/url", "a port only"},
