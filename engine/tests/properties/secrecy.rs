@@ -4,6 +4,7 @@ use super::cases;
 use super::generate::{Place, PolicyModel, exchange};
 use super::model::canonical;
 use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::problem::CallerProtocol;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -82,6 +83,11 @@ proptest! {
         for problem in shadow.into_iter().chain(refusal) {
             is_clean("a problem document", &problem.document(compiled.answers()));
             is_clean("a problem's headers", &format!("{:?}", problem.headers(compiled.answers())));
+            for protocol in [CallerProtocol::Grpc, CallerProtocol::Connect] {
+                let answer = problem.answer(compiled.answers(), protocol);
+                is_clean("a refusal's headers", &format!("{:?}", answer.headers));
+                is_clean("a refusal's body", &String::from_utf8_lossy(&answer.body));
+            }
         }
     }
 }
