@@ -46,7 +46,9 @@ pub(crate) fn upstream_names(document: &Value) -> Vec<String> {
     let only =
         document.get("backends").is_none().then(|| text("/backend/cluster").unwrap_or_else(|| "backend".to_owned()));
     let stores = ["/webhooks/unkey/cluster", "/webhooks/openbao/cluster"];
-    only.into_iter().chain(named).chain(stores.into_iter().filter_map(text)).collect()
+    let sources = document.pointer("/identity/sources").and_then(Value::as_array).into_iter().flatten();
+    let registries = sources.filter_map(|source| source.pointer("/unkey/cluster")?.as_str().map(str::to_owned));
+    only.into_iter().chain(named).chain(stores.into_iter().filter_map(text)).chain(registries).collect()
 }
 
 /// The members of jwt_authn's metadata that a policy reads.

@@ -61,12 +61,17 @@ pub(crate) struct StandInEnvironment<'a> {
 pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>) -> Result<Value> {
     let StandInEnvironment { module, keys, plugins, metrics_port, upstreams, others, own } = around;
     let mut endpoints = Vec::new();
+    let mut sources = policy.pointer("/identity/sources").and_then(Value::as_array).into_iter().flatten();
+    let api_keys = sources.find_map(|source| source.pointer("/unkey/header")?.as_str());
+    let endpoint = |name: &str, method: &str, path: &str, has_validator: bool| {
+        endpoint(name, method, path, has_validator.then_some(*keys), api_keys)
+    };
     for route in policy.get("routes").and_then(Value::as_array).context("no routes")? {
         let text = |name: &str| route.get(name).and_then(Value::as_str).unwrap_or_default();
         let (name, path) = (text("endpoint"), text("path"));
         // Third parties have no token, and signed callers have none either.
-        let has_validator = route.get("webhook").is_none() && name != "reports.run";
-        let mut add = |method: &str, path: &str| endpoints.push(endpoint(name, method, path, has_validator, keys));
+        let has_validator = route.get("webhook").is_none() && name != "reports.run" && api_keys.is_none();
+        let mut add = |method: &str, path: &str| endpoints.push(endpoint(name, method, path, has_validator));
         let methods = route.get("methods").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![json!("POST")]);
         methods.iter().filter_map(Value::as_str).for_each(|method| add(method, path));
         let has_keys = ["REQUIRED_A", "ACCEPTED"].contains(&text("policy"));
@@ -76,8 +81,8 @@ pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>)
         }
     }
     if let Some(path) = policy.pointer("/backend/operations/path").and_then(Value::as_str) {
-        endpoints.push(endpoint("_operations", "GET", path, true, keys));
-        endpoints.push(endpoint("_operations", "GET", &format!("{path}/output"), true, keys));
+        endpoints.push(endpoint("_operations", "GET", path, true));
+        endpoints.push(endpoint("_operations", "GET", &format!("{path}/output"), true));
     }
     endpoints.extend_from_slice(others);
     let mut krakend = json!({
@@ -109,12 +114,14 @@ pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>)
     Ok(krakend)
 }
 
-fn endpoint(name: &str, method: &str, path: &str, has_validator: bool, keys: &Path) -> Value {
+/// An endpoint, with a validator if there is a key set, and with the header of API keys if callers have such keys.
+fn endpoint(name: &str, method: &str, path: &str, keys: Option<&Path>, api_keys: Option<&str>) -> Value {
     let bound = json!({"endpoint": name, "upstream": "backend"});
     let backend = json!({"plugin/http-client": {"name": "edge-idempotency", "edge-idempotency": bound}});
     let mut headers = vec!["Content-Type"];
+    headers.extend(api_keys);
     let mut extra = json!({});
-    if has_validator {
+    if let Some(keys) = keys {
         headers.extend(CLAIM_HEADERS.iter().map(|(_, header)| *header));
         let validator = json!({
             "alg": "ES256", "issuer": ISSUER, "jwk_local_path": keys, "disable_jwk_security": true,

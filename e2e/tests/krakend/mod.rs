@@ -4,6 +4,7 @@
 //!
 //! `make programs` builds the stand-in and the plugin.
 
+mod api_keys;
 mod backend;
 mod bounds;
 mod broken;
@@ -29,6 +30,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             separate(broken::tests(way)),
             separate(bounds::tests(way)),
             separate(settings::tests(way)),
+            separate(api_keys::tests(way)),
             sharing(move || captured::KrakendSetup::start_with(way, false, None, load::quiet()), load::tests(way)),
         ];
         let with_race = sharing(move || captured::KrakendSetup::start(way, true), load::race_tests(way));

@@ -68,8 +68,23 @@ fn fit(policy: &mut Value) {
     let source = json!({"name": "jwt", "metadata": ["krakend", "jwt"], "tenant": "tenant_id", "project": "project_id",
         "subject": {"field": "sub", "type": "user"}});
     let has_metadata = |source: &Value| source.get("metadata").is_some();
+    // A route takes tokens or API keys.
+    let has_api_keys = |source: &Value| source.get("unkey").is_some();
+    if let Some(sources) = policy.pointer_mut("/identity/sources").and_then(Value::as_array_mut)
+        && sources.iter().any(has_api_keys)
+    {
+        sources.retain(has_api_keys);
+        for source in sources {
+            if let Some(registry) = source.get_mut("unkey") {
+                set(registry, "root_key", json!({"env": "ROOT_KEY"}));
+            }
+        }
+    }
     let fit_sources = |at: &mut Value| {
         let Some(sources) = at.pointer_mut("/identity/sources").and_then(Value::as_array_mut) else { return };
+        if sources.iter().any(has_api_keys) {
+            return;
+        }
         sources.retain(has_metadata);
         for source in sources.iter_mut() {
             set(source, "metadata", json!(["krakend", "jwt"]));
