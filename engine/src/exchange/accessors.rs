@@ -1,7 +1,7 @@
 //! What others may ask an exchange: telemetry, `explain` and tests. Nothing here changes it.
 
 use super::decision::{Decision, EnforcedDecision};
-use super::{BackendAnswer, Case, Exchange, KeyPresence, Outcome, Stage, State};
+use super::{BackendAnswer, Case, Exchange, KeyPresence, Outcome, PayloadDigest, Stage, State};
 use crate::backend::Backend;
 use crate::headers::Headers;
 use crate::identity::{Identity, IdentitySource, KeyHolder};
@@ -97,9 +97,9 @@ impl Exchange {
         self.telemetry.attempt
     }
 
-    /// The digest of the payload, as logs show it.
-    pub(crate) fn payload_hash(&self) -> Option<&str> {
-        self.telemetry.payload_hash.as_deref()
+    /// The digest of the payload, if it was computed for another purpose than logs.
+    pub(crate) const fn payload(&self) -> Option<&PayloadDigest> {
+        self.telemetry.payload.as_ref()
     }
 
     /// Whether the backend replayed a stored response.

@@ -8,7 +8,7 @@ use super::refusal::{body_can_be_awaited, no_segment};
 use super::request_head::EditedLines;
 use super::trace::TraceStep;
 use super::waiting::WaitingRequest;
-use super::{Effect, Exchange, RequestFlow, State};
+use super::{Effect, Exchange, PayloadDigest, RequestFlow, State};
 use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
@@ -189,10 +189,9 @@ impl Exchange {
         let route = self.known_route(policy)?;
         let checked = match pending.claim.take_if(|claim| matches!(claim, ClaimCheck::Made(_))) {
             Some(ClaimCheck::Made(claim)) => {
-                if let Some(key) = pending.decision.own_key() {
-                    self.note_payload(policy, &key.text, &claim.fingerprint);
-                }
-                self.compare(&claim, first, route)
+                let compared = self.compare(&claim, first, route);
+                self.telemetry.payload = Some(PayloadDigest::Compared(claim.fingerprint));
+                compared
             }
             // No claim was made. An answer must not take the place of a claim that waits for the body.
             Some(ClaimCheck::Open(_)) | None => Err(Problem::internal_error()),

@@ -47,7 +47,7 @@ use webhook::WaitingDelivery;
 use telemetry_fields::TelemetryFields;
 
 pub use outcome::{Case, Outcome};
-pub(crate) use telemetry_fields::{BackendAnswer, KeyPresence};
+pub(crate) use telemetry_fields::{BackendAnswer, KeyPresence, PayloadDigest};
 pub use trace::{Trace, TraceEvent, TraceStep};
 pub use waiting::Waiter;
 

@@ -8,7 +8,6 @@ use crate::key::KeySyntax;
 use crate::policy::answer::Unmapped;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::{Problem, Reason};
-use crate::telemetry::payload_in_logs;
 use crate::uuid::Uuid;
 
 /// What logs, metrics and problem documents tell about the exchange. Clients see two of them in other places as well: the
@@ -27,8 +26,8 @@ pub(super) struct TelemetryFields {
     pub(super) lookups: Vec<(&'static str, &'static str)>,
     /// Which attempt the client says the request is
     pub(super) attempt: Option<u8>,
-    /// The digest of the payload, as logs show it
-    pub(super) payload_hash: Option<Box<str>>,
+    /// The digest of the payload, if it was computed for another purpose
+    pub(super) payload: Option<PayloadDigest>,
     /// The backend's answer to a request with a key
     pub(super) answer: Option<BackendAnswer>,
     /// Whether a handler reported that it had deduplicated the request
@@ -51,6 +50,17 @@ pub(super) struct TelemetryFields {
     pub(super) invocation: Option<String>,
     /// The text of the gateway's id of the request, which problem documents repeat if it is a UUID
     pub(super) request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
+}
+
+/// A digest of the payload that was computed for another purpose than logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PayloadDigest {
+    /// The fingerprint of a request whose claim was compared before the request was decided
+    Compared(String),
+    /// The fingerprint of a request whose body passed when it was decided
+    Observed(String),
+    /// The SHA-256 of the body of a delivery whose key is bound to its body
+    Body([u8; 32]),
 }
 
 /// What is known about the key of a request in Case A.
@@ -88,16 +98,9 @@ pub(super) fn attempt(value: &[u8]) -> Option<u8> {
 }
 
 impl Exchange {
-    /// Notes a digest of the payload that was computed for another purpose. `key` is the namespaced key.
-    #[inline(never)]
-    pub(super) fn note_payload(&mut self, policy: &Policy, key: &str, digest: &str) {
-        self.telemetry.payload_hash = payload_in_logs(policy.key_in_logs(), key, digest);
-    }
-
     /// Notes the fingerprint of a request whose claim nobody waits for.
-    pub(crate) fn note_observed(&mut self, policy: &Policy, fingerprint: &str) {
-        let shown = self.key().map(|key| payload_in_logs(policy.key_in_logs(), key, fingerprint));
-        self.telemetry.payload_hash = shown.flatten();
+    pub(crate) fn note_observed(&mut self, fingerprint: &str) {
+        self.telemetry.payload = Some(PayloadDigest::Observed(fingerprint.to_owned()));
     }
 
     /// Reads the identity of a request that was refused, or would be without shadow mode, by the rules of its route.

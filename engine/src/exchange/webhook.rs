@@ -8,7 +8,7 @@ use super::refusal::body_can_be_awaited;
 use super::request_head::EditedLines;
 use super::trace::{TraceEvent, TraceStep};
 use super::waiting::UnverifiedRequest;
-use super::{Case, Effect, Exchange, Outcome, RequestFlow, State};
+use super::{Case, Effect, Exchange, Outcome, PayloadDigest, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
@@ -20,7 +20,6 @@ use crate::provider::{
     BodyMember, Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, NoMember, Provider, Verified,
     VerifyError, body_digest,
 };
-use crate::telemetry::written;
 use std::sync::Arc;
 
 /// A delivery that waits for lookups, or for its whole body.
@@ -260,9 +259,7 @@ impl Exchange {
         let decision = match identifier.and_then(|identifier| identifier.map(key_of).transpose()) {
             Ok(Some((text, digest))) => {
                 self.note(|| TraceEvent::KeyNamespaced(text.clone()));
-                if let Some(digest) = digest {
-                    self.note_payload(policy, &text, &String::from_utf8_lossy(&written(digest)));
-                }
+                self.telemetry.payload = digest.map(PayloadDigest::Body);
                 self.begin(TraceStep::Identity);
                 self.note(|| TraceEvent::Identity(Box::new(identity.clone())));
                 Decision::Keyed(CallerKey { caller: identity, text })

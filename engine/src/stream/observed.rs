@@ -53,9 +53,7 @@ impl Stream {
         let Some(observation) = self.observation.take() else { return };
         let metrics = configuration.metrics().clone();
         let observed = observation.finish();
-        if let Some(policy) = &self.policy {
-            self.exchange.note_observed(policy, &observed.claim.fingerprint);
-        }
+        self.exchange.note_observed(&observed.claim.fingerprint);
         if let Some(dependencies) = configuration.dependencies() {
             dependencies.observe(host, observed, &metrics);
         }

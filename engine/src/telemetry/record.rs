@@ -1,7 +1,7 @@
 //! The record of one exchange: its members, under the names of docs/contract.md section 9.
 
-use super::digest;
-use crate::exchange::{Case, Exchange, Outcome};
+use super::{digest, payload_in_logs, written};
+use crate::exchange::{Case, Exchange, Outcome, PayloadDigest};
 use crate::json::to_text;
 use crate::key;
 use crate::policy::operations::Operations;
@@ -90,6 +90,7 @@ impl<'a> Record<'a> {
                     put_text(put, "project", Some(identity.project.as_str()));
                 }
                 put_text(put, "original_path", exchange.sent_path());
+                self.put_payload(put, |payload| !matches!(payload, PayloadDigest::Observed(_)));
                 if let Some(attempt) = exchange.attempt() {
                     put("attempt", MemberValue::Number(attempt));
                 }
@@ -99,13 +100,37 @@ impl<'a> Record<'a> {
                 put_text(put, "idempotency_outcome", Some(exchange.logged_outcome()));
                 put_text(put, "idempotency_code", exchange.problem().map(|problem| problem.code.name()));
                 put_text(put, "idempotency_reason", exchange.reason().map(Reason::name));
-                put_text(put, "payload_hash", exchange.payload_hash());
+                self.put_payload(put, |payload| matches!(payload, PayloadDigest::Observed(_)));
                 put_text(put, "restate_invocation_id", exchange.invocation());
                 if matches!(outcome, Outcome::Replayed | Outcome::Stored) {
                     put("restate_cache_hit", MemberValue::Flag(outcome == Outcome::Replayed));
                 }
             }
         }
+    }
+
+    /// Gives `payload_hash` to `put`, if this part of the record has it. It is hashed with the key, so it is in the part that is
+    /// encoded once if it is known by then.
+    #[inline(never)]
+    fn put_payload(
+        self,
+        put: &mut dyn FnMut(&'static str, MemberValue<'_>),
+        is_in_part: impl FnOnce(&PayloadDigest) -> bool,
+    ) {
+        let Self { exchange, policy } = self;
+        let Some((payload, key)) = exchange.payload().filter(|payload| is_in_part(payload)).zip(exchange.key()) else {
+            return;
+        };
+        let body;
+        let digest = match payload {
+            PayloadDigest::Compared(fingerprint) | PayloadDigest::Observed(fingerprint) => Some(fingerprint.as_str()),
+            PayloadDigest::Body(digest) => {
+                body = written(*digest);
+                std::str::from_utf8(&body).ok()
+            }
+        };
+        let shown = digest.and_then(|digest| payload_in_logs(policy.key_in_logs(), key, digest));
+        put_text(put, "payload_hash", shown.as_deref());
     }
 
     /// The path of the route in the policy; `None` without a route, and if logs show paths as they came. Those hold keys,
