@@ -291,6 +291,7 @@ fn leaving_a_member_out_is_writing_its_default() {
 /// What the schema cannot express, or says elsewhere (marked): a change of the first place (or above, or below it; `*`
 /// is one step) can be an error at the second, with these words.
 const RELATIONS: &[(&str, &str, &str)] = &[
+    ("/routes/*/fingerprint_headers/*", "/routes/*/fingerprint_headers/*", "the backend never gets"),
     ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
     ("/answers/retry_headers/*", "/answers/retry_headers", "already uses the header"),
     ("/identity/sources/*/subject/value", "/identity/sources/*/subject/value", "is no subject type of this policy"),
@@ -407,6 +408,7 @@ const TEXTS: &str = r#"
     /a/b~1c /a~ /a~2 /a~0/ /1/2/3/4/5/6/7/8 /1/2/3/4/5/6/7/8/9
     a A _a -a .a a. . .. ... a,b a:b a-b a_b a/b é 0 10 a* ab* * ** a*b
     idempotency-key x-edge-idempotency host Host connection x-tenant x-project-id
+    Content-Type content-types If-None-Match Cookie X-Forwarded-For x-forwarded traceparent x-b3-traceid X-Restate-Id
     Retry-After content-x Idempotent-x x-operation-id
     /:id /a/:b /:1 /* /** /a/*/b / // /a /a/ /a//b /./a /a/.. /.a /..a /%41 /%3a /%3A /%2F /%2f /%5C /%00 /%7E /%C3%A9 /% /%4 /a;b /a?b /a#b /é /a|b
     x-a- x-auth- x-envoy- X-a- x-- x-a-b- x-a [ a{9} (a) ^a a{99999} ulid uuid uuid7 any strip 8d 24h

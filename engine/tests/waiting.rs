@@ -38,10 +38,12 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
                 "in_flight": "conflict", "collision": "observe"},
             {"endpoint": "signed", "path": "/signed", "policy": "REQUIRED_A", "target": "A/signed"},
             {"endpoint": "compared", "path": "/compared", "policy": "REQUIRED_A", "target": "A/compared", "collision": "enforce"},
+            {"endpoint": "headed", "path": "/headed", "policy": "REQUIRED_A", "target": "A/headed", "collision": "enforce",
+                "fingerprint_headers": ["if-match"]},
             {"endpoint": "hooks", "path": "/h/{provider}/{webhook_id}", "policy": "REQUIRED_B", "target": "A/hook", "webhook": {}}
         ],
         "callers": {"scheduler": {
-            "subject": "service:scheduler", "routes": ["signed", "compared"], "secrets": ["a-secret-of-the-scheduler"],
+            "subject": "service:scheduler", "routes": ["signed", "compared", "headed"], "secrets": ["a-secret-of-the-scheduler"],
             "signature": {
                 "algorithm": "hmac-sha256",
                 "signature": {"header": "X-Signature", "encoding": "hex"},
@@ -71,10 +73,12 @@ const SIGNED: [TextLine; 6] = [
 ];
 const DELIVERY: [TextLine; 2] = [(":method", "POST"), ("x-gitlab-token", "token")];
 /// What no signature reads, and lines that are repeated.
-const MORE: [TextLine; 8] = [
+const MORE: [TextLine; 10] = [
     (":authority", "a"),
     (":scheme", "http"),
     ("x-other", "1"),
+    ("if-match", "1"),
+    ("if-match", "1"),
     ("content-type", "a"),
     ("content-type", " a "),
     ("content-type", "a"),
@@ -124,6 +128,13 @@ fn the_lines_that_are_read_later_are_kept_for_who_sends_them() {
         ("/h/gitlab/wh_unknown1", &DELIVERY[..1], String::new(), None, unverified("")),
         ("/signed", &SIGNED, format!("{signed} {some_types}"), Some(&url), unverified("caller:scheduler")),
         ("/compared", &SIGNED, format!("{signed} {all_types}"), Some(&url), unverified("caller:scheduler")),
+        (
+            "/headed",
+            &SIGNED,
+            format!("{signed} if-match if-match {all_types}"),
+            Some(&url),
+            unverified("caller:scheduler"),
+        ),
         ("/raw", &CALLER, String::new(), Some(&line), acme()),
         ("/raw?q=%41", &CALLER, String::new(), Some(&line), acme()),
         ("/%72aw", &CALLER, String::new(), Some(&respelled), acme()),

@@ -280,13 +280,20 @@ fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
     }
 }
 
-/// Where `on_max_attempts` is set: the admin API has no member for it. Each line was run with Restate 1.7.12: that of the Rust SDK 0.13.0
-/// (`services/src/guard.rs` has it), that of the TypeScript SDK 1.17.2 (in the options of a service and of a handler), and that of the server's file.
+/// Where `on_max_attempts` is set: the admin API has no member for it. Each line was run with Restate 1.7.12, whose admin API then
+/// showed the word: those of the SDKs for Rust 0.13.0, TypeScript 1.17.2, Go 1.2.0, Python 1.3.0 and Java 2.4.0, and that of the
+/// server's file. `examples/guard` has each of them with `pause`, and end-to-end tests run these programs.
 fn on_max_attempts_lines(wanted: &str) -> Vec<String> {
+    let (go, java) = if wanted == "kill" { ("Kill", "KILL") } else { ("Pause", "PAUSE") };
     vec![
         "the admin API cannot change this. Write one of these, and register the deployment again:".to_owned(),
         format!("  Rust SDK, ServiceOptions:       .retry_policy_{wanted}_on_max_attempts()"),
         format!("  TypeScript SDK, options:        retryPolicy: {{ onMaxAttempts: \"{wanted}\" }}"),
+        format!("  Go SDK, NewService or handler:  restate.WithInvocationRetryPolicy(restate.{go}OnMaxAttempts())"),
+        "  Python SDK, restate.Service:    invocation_retry_policy=".to_owned()
+            + &format!("restate.InvocationRetryPolicy(on_max_attempts=\"{wanted}\")"),
+        "  Java SDK, Endpoint.bind:        .invocationRetryPolicy(InvocationRetryPolicy.builder()".to_owned()
+            + &format!(".onMaxAttempts(InvocationRetryPolicy.OnMaxAttempts.{java}).build())"),
         format!(
             "  server's file, for services that set nothing: [default-retry-policy] on-max-attempts = \"{wanted}\""
         ),

@@ -31,7 +31,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::accounts::{Accounts, Deposits};
 use crate::handlers::{Cart, Conversations, Inbox, Notifications, Projects, Refunds, Reports, Webhooks, options};
 use crate::ledger::{Charged, Ledger};
-use crate::payments::{CHARGES, LOSE_ANSWERS, Payments};
+use crate::payments::{CHARGES, Charges, LOSE_ANSWERS};
 use crate::purchases::Purchases;
 use crate::signups::Signups;
 
@@ -98,7 +98,7 @@ async fn registry(address: SocketAddr, root_key: &str) -> Result<Unkey> {
 /// Every service with its retention: a day where a person waits, a week where money moves. The guard keeps fingerprints for longer
 /// than any of them keeps results.
 fn endpoint(ledger: &Arc<Ledger>, provider: String) -> Endpoint {
-    let payments = Payments { ledger: ledger.clone(), provider };
+    let payments = Charges { ledger: ledger.clone(), provider };
     let endpoint = Endpoint::builder()
         .bind(Conversations(ledger.clone()).into_service_definition().options(options(DAY)))
         .bind(Refunds(ledger.clone()).into_service_definition().options(options(7 * DAY)))

@@ -21,8 +21,8 @@ pub(crate) const CHARGES: &str = "/charges";
 /// The header that has the stand-in lose its first answers under a token, after it has charged.
 pub(crate) const LOSE_ANSWERS: &str = "x-lose-answers";
 
-/// `Payments`: the key is `{tenant}:{project}:{order}`.
-pub(crate) struct Payments {
+/// `Charges`: the key is `{tenant}:{project}:{order}`.
+pub(crate) struct Charges {
     pub(crate) ledger: Arc<Ledger>,
     /// Where the payment provider is
     pub(crate) provider: String,
@@ -39,11 +39,11 @@ struct Capture {
 }
 
 #[restate_sdk::object(client_visibility = "pub(crate)")]
-impl Payments {
+impl Charges {
     #[handler]
     async fn capture(&self, ctx: ObjectContext<'_>, Json(capture): Json<Capture>) -> HandlerResult<Json<Value>> {
         let order = ctx.key().to_owned();
-        observe(&self.ledger, "Payments/capture", Some(&order), ctx.invocation_id(), ctx.headers());
+        observe(&self.ledger, "Charges/capture", Some(&order), ctx.invocation_id(), ctx.headers());
         if let Some(Json(charge)) = ctx.get::<Json<Value>>(CHARGE).await? {
             return Ok(Json(json!({"charge": charge, "duplicate": true})));
         }

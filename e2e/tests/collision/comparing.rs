@@ -20,6 +20,7 @@ pub(crate) fn tests() -> Vec<Test<CollisionSetup>> {
         test("order and space of a body", spelling),
         test("numbers that share a double", big_numbers),
         test("query, content type and method", head),
+        test("headers that the route names", compared_headers),
         test("a corrected retry of what the backend refused", corrected),
         test("a retry of what the handler refused", refused_by_handler),
     ]
@@ -162,6 +163,30 @@ fn head(setup: &CollisionSetup) -> Result<()> {
     setup.answered("HEAD", &asked, 422)?;
     setup.answered("GET again", &listed, 200)?;
     ensure!(setup.chain.effects("head")? == 1, "the refund");
+    Ok(())
+}
+
+/// The route compares `if-match` and `prefer`, and no other header.
+fn compared_headers(setup: &CollisionSetup) -> Result<()> {
+    let body = refund("headers", 1);
+    let with = |lines: &[(&str, &str)]| {
+        let request = post_json("refunds-headers", "headers", body.clone());
+        lines.iter().fold(request, |request, (name, value)| request.header(name, *value))
+    };
+    setup.answered("the first", &with(&[("If-Match", "\"v1\""), ("Prefer", "wait=1")]), 200)?;
+    let again = with(&[("X-Other", "1"), ("Prefer", "wait=1"), ("if-match", "\"v1\"")]);
+    setup.answered("the same, in another order and with another header", &again, 200)?;
+    for lines in [
+        &[("if-match", "\"v2\""), ("prefer", "wait=1")][..],
+        &[("if-match", "\"v1\"")],
+        &[("prefer", "wait=1")],
+        &[("if-match", "\"v1\""), ("prefer", "wait=1"), ("prefer", "wait=1")],
+        &[("if-match", "wait=1"), ("prefer", "\"v1\"")],
+        &[],
+    ] {
+        setup.reused(&format!("{lines:?}"), &with(lines))?;
+    }
+    ensure!(setup.chain.effects("headers")? == 1, "the refund");
     Ok(())
 }
 

@@ -150,8 +150,8 @@ pub(crate) fn read(reply: &CallReply<'_>) -> Result<Box<str>, Reason> {
 }
 
 impl Claim {
-    /// Compares the fingerprint with that of the first claim, in constant time. Fingerprints of different versions, and
-    /// those of `raw` and `json`, say nothing about each other. `first`: as [`read`] gives it.
+    /// Compares the fingerprint with that of the first claim, in constant time. Fingerprints of different versions, those of
+    /// `raw` and `json`, and those with different headers, say nothing about each other. `first`: as [`read`] gives it.
     pub(crate) fn verdict(&self, first: &Result<Box<str>, Reason>) -> ClaimVerdict {
         let first = match first {
             Ok(first) => first,
@@ -167,11 +167,12 @@ impl Claim {
     }
 }
 
-/// Whether the fingerprint was made for `json`; `None` for one of another version.
-fn kind(fingerprint: &str) -> Option<bool> {
-    match fingerprint.strip_prefix(VERSION)?.split_once('.')?.0 {
-        "r" => Some(false),
-        "j" | "x" => Some(true),
+/// Whether the fingerprint was made for `json`, and the tag of its headers; `None` for one of another version.
+fn kind(fingerprint: &str) -> Option<(bool, &str)> {
+    let form = fingerprint.strip_prefix(VERSION)?.split_once('.')?.0;
+    match form.split_at_checked(1)? {
+        ("r", tag) => Some((false, tag)),
+        ("j" | "x", tag) => Some((true, tag)),
         _ => None,
     }
 }

@@ -1,7 +1,9 @@
 //! The fingerprint of a request. Every release and every instance has to compute the same one, because a claim of one
 //! is compared with a claim of another (`engine/tests/golden/fingerprints.json`).
 
+use crate::headers::Headers;
 use crate::json::canonical::canonical;
+use crate::policy::collision::ComparedHeaders;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
@@ -20,11 +22,19 @@ pub(crate) struct ClaimedRequest<'r> {
     pub(crate) query: &'r [u8],
     /// The values of the `content-type` lines, in order
     pub(crate) content_types: Vec<&'r [u8]>,
+    /// The header lines as the client sent them, for `compared`
+    pub(crate) headers: &'r Headers<'r>,
+    /// The headers that are compared, too
+    pub(crate) compared: &'r ComparedHeaders,
 }
 
 /// A fingerprint that still lacks the body.
 #[derive(Debug, Clone)]
-pub(super) struct FingerprintHead(Sha256);
+pub(super) struct FingerprintHead {
+    digest: Sha256,
+    /// That of [`ComparedHeaders`]
+    tag: String,
+}
 
 /// How the body of a fingerprint was hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,13 +83,16 @@ impl FingerprintHead {
         fields.into_iter().for_each(|field| prefixed(&mut digest, field));
         digest.update((request.content_types.len() as u64).to_be_bytes());
         request.content_types.iter().for_each(|field| prefixed(&mut digest, field));
-        Self(digest)
+        if !request.compared.names.is_empty() {
+            digest.update(compared_lines(request));
+        }
+        Self { digest, tag: request.compared.tag.clone() }
     }
 
-    /// The fingerprint of the request with this body: the version, the form of the body (`r`, `j` or `x`), a full stop
-    /// and the digest in base64url.
+    /// The fingerprint of the request with this body: the version, the form of the body (`r`, `j` or `x`), the tag of the
+    /// headers that are compared, a full stop and the digest in base64url.
     pub(super) fn with_body(self, body: BodyReader) -> String {
-        let Self(mut digest) = self;
+        let Self { mut digest, tag } = self;
         let BodyReader { form, digest: body } = body;
         // Its length is fixed and it is the last part, so the parts before it can be told apart.
         digest.update(body.finalize());
@@ -88,8 +101,25 @@ impl FingerprintHead {
             BodyForm::Json => 'j',
             BodyForm::NoJson => 'x',
         };
-        format!("{VERSION}{form}.{}", BASE64_URL_SAFE_NO_PAD.encode(digest.finalize()))
+        format!("{VERSION}{form}{tag}.{}", BASE64_URL_SAFE_NO_PAD.encode(digest.finalize()))
     }
+}
+
+/// The lines of the headers that are compared, for each header behind its name and their number.
+#[inline(never)]
+fn compared_lines(request: &ClaimedRequest<'_>) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut add = |number: usize, bytes: &[u8]| {
+        text.extend_from_slice(&(number as u64).to_be_bytes());
+        text.extend_from_slice(bytes);
+    };
+    for name in &request.compared.names {
+        let lines = || request.headers.iter().filter(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value);
+        add(name.len(), name.as_bytes());
+        add(lines().count(), &[]);
+        lines().for_each(|value| add(value.len(), value));
+    }
+    text
 }
 
 /// Adds the number of the field's bytes, as eight bytes, and the field.

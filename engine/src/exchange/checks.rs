@@ -299,6 +299,8 @@ fn open_claim(rules: &CollisionRules, key: &CallerKey, request: &RoutedRequest<'
         path,
         query: query.unwrap_or_default(),
         content_types: content_types.collect(),
+        headers,
+        compared: &rules.headers,
     };
     Some(OpenClaim::new(Arc::clone(&rules.guard), &key.text, address.as_ref(), rules.json, &claimed))
 }

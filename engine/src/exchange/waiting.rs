@@ -170,14 +170,15 @@ impl Exchange {
         };
         let Some(signature) = signature else { return Headers::default() };
         // A fingerprint holds every line.
-        let counts_types = caller.is_some() && self.route(policy).is_some_and(|route| route.collision.is_some());
+        let rules = self.route(policy).and_then(|route| route.collision.as_deref()).filter(|_| caller.is_some());
+        let is_compared = |name: &[u8]| {
+            rules.is_some_and(|rules| {
+                name == b"content-type" || rules.headers.names.iter().any(|compared| compared.as_bytes() == name)
+            })
+        };
         let mut kept: Vec<(&[u8], &[u8])> = Vec::new();
         for (name, value) in headers.iter() {
-            let is_kept = match name {
-                b"content-type" if counts_types => true,
-                _ => signature.reads_line(name) && adds(&kept, (name, value)),
-            };
-            if is_kept {
+            if is_compared(name) || signature.reads_line(name) && adds(&kept, (name, value)) {
                 kept.push((name, value));
             }
         }

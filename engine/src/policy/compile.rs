@@ -163,6 +163,7 @@ impl Compiler<'_> {
         for (declared, backend) in document.backends.iter().zip(&mut backends) {
             backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers);
         }
+        self.check_compared_headers(&routes, &backends);
         self.check_clusters(&routes);
         let mut stripped = NameSet::default();
         backends.iter().for_each(|backend| stripped.extend(&backend.strip));

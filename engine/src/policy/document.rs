@@ -311,6 +311,28 @@ fn parse_url(text: &str) -> Result<String, String> {
     }
 }
 
+/// The most headers in a list: each of them is one more edit of an error, or lines that a waiting request keeps.
+const MAX_HEADER_NAMES: usize = 8;
+
+/// Reads a list of a few header names, each of them once.
+#[inline(never)]
+fn read_header_names(
+    at: &JsonCursor<'_>,
+    parse: fn(&str) -> Result<String, String>,
+    issues: &mut Issues,
+) -> Vec<String> {
+    let names = at.list(issues, parse).unwrap_or_default();
+    if names.len() > MAX_HEADER_NAMES {
+        issues.add(&at.pointer, "the list may have at most 8 headers");
+    }
+    for (index, name) in names.iter().enumerate() {
+        if names.iter().take(index).any(|other| other == name) {
+            issues.add(&at.pointer, format!("`{name}` is in the list twice"));
+        }
+    }
+    names
+}
+
 /// Parses a header name into lower case. RFC 9110 allows `*` in a name, but here it is a mistake.
 fn parse_header_name(text: &str) -> Result<String, String> {
     if crate::headers::is_field_name(text) && !text.contains('*') {

@@ -71,6 +71,68 @@ pub(super) fn rows() -> Vec<Row> {
         row([("/routes/0/collision", json!("enforce")), ("/routes/0/max_body_bytes", json!(1_073_741_824))], []),
         row([("/routes/0/fingerprint", json!("json")), ("/routes/0/max_body_bytes", json!(1_073_741_824))], []),
         row(
+            shared_keys(
+                json!({"fingerprint_headers": ["if-match"]}),
+                json!({"fingerprint_headers": ["if-match", "prefer"]}),
+            ),
+            [(
+                "/routes/3/fingerprint_headers",
+                "`x` and `orders.create` (/routes/0) have `\"collision_scope\": \"caller\"`, so they share keys at the guard \
+                 and need the same `fingerprint_headers`",
+            )],
+        ),
+        row(
+            shared_keys(
+                json!({"fingerprint_headers": ["if-match", "prefer"]}),
+                json!({"fingerprint_headers": ["Prefer", "If-Match"]}),
+            ),
+            [],
+        ),
+        row(
+            [
+                ("/routes/0/collision", json!("enforce")),
+                (
+                    "/routes/0/fingerprint_headers",
+                    json!(["if_match", "Content-Type", "X-Forwarded-For", "cookie", "if-match", "If-Match", "a b"]),
+                ),
+            ],
+            [
+                ("/routes/0/fingerprint_headers/0", "write the header with - instead of _"),
+                ("/routes/0/fingerprint_headers/1", "every fingerprint has `content-type`"),
+                ("/routes/0/fingerprint_headers/2", "`x-forwarded-for` says nothing of what the client wants"),
+                ("/routes/0/fingerprint_headers/3", "`cookie` says nothing of what the client wants"),
+                ("/routes/0/fingerprint_headers/6", "expected a header name"),
+                ("/routes/0/fingerprint_headers", "`if-match` is in the list twice"),
+            ],
+        ),
+        row(
+            [
+                ("/routes/0/collision", json!("enforce")),
+                ("/routes/0/fingerprint_headers", json!(["a", "b", "c", "d", "e", "f", "g", "h", "i"])),
+            ],
+            [("/routes/0/fingerprint_headers", "the list may have at most 8 headers")],
+        ),
+        // What the policy itself uses, which it removes before the backend.
+        row(
+            [
+                ("/routes/0/collision", json!("enforce")),
+                ("/identity/forward", json!({"tenant": "x-tenant"})),
+                ("/forward", json!({"parameters": "x-path-"})),
+                ("/shadow_key_header", json!("future-key")),
+                (
+                    "/routes/0/fingerprint_headers",
+                    json!(["x-tenant", "x-path-a", "future-key", "origin", "stripe-signature", "if-match"]),
+                ),
+            ],
+            [
+                ("/routes/0/fingerprint_headers/0", "the backend never gets `x-tenant` as a client sent it"),
+                ("/routes/0/fingerprint_headers/1", "the backend never gets `x-path-a` as a client sent it"),
+                ("/routes/0/fingerprint_headers/2", "the backend never gets `future-key` as a client sent it"),
+                ("/routes/0/fingerprint_headers/3", "the backend never gets `origin` as a client sent it"),
+                ("/routes/0/fingerprint_headers/4", "the backend never gets `stripe-signature` as a client sent it"),
+            ],
+        ),
+        row(
             shared_keys(json!({}), json!({"fingerprint": "json"})),
             [(
                 "/routes/3/fingerprint",

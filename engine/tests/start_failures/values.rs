@@ -132,7 +132,7 @@ pub(super) fn values() -> Vec<Row> {
         ),
         row(
             [("/answers", json!({"retry_headers": ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"]}))],
-            [("/answers/retry_headers", "at most 8 headers can repeat the advice")],
+            [("/answers/retry_headers", "the list may have at most 8 headers")],
         ),
         row([("/routes", json!({}))], [("/routes", "expected an array, found an object")]),
         row([("/routes/0", json!([]))], [("/routes/0", "expected an object, found an array")]),

@@ -109,12 +109,14 @@ pub(super) fn warnings() -> Vec<Row> {
             [
                 ("/routes/0/collision_scope", json!("caller")),
                 ("/routes/0/fingerprint", json!("json")),
+                ("/routes/0/fingerprint_headers", json!(["if-match"])),
                 ("/routes/0/guard_failure", json!("refuse")),
             ],
             [
                 ("/routes/0/guard_failure", "this member has no effect without `\"collision\": \"enforce\"`"),
                 ("/routes/0/collision_scope", "this member has no effect without `collision`"),
                 ("/routes/0/fingerprint", "this member has no effect without `collision`"),
+                ("/routes/0/fingerprint_headers", "this member has no effect without `collision`"),
             ],
         ),
         row(

@@ -3,8 +3,9 @@
 use super::recovery::has_results;
 use super::{Compiler, RouteDocument};
 use crate::backend::Backend;
+use crate::policy::Route;
 use crate::policy::Target;
-use crate::policy::collision::CollisionRules;
+use crate::policy::collision::{CollisionRules, ComparedHeaders};
 use crate::policy::document::{Collision, Mode};
 use std::sync::Arc;
 
@@ -27,7 +28,11 @@ impl Compiler<'_> {
                 .add(member("guard_failure"), "this member has no effect without `\"collision\": \"enforce\"`");
         }
         if route.collision == Collision::Off {
-            let set = [("collision_scope", route.collision_caller), ("fingerprint", route.fingerprint_json)];
+            let set = [
+                ("collision_scope", route.collision_caller),
+                ("fingerprint", route.fingerprint_json),
+                ("fingerprint_headers", !route.fingerprint_headers.is_empty()),
+            ];
             for (name, _) in set.into_iter().filter(|(_, is_set)| *is_set) {
                 self.warnings.add(member(name), "this member has no effect without `collision`");
             }
@@ -66,20 +71,43 @@ impl Compiler<'_> {
     }
 
     /// Reports a route that shares its keys at the guard with an earlier one, but not its kind of fingerprint. Fingerprints
-    /// of `raw` and `json` cannot be compared, so a key that both have seen would never be noticed.
+    /// of `raw` and `json`, and those with different headers, cannot be compared, so a key that both have seen would never be
+    /// noticed.
     #[inline(never)]
     fn check_shared_keys(&mut self, index: usize, route: &RouteDocument) {
         let shares = |route: &RouteDocument| route.collision_caller && route.collision != Collision::Off;
         let first = self.document.routes.iter().find(|(_, other)| shares(other));
-        if let Some((first_index, first)) = first.filter(|_| shares(route))
-            && first.fingerprint_json != route.fingerprint_json
-        {
+        let Some((first_index, first)) = first.filter(|_| shares(route)) else { return };
+        let headers = |route: &RouteDocument| ComparedHeaders::of(&route.fingerprint_headers);
+        let differs = [
+            ("fingerprint", first.fingerprint_json != route.fingerprint_json),
+            ("fingerprint_headers", headers(first) != headers(route)),
+        ];
+        for (member, _) in differs.into_iter().filter(|(_, differs)| *differs) {
             let message = format!(
                 "`{}` and `{}` (/routes/{first_index}) have `\"collision_scope\": \"caller\"`, so they share keys at the guard and \
-                 need the same `fingerprint`",
+                 need the same `{member}`",
                 route.endpoint, first.endpoint
             );
-            self.issues.add(format!("/routes/{index}/fingerprint"), message);
+            self.issues.add(format!("/routes/{index}/{member}"), message);
+        }
+    }
+
+    /// Reports headers of fingerprints that the backend never gets as a client sent them.
+    #[inline(never)]
+    pub(super) fn check_compared_headers(&mut self, routes: &[(usize, Route)], backends: &[Backend]) {
+        for (index, declared) in &self.document.routes {
+            let route = routes.iter().find(|(other, _)| other == index);
+            let Some(backend) = route.and_then(|(_, route)| backends.get(route.backend)) else { continue };
+            for (place, name) in declared.fingerprint_headers.iter().enumerate() {
+                if backend.strip.contains(name.as_bytes()) {
+                    let message = format!(
+                        "the backend never gets `{name}` as a client sent it, so it cannot change what is done: remove it \
+                         from this list"
+                    );
+                    self.issues.add(format!("/routes/{index}/fingerprint_headers/{place}"), message);
+                }
+            }
         }
     }
 
@@ -104,6 +132,7 @@ impl Compiler<'_> {
             caller_scope: route.collision_caller,
             needs_guard: route.guard_failure.unwrap_or(true),
             json: route.fingerprint_json,
+            headers: ComparedHeaders::of(&route.fingerprint_headers),
         }))
     }
 }

@@ -1,11 +1,8 @@
 //! The `answers` object: what refusals and errors say to clients that this project's own conventions do not reach, and how
 //! much of an answer is waited for.
 
-use super::parse_header_name;
+use super::{parse_header_name, read_header_names};
 use crate::json::cursor::{Issues, JsonCursor};
-
-/// The most headers that repeat the retry advice: each of them is one more edit of an error.
-const MAX_RETRY_HEADERS: usize = 8;
 
 /// The default of `max_body_bytes`: 1 MiB, as for the bodies of requests.
 const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
@@ -43,21 +40,10 @@ impl Answers {
     pub(super) fn read(at: &JsonCursor<'_>, docs_url: Option<String>, issues: &mut Issues) -> Self {
         let known = ["retry_headers", "error_member", "max_body_bytes", "clean_errors"];
         let Some(fields) = at.fields(&known, issues) else { return Self::default() };
-        let list = fields.get("retry_headers");
-        let retry_headers = list.as_ref().and_then(|at| at.list(issues, parse_retry_header)).unwrap_or_default();
-        if let Some(list) = list {
-            if retry_headers.len() > MAX_RETRY_HEADERS {
-                issues.add(&list.pointer, "at most 8 headers can repeat the advice");
-            }
-            for (index, name) in retry_headers.iter().enumerate() {
-                if retry_headers.iter().take(index).any(|other| other == name) {
-                    issues.add(&list.pointer, format!("`{name}` is in the list twice"));
-                }
-            }
-        }
+        let retry_headers = fields.get("retry_headers").map(|at| read_header_names(&at, parse_retry_header, issues));
         Self {
             docs_url,
-            retry_headers,
+            retry_headers: retry_headers.unwrap_or_default(),
             error_member: fields.boolean("error_member", issues).unwrap_or_default(),
             max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(DEFAULT_MAX_BODY_BYTES),
             clean_errors: fields.boolean("clean_errors", issues),
