@@ -23,6 +23,8 @@ pub(crate) struct Request {
     pub(crate) now_unix_ms: u64,
     /// What the stores hold that bindings and secrets are looked up at
     pub(crate) stores: SimulatedStores,
+    /// Whether the document says what the stores hold
+    pub(crate) has_lookups: bool,
     metadata: Option<Json<'static>>,
     route_metadata: Option<Json<'static>>,
 }
@@ -100,6 +102,7 @@ impl Request {
             target: target.to_owned(),
             body: text.or(binary).unwrap_or_default(),
             now_unix_ms: now_unix.map_or_else(now_unix_ms, |seconds| seconds * 1000),
+            has_lookups: stores.is_some(),
             stores: stores.unwrap_or_default(),
             metadata,
             route_metadata,

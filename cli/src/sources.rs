@@ -68,6 +68,11 @@ impl SourceView {
         self.parts.iter().any(|part| matches!(part.place, IdentityPlace::Metadata(_)))
     }
 
+    /// Whether the registry of API keys gives its parts.
+    pub(crate) fn reads_api_keys(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.place, IdentityPlace::Key(_)))
+    }
+
     /// `{"source", "counts", "tenant"?: {"header" | "metadata" | "header" and "pointer" | "constant", "value" | "problem"}, …}`
     pub(crate) fn to_json(&self) -> Value {
         let mut members = Map::new();

@@ -266,7 +266,7 @@ func (x *exchange) settle(d direction) (state, error) {
 	}
 }
 
-// await waits until something happens to a side that is paused and has arrived as a whole. If nothing can happen any more, it
+// await waits until something happens to a side that is paused, and of which nothing is read meanwhile. If nothing can happen any more, it
 // gives the stream up.
 func (x *exchange) await(d direction, wake <-chan struct{}) {
 	limit := x.bridge.pauseLimit

@@ -198,7 +198,7 @@ func (c *endpointCheck) identity(route *routeView) *identitySource {
 	validator, ok := readValidator(c.route)
 	_, registry := rules.apiKeys()
 	if registry != nil && (route == nil || route.Webhook == nil) {
-		if !slices.ContainsFunc(c.route.InputHeaders, func(name string) bool { return name == "*" || strings.EqualFold(name, registry.Header) }) {
+		if !ok && !slices.ContainsFunc(c.route.InputHeaders, func(name string) bool { return name == "*" || strings.EqualFold(name, registry.Header) }) {
 			c.add("/input_headers", "add %q, in which callers send their API keys", registry.Header)
 		}
 		if ok {

@@ -91,6 +91,14 @@ impl Told<'_> {
                         .to_owned(),
                 );
             }
+            let asks_registry = self.sources.iter().any(crate::sources::SourceView::reads_api_keys);
+            if problem.code == Code::DependencyUnavailable && asks_registry && !self.request.has_lookups {
+                hints.push(
+                    "`explain` asks nobody whose an API key is: give what Unkey says of it in a request document, as `\"lookups\": \
+                     {\"api_keys\": {KEY: {\"identity\": {\"externalId\": …}}}}`."
+                        .to_owned(),
+                );
+            }
             // The details above have what is missing.
             hints.extend(problem.identity.iter().filter(|part| part.problem != "missing").map(|part| {
                 let place = match (&part.header, &part.metadata) {

@@ -160,7 +160,7 @@ impl Backend {
         self.is_restate() && (head.invoked || head.source.is_some() || to_target)
     }
 
-    const fn is_restate(&self) -> bool {
+    pub(crate) const fn is_restate(&self) -> bool {
         matches!(self.protocol, Protocol::Restate)
     }
 }

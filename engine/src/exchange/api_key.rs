@@ -2,19 +2,22 @@
 //! the request. Then the request is evaluated again from the beginning, with what the registry says: nothing has to be kept of
 //! it meanwhile.
 
+use super::matched_route::MatchedRoute;
+use super::refusal::body_can_be_awaited;
+use super::request_head::{EditedLines, RequestLine};
 use super::trace::{TraceEvent, TraceStep};
 use super::{Exchange, RequestFlow, State};
-use crate::headers::Headers;
+use crate::headers::{FieldValue, Headers};
 use crate::identity::{self, Attributes, KeyHolder, Rules};
 use crate::lookup::{KeyQuestion, LookupFailure, LookupRequest, StoreAnswer, StoreKind};
 use crate::policy::document::IdentityRules;
-use crate::policy::{Policy, Route};
+use crate::policy::{Mode, Policy, Route};
 use crate::problem::{Problem, Reason};
 use std::sync::Arc;
 
 impl Exchange {
     /// Finds out whose the request is, where a source of the identity is the registry of API keys. `Some`: the request waits
-    /// for the registry.
+    /// for the registry. `may_wait`: its route has it wait for its whole body later on.
     ///
     /// # Errors
     /// The request has no caller and needs one, or its API key is malformed.
@@ -22,7 +25,8 @@ impl Exchange {
     pub(super) fn await_caller(
         &mut self,
         policy: &Policy,
-        (route, method): (Option<&Route>, &[u8]),
+        (route, line): (Option<&Route>, RequestLine<'_>),
+        may_wait: bool,
         headers: &Headers<'_>,
         attributes: &dyn Attributes,
     ) -> Result<Option<RequestFlow>, Problem> {
@@ -43,18 +47,21 @@ impl Exchange {
                 let permissions = route.and_then(|route| route.api_key.permissions.clone());
                 let question = KeyQuestion { key, permissions };
                 self.state = State::AwaitsCaller(Box::new(LookupRequest::about_key(question)));
-                // What waits later on waits for its whole body, and a gateway lets a part of a body go on or the whole.
-                let waits = |route: &&Route| {
-                    self.telemetry.is_recovery
-                        || route.in_flight.is_some()
-                        || route.collision.as_ref().is_some_and(|rules| rules.waits)
-                };
-                Ok(Some(RequestFlow::AwaitCaller { limit: route.filter(waits).map(|route| route.max_body_bytes) }))
+                // What waits later on waits for its whole body, and a gateway lets a body go on as a whole or as it comes. A body
+                // that cannot be waited for is refused when the caller is known.
+                let limit = route.filter(|_| may_wait).map(|route| route.max_body_bytes);
+                let limit = limit.filter(|limit| body_can_be_awaited(headers, *limit).is_ok());
+                Ok(Some(RequestFlow::AwaitCaller { limit }))
             }
-            // A browser's preflight request has no credentials (Fetch standard, CORS-preflight fetch).
-            None if method == b"OPTIONS" || route.is_some_and(|route| route.api_key.is_optional) => Ok(None),
+            None if is_preflight(line, headers) || route.is_some_and(|route| route.api_key.is_optional) => Ok(None),
             None => Err(without_caller(policy, rules, headers, attributes)),
         }
+    }
+
+    /// The header with the request's API key, if its backend gets it: the registry was asked about it.
+    pub(super) fn kept_key_header<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
+        let place = policy.identity_of(self.route(policy)).api_keys().filter(|_| self.holder.is_some())?;
+        (place.keep && !self.backend(policy).is_restate()).then_some(place.header.as_str())
     }
 
     /// Takes what the registry says of the API key. The request is evaluated again.
@@ -77,6 +84,18 @@ impl Exchange {
             }),
         }
     }
+}
+
+/// Whether a request waits for its whole body once its caller is known, by its route and its key (docs/contract.md section 6).
+pub(super) fn may_wait(matched: &MatchedRoute<'_, '_>, edited: &EditedLines<'_>) -> bool {
+    let waits = |route: &Route| route.in_flight.is_some() || route.collision.as_ref().is_some_and(|rules| rules.waits);
+    edited.has_key() && matched.kind.is_case_a() && matched.mode == Mode::Enforce && matched.route.is_some_and(waits)
+}
+
+/// Whether it is a browser's preflight request, which has no credentials (Fetch standard, CORS-preflight fetch).
+fn is_preflight(line: RequestLine<'_>, headers: &Headers<'_>) -> bool {
+    let has = |name: &str| headers.field(name) != FieldValue::Absent;
+    line.method == b"OPTIONS" && has("origin") && has("access-control-request-method")
 }
 
 /// The problem of a request of which no source has a value.

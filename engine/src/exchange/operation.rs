@@ -36,7 +36,7 @@ impl Exchange {
         head.edited.choose(policy, policy.backend_of_operations());
         only_get(head.line.method)?;
         only_finite(headers).inspect_err(|_| self.begin(TraceStep::Body))?;
-        if let Some(flow) = self.await_caller(policy, (None, head.line.method), headers, attributes)? {
+        if let Some(flow) = self.await_caller(policy, (None, head.line), false, headers, attributes)? {
             return Ok(Some(flow));
         }
         self.begin(TraceStep::Identity);

@@ -57,7 +57,7 @@ impl Exchange {
         self.telemetry.case = Some(Case::A);
         only_get(head.line.method)?;
         self.note_policy();
-        if let Some(flow) = self.await_caller(policy, (Some(route), head.line.method), headers, attributes)? {
+        if let Some(flow) = self.await_caller(policy, (Some(route), head.line), true, headers, attributes)? {
             return Ok(Some(flow));
         }
         self.begin(TraceStep::Key);

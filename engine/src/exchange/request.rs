@@ -1,6 +1,7 @@
 //! Evaluates a request against the policy, in the order of docs/contract.md section 2: path normalisation, closed
 //! paths, recovery path, operation, endpoint, method, policy, key present, key grammar, rules for keys, identity, namespaced length.
 
+use super::api_key::may_wait;
 use super::decision::{CallerKey, Decision, EnforcedDecision};
 use super::keys::KeyReading;
 use super::matched_route::{MatchedRoute, RoutedRequest};
@@ -62,6 +63,9 @@ impl Exchange {
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
         head.edited.choose(policy, policy.backend_of(matched.route));
+        if let Some(name) = self.kept_key_header(policy) {
+            head.edited.keep(name);
+        }
         self.note_policy();
         let line = head.line;
         let request = RoutedRequest { line, path: path.as_str(), matched: &matched, edited: &head.edited, headers };
@@ -72,7 +76,8 @@ impl Exchange {
         if let Some(caller) = matched.route.and_then(|route| policy.signer(route, headers)) {
             return self.await_signed(caller, policy, &request, head.authority, &now_unix_ms);
         }
-        if let Some(flow) = self.await_caller(policy, (matched.route, line.method), headers, attributes)? {
+        let may_wait = may_wait(&matched, &head.edited);
+        if let Some(flow) = self.await_caller(policy, (matched.route, line), may_wait, headers, attributes)? {
             return Ok(flow);
         }
         let (rules, holder) = (policy.identity_of(matched.route), self.holder.clone());

@@ -96,6 +96,11 @@ impl<'a> EditedLines<'a> {
         }
     }
 
+    /// Leaves the lines of this name to the backend.
+    pub(super) fn keep(&mut self, kept: &str) {
+        self.strip.retain(|(name, _)| *name != kept.as_bytes());
+    }
+
     const fn add_key(&mut self, value: &'a [u8]) {
         match &mut self.key {
             [first @ None, _] => *first = Some(value),

@@ -117,6 +117,7 @@ impl Exchange {
             State::AwaitsDelivery(delivery) => delivery.request.as_ref().map_or(0, UnverifiedRequest::counted),
             State::AwaitsSignedBody(waiting) => waiting.request.counted(),
             State::AwaitsChecks(pending) => pending.request.counted(),
+            State::AwaitsCaller(request) => request.counted(),
             // The path of the result takes the place of the request's own.
             _ => 0,
         }
@@ -138,7 +139,10 @@ impl Exchange {
             return Waiter::Tenant(identity.tenant.as_str().into());
         }
         Waiter::Unverified(match &self.state {
-            State::AwaitsCaller(request) => format!("api key:{}", request.key).into(),
+            // The digest of the key, without the permissions.
+            State::AwaitsCaller(request) => {
+                format!("api key:{}", request.key.split(' ').next().unwrap_or_default()).into()
+            }
             State::AwaitsDelivery(delivery) => delivery.webhook_id.clone(),
             State::AwaitsSignedBody(waiting) => {
                 let name =
@@ -209,7 +213,9 @@ impl Exchange {
             signature.is_some_and(|signature| signature.reads(name) && !signature.reads_line(name))
                 && !backend.keeps_header(name)
         };
+        let kept = self.kept_key_header(policy);
         let is_removed = |name: &&[u8]| match *name {
+            name if kept.is_some_and(|kept| kept.as_bytes() == name) => false,
             // The key of a delivery, and of a request for a result, is not the client's.
             name if name == IDEMPOTENCY_KEY.as_bytes() => is_delivery || is_recovery,
             name => names.may_match(name) && is_stripped(backend, name) || looks_signed(name) || steers(name),

@@ -9,7 +9,7 @@ use std::fmt;
 /// The longest API key, in bytes. Unkey takes no longer one (its OpenAPI description, `V2KeysVerifyKeyRequestBody`).
 const MAX_API_KEY: usize = 512;
 /// The longest text of the registry's reply that can be a part of an identity, in bytes. No part has as many.
-pub(crate) const MAX_HOLDER_TEXT: usize = 1024;
+pub(crate) const MAX_HOLDER_TEXT: usize = 512;
 
 /// Where requests have their API keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,12 +50,11 @@ impl ApiKeyPlace {
     /// The API key of a request; `None` if it has none. A text that does not begin as keys do is none.
     ///
     /// # Errors
-    /// [`Reason::ApiKeyMalformed`]: there are several lines, or the key is no 1 to 512 visible ASCII characters without a comma.
+    /// [`Reason::ApiKeyMalformed`]: there are several lines of the header, whatever the others hold, or the key is no 1 to 512 visible ASCII characters without a comma.
     pub(crate) fn find(&self, headers: &Headers<'_>) -> Result<Option<ApiKey>, Reason> {
-        let lines = headers.iter().filter(|(name, _)| *name == self.header.as_bytes());
-        let mut keys = lines.filter_map(|(_, value)| self.key_in(value.trim_ascii()));
-        let Some(key) = keys.next() else { return Ok(None) };
-        let key = std::str::from_utf8(key).ok().filter(|_| keys.next().is_none()).and_then(ApiKey::new);
+        let lines = || headers.iter().filter(|(name, _)| *name == self.header.as_bytes()).map(|(_, value)| value);
+        let Some(key) = lines().find_map(|value| self.key_in(value.trim_ascii())) else { return Ok(None) };
+        let key = std::str::from_utf8(key).ok().filter(|_| lines().nth(1).is_none()).and_then(ApiKey::new);
         key.map(Some).ok_or(Reason::ApiKeyMalformed)
     }
 
@@ -140,6 +139,9 @@ mod tests {
         assert_eq!(header(&format!("sk_{}", "k".repeat(510))), Err(Reason::ApiKeyMalformed));
         let twice = [("x-api-key", "sk_1"), ("x-api-key", "sk_1")];
         assert_eq!(found("x-api-key", "sk_", &twice), Err(Reason::ApiKeyMalformed));
+        let with_another = [("x-api-key", "zzz"), ("x-api-key", "sk_1")];
+        assert_eq!(found("x-api-key", "sk_", &with_another), Err(Reason::ApiKeyMalformed));
+        assert_eq!(found("x-api-key", "sk_", &[("x-api-key", "zzz"), ("x-api-key", "yyy")]), Ok(None));
         assert_eq!(found("x-api-key", "", &[("x_api_key", "sk_1")]), Ok(None));
     }
 

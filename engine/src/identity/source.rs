@@ -321,7 +321,11 @@ pub fn asked_source<'p>(
 ) -> Option<&'p IdentitySource> {
     sources.iter().find(|source| match &source.api_key {
         Some(place) => !matches!(place.find(headers), Ok(None)),
-        None => source.is_asked(&source.values(headers, attributes, None)),
+        None => source
+            .places()
+            .into_iter()
+            .filter_map(|(_, place)| place)
+            .any(|place| !place.is_constant() && place.read(headers, attributes).is_present()),
     })
 }
 

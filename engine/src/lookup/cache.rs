@@ -133,6 +133,17 @@ impl CacheEntry {
         self.expires_at == 0
     }
 
+    /// The result, with the rest of a wait.
+    fn result_at(&self, now: u64) -> Result<StoreValue, LookupFailure> {
+        match &self.result {
+            Err(LookupFailure::RateLimited { seconds }) => {
+                let passed = u32::try_from(now.saturating_sub(self.fetched_at) / 1000).unwrap_or(u32::MAX);
+                Err(LookupFailure::RateLimited { seconds: seconds.saturating_sub(passed).max(1) })
+            }
+            result => result.clone(),
+        }
+    }
+
     const fn is_fresh(&self, now: u64) -> bool {
         self.fetched_at <= now && now < self.expires_at
     }
@@ -231,7 +242,7 @@ impl LookupCache {
                     let result = match cached.failed {
                         // The missing part may be the one that the request needs.
                         Some(reason) if force_refresh => Err(LookupFailure::Unavailable(reason)),
-                        _ => cached.result.clone(),
+                        _ => cached.result_at(now),
                     };
                     let refresh = !force_refresh && fresh && !under_way && cached.is_due(now, ahead_ms);
                     let origin = if fresh { LookupOrigin::Cache } else { LookupOrigin::Stale };
@@ -285,7 +296,9 @@ impl LookupCache {
         now: u64,
     ) -> Vec<(u32, StoreAnswer<StoreValue>)> {
         let Some(pending) = self.entry(key).and_then(|entry| entry.pending.take()) else { return Vec::new() };
-        let is_miss = matches!(outcome, LookupOutcome::Negative(_));
+        // A store that says what a key may not do knows the key.
+        let is_miss =
+            matches!(outcome, LookupOutcome::Negative(LookupFailure::Unknown(_) | LookupFailure::Unavailable(_)));
         match pending.requested {
             Some(call) => self.pacing.end(call.part, call.sender, is_miss, now),
             None if is_miss => self.pacing.add_miss(now),

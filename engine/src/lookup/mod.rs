@@ -99,6 +99,11 @@ impl LookupRequest {
         };
         Self { kind: StoreKind::ApiKeys, key, question: Some(question), force_refresh: false }
     }
+
+    /// How many bytes of what is asked the request keeps while it waits.
+    pub(crate) fn counted(&self) -> usize {
+        self.key.len() + self.question.as_ref().map_or(0, |question| question.key.expose().len())
+    }
 }
 
 /// The lookup that a request waits for.

@@ -141,7 +141,6 @@ impl Compiler<'_> {
             self.recovery_paths(&routes);
         }
         self.check_scopes();
-        self.check_key_prefix();
         let reserved_subjects = self.reserved_subjects();
         self.check_constant_subjects(&reserved_subjects);
         self.closed_services(&routes, &mut names, &backends);
@@ -149,6 +148,7 @@ impl Compiler<'_> {
         let operations = self.operations(&routes, &backends, &names);
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
+        self.check_key_header(&identities, caller_headers.as_ref());
         if document.mode == Mode::Shadow {
             self.warnings.add(
                 "/mode",

@@ -46,11 +46,12 @@ struct Arrived {
 }
 
 impl PendingRequest {
-    /// A request whose caller is looked up. `limit`: the body limit of the route, if the request waits for its body, too.
-    fn of_caller(limit: Option<u64>, has_body: bool) -> Self {
+    /// A request whose caller is looked up. `limit`: the body limit of the route, if the request waits for its body, too. `head`:
+    /// how many bytes its head has; `carried`: how many bytes the exchange keeps.
+    fn of_caller(limit: Option<u64>, has_body: bool, (head, carried): (usize, usize)) -> Self {
         Self {
-            lines: KeptLines::keep(&Headers::default(), 0),
-            head: 0,
+            lines: KeptLines::keep(&Headers::default(), carried),
+            head,
             limit: usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX),
             has_body,
             awaited: RequestFlow::AwaitCaller { limit },
@@ -102,7 +103,9 @@ impl Stream {
             let Some((dependencies, request)) = pending else { return self.reply(host, &Problem::internal_error()) };
             let mut time = |store| metrics.with(|series| call_time(&self.exchange, &policy, store, series));
             let Some(answer) = dependencies.look_up(host, self.id, request, &mut time) else {
-                self.pending = Some(PendingRequest::of_caller(limit, arrived.ended));
+                let head = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+                let carried = self.exchange.carried_bytes();
+                self.pending = Some(PendingRequest::of_caller(limit, arrived.ended, (head, carried)));
                 return match self.wait(host, configuration, &policy) {
                     FilterAction::Pause if limit.is_none() && self.pending.is_some() => FilterAction::PauseReading,
                     action => action,

@@ -66,6 +66,13 @@ pub(super) fn rows() -> Vec<Row> {
             )],
         ),
         row(
+            [(NEW, source(json!({}))), ("/identity/forward", json!({"tenant": "X-Api-Key"}))],
+            [(
+                "/identity/sources/1/unkey/header",
+                "this header carries a part of the identity, too: take another header",
+            )],
+        ),
+        row(
             [(NEW, source(json!({"prefix": "sk live"})))],
             [(
                 "/identity/sources/1/unkey/prefix",

@@ -191,12 +191,9 @@ impl<'d> Compiler<'d> {
         let signatures: Vec<String> = signatures.flat_map(Provider::signature_headers).collect();
         // Restate never gets the signatures of webhooks. The API of another backend may verify other requests itself.
         let of_webhooks: Vec<String> = providers.values().flat_map(Provider::signature_headers).collect();
-        let kept =
-            identities.iter().filter_map(IdentityRules::api_keys).find(|place| place.keep && !backend.is_restate());
         let identity: Vec<&str> = identities
             .iter()
             .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
-            .filter(|name| kept.is_none_or(|place| place.header != *name))
             .chain(callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]))
             .collect();
         let shadow_key = self.document.shadow_key_header.as_deref();
