@@ -392,6 +392,11 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/webhooks/providers", "/webhooks/providers/*/*", "unknown member"),
     ("/webhooks/static/*/provider", "/webhooks/static/*/provider", "no provider"),
     ("/webhooks/unkey/cache_ttl_s", "/webhooks/unkey", "together may be at most 900 seconds"),
+    (
+        "/identity/sources/*/unkey/header",
+        "/identity/sources/*/unkey/header",
+        "this header carries a part of the identity, too",
+    ),
     ("/identity", "/routes/*/api_key", "no source of the document's `identity` has `unkey`"),
     ("/identity/sources/*/unkey/stale_if_error_s", "/identity/sources/*/unkey", "together may be at most 900 seconds"),
     ("/webhooks/unkey/stale_if_error_s", "/webhooks/unkey", "together may be at most 900 seconds"),
