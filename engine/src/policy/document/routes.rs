@@ -4,8 +4,8 @@ use super::super::authority::{self, canonical, is_host};
 use super::super::template::Template;
 use super::identity::{IdentityOwner, IdentityRules};
 use super::{
-    Mode, check_name, check_text, parse_header_name, parse_text, read_header_names, read_key, read_mode,
-    read_on_prohibited,
+    Mode, check_name, check_text, parse_fingerprint_header, parse_header_name, parse_text, read_header_names, read_key,
+    read_mode, read_on_prohibited,
 };
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::json::scan::Pointer;
@@ -216,36 +216,6 @@ pub(crate) struct AnswerDocument {
     pub location: Option<String>,
 }
 
-/// The beginnings of names that no fingerprint has: keys, what Restate knows, and what proxies write.
-const UNCOMPARED_FAMILIES: [&str; 6] =
-    ["idempotency-", "idempotent-", "x-restate-", "x-forwarded-", "x-envoy-", "x-b3-"];
-
-/// Headers that no fingerprint has: those of the connection, credentials, what is new in each attempt, and what is in it anyway.
-const UNCOMPARED: [&str; 22] = [
-    "authorization",
-    "connection",
-    "content-length",
-    "content-type",
-    "cookie",
-    "date",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "proxy-authorization",
-    "te",
-    "traceparent",
-    "tracestate",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "x-api-key",
-    super::super::REWRITE_MARK,
-    "x-request-id",
-    "x-retry-attempt",
-];
-
 /// Whether requests are refused.
 const GUARD_FAILURES: [(&str, bool); 2] = [("refuse", true), ("forward", false)];
 
@@ -377,23 +347,6 @@ fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocumen
         status: status.map(|status| status.to_string()),
         location: fields.parse("location", issues, parse_text),
     })
-}
-
-/// Parses the name of a request header that can be a part of a request's meaning.
-fn parse_fingerprint_header(text: &str) -> Result<String, String> {
-    let name = parse_header_name(text)?;
-    if name.contains('_') {
-        Err("write the header with - instead of _: `_` counts as `-`, and many proxies drop such names".to_owned())
-    } else if name == "content-type" {
-        Err("every fingerprint has `content-type`: remove it from this list".to_owned())
-    } else if UNCOMPARED.contains(&name.as_str()) || UNCOMPARED_FAMILIES.iter().any(|family| name.starts_with(family)) {
-        Err(format!(
-            "`{name}` says nothing of what the client wants: credentials, keys, and headers of connections, proxies and attempts \
-             may differ between two attempts at the same request. Name headers such as `if-match`"
-        ))
-    } else {
-        Ok(name)
-    }
 }
 
 #[inline(never)]
