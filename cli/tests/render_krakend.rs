@@ -141,7 +141,11 @@ fn what_krakend_cannot_have_is_told_at_once() {
         assert!(told.contains(part), "{part}: {told}");
     }
     let told = refused(&["render", "krakend", "--policy", "demo/policy.json"]);
-    assert!(told.contains("webhooks.unkey.root_key") && told.contains("webhooks.openbao.token"), "{told}");
+    for part in ["`root_key` of the store behind unkey", "`token` of the store behind openbao"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let told = refused(&["render", "krakend", "--policy", "policies/examples/unkey.json"]);
+    assert!(told.contains("a route takes tokens or API keys"), "{told}");
 }
 
 /// What `render krakend` writes for a policy with this identity, and with these members besides.
@@ -161,6 +165,20 @@ fn policy(routes: Value) -> Value {
             "subject": {"field": "sub", "type": "user"}}]},
         "routes": routes,
     })
+}
+
+#[test]
+fn callers_with_api_keys_need_their_header_and_no_validator() {
+    let mut policy = orders();
+    policy["identity"]["sources"] = json!([{
+        "name": "partner",
+        "unkey": {"header": "x-partner-key", "cluster": "unkey", "root_key": {"env": "UNKEY_ROOT_KEY"}},
+        "tenant": "/identity/externalId", "project": "/meta/project_id", "subject": {"field": "/keyId", "type": "client"},
+    }]);
+    let config = rendered(&policy, &["--upstream=unkey=https://api.unkey.com"]);
+    let endpoint = &config["endpoints"][0];
+    assert!(endpoint["input_headers"].as_array().unwrap().contains(&json!("x-partner-key")), "{endpoint}");
+    assert!(endpoint.pointer("/extra_config/auth~1validator").is_none(), "{endpoint}");
 }
 
 fn orders() -> Value {

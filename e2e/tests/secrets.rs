@@ -36,8 +36,13 @@ const SUBJECT: &str = "planted-subject";
 /// Stored, and looked up: in the secret store this is what a webhook is signed with.
 const LOOKED_UP: &str = "whsec_planted_looked_up";
 
+/// An API key that Unkey knows.
+const PARTNER_KEY: &str = "sk_planted_partner_key";
+
 /// What may stand nowhere; the signature of every token and delivery besides.
-const PLANTED: [&str; 13] = [
+const PLANTED: [&str; 15] = [
+    PARTNER_KEY,
+    "sk_planted_unknown_key",
     STRIPE,
     GITHUB,
     LOOKED_UP,
@@ -82,6 +87,10 @@ impl SecretsSetup {
         let lookup_stores = LookupStores::start(directory.path())?;
         let hook = lookup_stores.hook("looked_up")?;
         ensure!(hook.secret == LOOKED_UP, "{}", hook.secret);
+        let holder = json!({"externalId": "acme"});
+        lookup_stores.unkey.says(PARTNER_KEY, json!({
+            "valid": true, "code": "VALID", "keyId": "key_partner", "identity": holder, "meta": {"project_id": "shop"},
+        }));
         let around = TestEnvironment {
             environment: environment.into(),
             trace: true,
@@ -151,6 +160,7 @@ impl SecretsSetup {
         self.refused()?;
         self.failing()?;
         self.looked_up()?;
+        self.by_api_key()?;
         let places = self.places()?;
         let secrets = self.secrets.lock().map_err(poisoned)?.clone();
         ensure!(secrets.len() > 20, "only {} secrets", secrets.len());
@@ -197,6 +207,29 @@ impl SecretsSetup {
             ensure!(log.contains(told), "Envoy's log has no line with `{told}`");
         }
         Ok(())
+    }
+
+    /// Callers with API keys, known and not, also while nobody can say whose they are.
+    fn by_api_key(&self) -> Result<()> {
+        let refund = |key: &str, order: &str| {
+            let body = json!({"order_id": order, "amount": 1}).to_string();
+            let request = Request::post(REFUNDS).body(body).header("idempotency-key", format!("{KEY}-partner"));
+            // What is no bearer token is left alone by the gateway.
+            request.header("authorization", "Basic planted-authorization").header("X-Partner-Key", key)
+        };
+        self.send("an API key", &refund(PARTNER_KEY, "order-partner"), 200)?;
+        self.send("an unknown API key", &refund("sk_planted_unknown_key", "order-partner"), 401)?;
+        self.send("two API keys", &refund(PARTNER_KEY, "order-partner").header("x-partner-key", PARTNER_KEY), 401)?;
+        self.send(
+            "an API key in another spelling",
+            &refund(PARTNER_KEY, "order-partner").header("x_partner_key", PARTNER_KEY),
+            200,
+        )?;
+        self.lookup_stores.unkey.server().fail(Fault::Status(500));
+        let failed =
+            self.send("an API key while Unkey fails", &refund("sk_planted_unknown_key2", "order-partner"), 503);
+        self.lookup_stores.unkey.server().recover();
+        failed
     }
 
     fn allowed(&self) -> Result<()> {
@@ -373,11 +406,12 @@ impl SecretsSetup {
 
 /// Raw keys stand in what the backend keeps only, each in its namespace.
 fn raw_keys(place: &str, text: &str) -> Result<()> {
-    const NAMESPACED: &str = "t-acme:shop:user:planted-subject:";
+    const NAMESPACED: [&str; 2] = ["t-acme:shop:user:planted-subject:", "t-acme:shop:client:key_partner:"];
     let stored = place.starts_with("Restate's ");
     for (at, _) in text.match_indices(KEY) {
         let before = text.get(..at).unwrap_or_default();
-        ensure!(stored && before.ends_with(NAMESPACED), "{place} holds a key: {}", around(text, KEY));
+        let is_namespaced = NAMESPACED.iter().any(|namespace| before.ends_with(namespace));
+        ensure!(stored && is_namespaced, "{place} holds a key: {}", around(text, KEY));
     }
     Ok(())
 }
@@ -417,6 +451,9 @@ fn policy() -> Value {
             "sources": [{
                 "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
                 "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+            }, {
+                "name": "partner", "unkey": {"header": "x-partner-key", "prefix": "sk_", "cluster": "unkey"},
+                "tenant": "/identity/externalId", "project": "/meta/project_id", "subject": {"field": "/keyId", "type": "client"},
             }],
             "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
         },

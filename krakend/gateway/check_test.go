@@ -80,7 +80,6 @@ func changes() map[string]change {
 		"little for bodies":        {at("extra_config", serverPlugin, own, "held_bodies_mib"), 3, ownAt + "/held_bodies_mib", "at least 4"},
 		"short name twice":         {at("endpoints", 0, "INPUT_HEADERS"), list{"*"}, "/endpoints/0/input_headers", "there twice"},
 		"agent":                    {at("async_agent"), list{object{"backend": list{object{"extra_config": bind("refunds.create")}}}}, "/async_agent/0/backend/0/extra_config/plugin~1http-client", "bind endpoints only"},
-		"API keys without header":  {policyAt("identity", "sources", 0), apiKeys, "/endpoints/0/input_headers", `add "X-Partner-Key"`},
 		"registry of API keys":     {policyAt("identity", "sources", 0), apiKeys, "policy#/identity/sources/0/unkey/cluster", "keys"},
 		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "nothing can be checked"},
 		"much memory":              {at("extra_config", serverPlugin, own, "memory_mib"), 5000, ownAt + "/memory_mib", "at most 4096"},
@@ -178,6 +177,29 @@ func TestEachMistakeIsToldWithItsPlaceAndWhatToChange(t *testing.T) {
 		if !found {
 			t.Errorf("%s: %q at %s is not among\n%v", name, test.text, test.pointer, err)
 		}
+	}
+}
+
+// A validator would refuse who has no token.
+func TestCallersWithAPIKeysNeedTheirHeaderAndNoValidator(t *testing.T) {
+	config := clone(t, testConfig(t, "http://backend:1"))
+	set(config, apiKeys, policyAt("identity", "sources", 0)...)
+	set(config, object{"url": "http://keys:1"}, "extra_config", serverPlugin, own, "upstreams", "keys")
+	if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true}); err != nil {
+		t.Errorf("with validators: %v", err)
+	}
+	for index := range 3 {
+		set(config, nil, "endpoints", index, "extra_config", "auth/validator")
+	}
+	_, err := Check(writeConfig(t, config), LoadOptions{Plugin: true})
+	if err == nil || !strings.Contains(err.Error(), `/endpoints/0/input_headers`) || !strings.Contains(err.Error(), `add "X-Partner-Key"`) {
+		t.Errorf("without the header: %v", err)
+	}
+	for index := range 3 {
+		set(config, list{"X-Partner-Key"}, "endpoints", index, "input_headers")
+	}
+	if _, err := Check(writeConfig(t, config), LoadOptions{Plugin: true}); err != nil {
+		t.Errorf("with the header: %v", err)
 	}
 }
 

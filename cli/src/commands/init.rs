@@ -50,13 +50,16 @@ pub(crate) struct Arguments {
     /// The filter that sets the identity's headers [usual answer: envoy.filters.http.ext_authz].
     #[arg(long, value_name = "FILTER")]
     headers_owned_by: Option<String>,
-    /// The claim or header with the tenant, or =VALUE for an API with one tenant [usual answer: tenant_id].
+    /// The header with API keys [usual answer: x-api-key].
+    #[arg(long, value_name = "HEADER")]
+    api_key_header: Option<String>,
+    /// The claim, header or JSON pointer with the tenant, or =VALUE for an API with one tenant [usual answer: tenant_id].
     #[arg(long, value_name = "NAME|=VALUE")]
     tenant: Option<String>,
-    /// The claim or header with the project, or =VALUE for an API with one project [usual answer: project_id].
+    /// The claim, header or JSON pointer with the project, or =VALUE for an API with one project [usual answer: project_id].
     #[arg(long, value_name = "NAME|=VALUE")]
     project: Option<String>,
-    /// The claim or header with the user or machine that calls, or =TYPE:ID if all callers share keys [usual answer: sub].
+    /// The claim, header or JSON pointer with the user or machine that calls, or =TYPE:ID if all callers share keys [usual answer: sub].
     #[arg(long, value_name = "NAME|=TYPE:ID")]
     subject: Option<String>,
     /// A route: 'METHOD PATH POLICY [TARGET]', where TARGET is the Service/handler in Restate. Can be repeated
@@ -86,6 +89,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         backend: args.backend,
         cluster: args.cluster.clone(),
         identity: args.identity,
+        key_header: args.api_key_header.clone(),
         owner: args.headers_owned_by.clone(),
         tenant: args.tenant.clone(),
         project: args.project.clone(),

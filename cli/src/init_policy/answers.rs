@@ -12,6 +12,8 @@ const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
 pub(crate) enum IdentityKind {
     /// Claims of a token that the gateway verifies
     Jwt,
+    /// API keys that Unkey knows
+    ApiKey,
     /// Headers that a filter of the gateway sets
     Headers,
 }
@@ -147,6 +149,8 @@ pub(crate) struct InitAnswers {
     pub(crate) identity: IdentityKind,
     /// The filter that sets the headers
     pub(crate) owner: String,
+    /// The header with API keys
+    pub(crate) key_header: String,
     /// A claim or header, or `=VALUE` for a constant
     pub(crate) tenant: String,
     /// As `tenant`
@@ -170,10 +174,18 @@ impl InitAnswers {
         let mut source = match self.identity {
             IdentityKind::Jwt => json!({"name": "jwt", "metadata": [metadata, "jwt"]}),
             IdentityKind::Headers => json!({"name": "headers", "headers_owned_by": self.owner}),
+            IdentityKind::ApiKey => {
+                let mut registry = json!({"header": self.key_header, "cluster": "unkey", "authority": "api.unkey.com"});
+                if let Some(registry) = registry.as_object_mut().filter(|_| by_krakend) {
+                    registry.insert("root_key".to_owned(), json!({"env": "UNKEY_ROOT_KEY"}));
+                }
+                json!({"name": "api-key", "unkey": registry})
+            }
         };
         let subject = match (self.subject.strip_prefix('='), self.identity) {
             (Some(value), _) => json!({"value": value}),
             (None, IdentityKind::Jwt) => json!({"field": self.subject, "type": "user"}),
+            (None, IdentityKind::ApiKey) => json!({"field": self.subject, "type": "client"}),
             // The header holds `type:id`.
             (None, IdentityKind::Headers) => json!({"field": self.subject}),
         };

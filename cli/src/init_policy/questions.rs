@@ -11,6 +11,7 @@ pub(crate) struct GivenAnswers {
     pub(crate) cluster: Option<String>,
     pub(crate) identity: Option<IdentityKind>,
     pub(crate) owner: Option<String>,
+    pub(crate) key_header: Option<String>,
     pub(crate) tenant: Option<String>,
     pub(crate) project: Option<String>,
     pub(crate) subject: Option<String>,
@@ -139,18 +140,22 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
     let identity = match given.identity {
         Some(IdentityKind::Headers) if gateway == GatewayChoice::Krakend => {
             return Err(
-                "KrakenD has no filter that owns headers, so a client could set them: take --identity jwt".to_owned()
+                "KrakenD has no filter that owns headers, so a client could set them: take --identity jwt or --identity api-key"
+                    .to_owned()
             );
         }
         Some(identity) => identity,
-        None if gateway == GatewayChoice::Krakend => IdentityKind::Jwt,
         None => {
-            let items =
-                ["claims of a token (JWT) that the gateway verifies", "headers that a filter of the gateway sets"];
-            match respondent.choose("Where does the caller's identity come from?", &items)? {
-                0 => IdentityKind::Jwt,
-                _ => IdentityKind::Headers,
-            }
+            let all = [
+                ("claims of a token (JWT) that the gateway verifies", IdentityKind::Jwt),
+                ("API keys that Unkey knows", IdentityKind::ApiKey),
+                ("headers that a filter of the gateway sets", IdentityKind::Headers),
+            ];
+            let can_be = |kind: IdentityKind| gateway != GatewayChoice::Krakend || kind != IdentityKind::Headers;
+            let (items, kinds): (Vec<&str>, Vec<IdentityKind>) =
+                all.into_iter().filter(|(_, kind)| can_be(*kind)).unzip();
+            let chosen = respondent.choose("Where does the caller's identity come from?", &items)?;
+            kinds.get(chosen).copied().unwrap_or(IdentityKind::Jwt)
         }
     };
     let mut text = |given: Option<String>, question: &str, usual: &str| match given {
@@ -160,10 +165,17 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
     let (what, names) = match identity {
         IdentityKind::Jwt => ("claim", ["tenant_id", "project_id", "sub"]),
         IdentityKind::Headers => ("header", ["x-auth-tenant", "x-auth-project", "x-auth-subject"]),
+        IdentityKind::ApiKey => {
+            ("JSON pointer into Unkey's reply", ["/identity/externalId", "/meta/project_id", "/keyId"])
+        }
     };
     let owner = match identity {
         IdentityKind::Headers => text(given.owner, "The filter that sets them", "envoy.filters.http.ext_authz")?,
-        IdentityKind::Jwt => String::new(),
+        IdentityKind::Jwt | IdentityKind::ApiKey => String::new(),
+    };
+    let key_header = match identity {
+        IdentityKind::ApiKey => text(given.key_header, "The header with the API key", "x-api-key")?,
+        IdentityKind::Jwt | IdentityKind::Headers => String::new(),
     };
     let [tenant, project, subject] = names;
     let tenant =
@@ -187,6 +199,7 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
         cluster,
         identity,
         owner,
+        key_header,
         tenant,
         project,
         subject,
@@ -316,14 +329,24 @@ mod tests {
         );
     }
 
-    /// KrakenD chooses the endpoint, and reads identities from tokens alone.
+    /// KrakenD chooses the endpoint, and reads identities from tokens or API keys alone.
     #[test]
     fn a_policy_for_krakend_is_one_that_krakend_can_serve() {
         let made = document(
             GivenAnswers::default(),
-            &["KrakenD", "an API", "", "=main", "", "POST /orders", "REQUIRED_A", "no", "no"],
+            &["KrakenD", "an API", "claims", "", "=main", "", "POST /orders", "REQUIRED_A", "no", "no"],
         );
         assert!(made.contains("\"gateway_routes\": true") && made.contains("[\"krakend\", \"jwt\"]"), "{made}");
+        let keys = ["KrakenD", "an API", "API keys", "", "", "", "", "POST /orders", "REQUIRED_A", "no", "no"];
+        let made = document(GivenAnswers::default(), &keys);
+        for part in [r#""header": "x-api-key""#, r#""root_key": {"env": "UNKEY_ROOT_KEY"}"#, r#""field": "/keyId""#] {
+            assert!(made.contains(part), "{part}: {made}");
+        }
+        let made = document(
+            GivenAnswers::default(),
+            &["Envoy", "an API", "API keys", "x-partner", "", "=main", "", "POST /orders", "REQUIRED_A", "no", "no"],
+        );
+        assert!(made.contains(r#""header": "x-partner""#) && !made.contains("root_key"), "{made}");
         let headers = GivenAnswers {
             gateway: Some(GatewayChoice::Krakend),
             identity: Some(IdentityKind::Headers),

@@ -1,7 +1,7 @@
 //! API keys as credentials: where a request has its key, and what the registry says of its holder (docs/contract.md
 //! section 3). The registry is asked by [`crate::lookup`].
 
-use super::source::AttributeValue;
+use super::attribute_value::AttributeValue;
 use crate::codes::Reason;
 use crate::headers::Headers;
 use std::fmt;

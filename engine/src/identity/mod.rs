@@ -5,13 +5,15 @@
 //! refused.
 
 mod api_key;
+mod attribute_value;
 mod source;
 
 pub(crate) use api_key::MAX_HOLDER_TEXT;
 pub use api_key::{ApiKey, ApiKeyPlace, KeyHolder, KeyMember};
+pub use attribute_value::AttributeValue;
 pub use source::{
-    AttributeValue, Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal,
-    IdentitySource, MetadataPath, Rules, SubjectRule, asked_source, resolve,
+    Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal, IdentitySource,
+    MetadataPath, Rules, SubjectRule, asked_source, resolve,
 };
 
 use crate::percent::{UNRESERVED, percent_decode, percent_encode};

@@ -2,6 +2,7 @@
 //! are never mixed (invariant I5).
 
 use super::api_key::{ApiKeyPlace, KeyHolder, KeyMember};
+use super::attribute_value::AttributeValue;
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
 use crate::headers::{FieldValue, Headers, RouterHints};
 use std::borrow::Cow;
@@ -18,23 +19,6 @@ pub trait Attributes {
     /// The headers that control the gateway's router for one request; `None` if it has no such headers.
     fn router(&self) -> Option<&'static RouterHints> {
         None
-    }
-}
-
-/// The value of an attribute.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AttributeValue<'a> {
-    /// Absent, `null`, or empty, since gateways write a missing claim as an empty value.
-    Absent,
-    /// Text; any bytes.
-    Text(Cow<'a, [u8]>),
-    /// Not a text (a number, a list), or several values.
-    Unusable,
-}
-
-impl AttributeValue<'_> {
-    const fn is_present(&self) -> bool {
-        !matches!(self, Self::Absent)
     }
 }
 
