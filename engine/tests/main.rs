@@ -2,6 +2,7 @@
 
 mod allocations;
 mod asked_backends;
+mod callers_looked_up;
 mod collision;
 mod common;
 mod explanations;

@@ -229,8 +229,7 @@ impl Stream {
     pub(super) fn lookup_answer<H: Host>(&mut self, host: &H, configuration: &mut Configuration, answer: LookupAnswer) {
         let Some(policy) = self.policy.clone().filter(|_| self.pending.is_some()) else { return };
         let flow = self.give_answer(host, &policy, answer);
-        let action = self.drive(host, configuration, &policy, flow);
-        if action == FilterAction::Continue {
+        if self.drive(host, configuration, &policy, flow) == FilterAction::Continue {
             // If the request has ended meanwhile, there is nothing to resume.
             let _ = host.resume_request();
         }
