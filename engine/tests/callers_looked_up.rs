@@ -24,13 +24,7 @@ const HELD: &str = r#"{"data": {"valid": true, "code": "VALID", "keyId": "k", "i
 const HEAD: u64 = 63;
 
 fn request(path: &'static [u8]) -> [StaticLine; 5] {
-    [
-        (b":method", b"POST"),
-        (b":authority", b"a"),
-        (b":path", path),
-        (b"x-key", b"sk_1"),
-        (b"idempotency-key", b"k-1"),
-    ]
+    [(b":method", b"POST"), (b":authority", b"a"), (b":path", path), (b"x-key", b"sk_1"), (b"idempotency-key", b"k-1")]
 }
 
 fn begin(gateway: &Gateway) -> (Stream, Configuration, FilterAction) {

@@ -2,14 +2,14 @@
 //! change that adds to them is seen at once. `costs.json` has what they may be; `UPDATE_COSTS=1` writes what they are.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Map, Value, json};
-use testkit::http::Headers;
+use testkit::http::{Headers, Message};
 use wasm_tests::engine::Wasm;
-use wasm_tests::host::{CallbackWork, Options, StreamInfo, Vm};
+use wasm_tests::host::{CallReply, CallbackWork, Options, StreamInfo, Vm};
 
 /// How much more the instructions of an exchange may be than `costs.json` says, in percent.
 const TOLERANCE: u64 = 3;
@@ -19,6 +19,8 @@ const TOLERANCE_OF_OTHERS: u64 = 10;
 const KEYED_PATH: &str = "/api/v1/conversations/send-message";
 const IDLE_PATH: &str = "/api/v1/projects";
 const KEY: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
+/// What Unkey says of the API key.
+const HELD: &str = r#"{"data": {"valid": true, "code": "VALID", "keyId": "key_1", "identity": {"externalId": "acme"}, "meta": {"project_id": "shop"}}}"#;
 /// Requests before the one that counts, so that the metrics and the record of the route exist, and memory is there.
 const WARM_UP: usize = 3;
 
@@ -31,6 +33,8 @@ struct Case {
     key: Option<&'static str>,
     /// Whether the caller's claims stand in headers, too, as a filter in front has written them
     claims_in_headers: bool,
+    /// Whether the caller has an API key, which the cache knows, and no token
+    has_api_key: bool,
 }
 
 fn sources() -> Value {
@@ -65,6 +69,11 @@ fn cases() -> Vec<Case> {
         "name": "jwt", "headers_owned_by": "envoy.filters.http.jwt_authn", "tenant": "x-tenant-id", "project": "x-project-id",
         "subject": {"field": "x-user-id", "type": "user"},
     }]);
+    let mut with_api_keys = whole.clone();
+    with_api_keys["identity"]["sources"].as_array_mut().unwrap().push(json!({
+        "name": "partner", "unkey": {"header": "x-partner-key", "prefix": "sk_", "cluster": "unkey"},
+        "tenant": "/identity/externalId", "project": "/meta/project_id", "subject": {"field": "/keyId", "type": "client"},
+    }));
     let keyed = |name, policy, claims_in_headers| Case {
         name,
         policy,
@@ -72,9 +81,12 @@ fn cases() -> Vec<Case> {
         path: KEYED_PATH,
         key: Some(KEY),
         claims_in_headers,
+        has_api_key: false,
     };
     vec![
         keyed("keyed", whole, false),
+        keyed("keyed, API keys are possible", with_api_keys.clone(), false),
+        Case { has_api_key: true, ..keyed("keyed, with an API key", with_api_keys, false) },
         keyed("keyed, claims in headers", from_headers, true),
         Case {
             name: "nothing to do",
@@ -83,6 +95,7 @@ fn cases() -> Vec<Case> {
             path: IDLE_PATH,
             key: None,
             claims_in_headers: false,
+            has_api_key: false,
         },
     ]
 }
@@ -90,7 +103,10 @@ fn cases() -> Vec<Case> {
 /// Makes one exchange and gives its work.
 fn exchange(vm: &mut Vm, case: &Case) -> Vec<CallbackWork> {
     let claims = json!({"tenant_id": "acme", "project_id": "health-prod", "sub": "alice"});
-    let metadata = json!({"envoy.filters.http.jwt_authn": {"jwt": claims}}).as_object().unwrap().clone();
+    let metadata = match case.has_api_key {
+        true => Map::new(),
+        false => json!({"envoy.filters.http.jwt_authn": {"jwt": claims}}).as_object().unwrap().clone(),
+    };
     let id = vm.open(StreamInfo { metadata, ..StreamInfo::default() });
     let request = [
         (":authority", "api.example.com"),
@@ -113,7 +129,11 @@ fn exchange(vm: &mut Vm, case: &Case) -> Vec<CallbackWork> {
     let key = case.key.map(|key| ("idempotency-key", key));
     let claims = [("x-tenant-id", "acme"), ("x-project-id", "health-prod"), ("x-user-id", "alice")];
     let claims = claims.into_iter().filter(|_| case.claims_in_headers);
-    vm.request_headers(id, request.into_iter().chain(claims).chain(key).collect::<Headers>(), true);
+    let api_key = case.has_api_key.then_some(("x-partner-key", "sk_8e03978e40d543e8bc936894a57f9324"));
+    vm.request_headers(id, request.into_iter().chain(claims).chain(key).chain(api_key).collect::<Headers>(), true);
+    while let Some(token) = vm.calls().first().map(|call| call.token) {
+        vm.answer_call(token, CallReply::Response(Message::new([(":status", "200")], HELD)));
+    }
     let answer = [
         (":status", "200"),
         ("content-type", "application/json"),
@@ -128,13 +148,14 @@ fn exchange(vm: &mut Vm, case: &Case) -> Vec<CallbackWork> {
     let replay = replay.into_iter().filter(|_| case.key.is_some());
     vm.response_headers(id, answer.into_iter().chain(replay).collect::<Headers>(), false);
     vm.response_body(id, b"{}", true);
-    vm.close(id);
+    assert!(vm.close(id).upstream.is_some(), "{}: nothing was forwarded", case.name);
     vm.take_work()
 }
 
 /// What an exchange of a case costs, as `costs.json` writes it.
 fn cost(module: &Wasm, case: &Case) -> Value {
-    let options = Options { configuration: case.policy.to_string().into_bytes(), ..Options::default() };
+    let clusters = BTreeSet::from(["unkey".to_owned()]);
+    let options = Options { configuration: case.policy.to_string().into_bytes(), clusters, ..Options::default() };
     let mut vm = Vm::boot(module.program(), options).unwrap_or_else(|error| panic!("{error}"));
     for _ in 0..WARM_UP {
         exchange(&mut vm, case);
