@@ -58,6 +58,7 @@ impl OpenBao {
         openbao.unseal().await?;
         let mount = json!({"type": "kv", "options": {"version": "2"}});
         openbao.ask(Request::post(&format!("/v1/sys/mounts/{MOUNT}")).json(&mount)).await?;
+        openbao.mounted().await?;
         let policy = json!({"policy": POLICY_TEXT});
         openbao.ask(Request::new("PUT", &format!("/v1/sys/policies/acl/{POLICY}")).json(&policy)).await?;
         Ok(openbao)
@@ -148,6 +149,19 @@ impl OpenBao {
             .ready(READY, async || {
                 let reply = Request::get("/v1/sys/health").send(&url).await?;
                 ensure!(reply.status == status, "/v1/sys/health answers {}: {}", reply.status, reply.text());
+                Ok(())
+            })
+            .await
+    }
+
+    /// Waits until the mount keeps versions: for a moment after it is made, OpenBao refuses each request to it with 400.
+    async fn mounted(&mut self) -> Result<()> {
+        let (url, token) = (self.url(), self.root_token.clone());
+        self.process
+            .ready(READY, async || {
+                let reply =
+                    Request::get(&format!("/v1/{MOUNT}/config")).header("x-vault-token", &token).send(&url).await?;
+                ensure!(reply.status == 200, "OpenBao's mount answers {}: {}", reply.status, reply.text());
                 Ok(())
             })
             .await
