@@ -1,8 +1,9 @@
 //! A client that sends the bytes it is given, and a request that can be written in any way a client can write one.
 
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use serde_json::Value;
 
 use crate::wire::{HeaderLine, Kind, Reader};
@@ -185,6 +186,41 @@ pub fn exchange(address: SocketAddr, method: &str, bytes: &[u8]) -> Result<Reply
         (Err(why), Err(error)) => Err(why.context(format!("{error:#}"))),
         (answer, _) => answer,
     }
+}
+
+/// How many connections [`send_each`] has.
+const SIDE_BY_SIDE: u64 = 8;
+
+/// Sends a request for each number, on eight connections side by side, each of which sends one after the other. `check` gets
+/// each number and its answer; its first error ends that connection's requests.
+pub fn send_each(
+    address: SocketAddr,
+    numbers: impl Iterator<Item = u64> + Clone + Send,
+    request: impl Fn(u64) -> Request + Sync,
+    check: impl Fn(u64, &Reply) -> Result<()> + Sync,
+) -> Result<()> {
+    let (request, check) = (&request, &check);
+    thread::scope(|scope| {
+        let client = |client: u64| {
+            let numbers = numbers.clone().filter(move |number| number % SIDE_BY_SIDE == client);
+            scope.spawn(move || -> Result<()> {
+                let mut connection = Connection::open(address)?;
+                for number in numbers {
+                    let request = request(number);
+                    connection.send(&request.http1())?;
+                    let reply = connection.answer(&request.method).with_context(|| format!("request {number}"))?;
+                    // Envoy closes a connection whose request it refuses before the body is there.
+                    if reply.text_header("connection") == Some("close") {
+                        connection = Connection::open(address)?;
+                    }
+                    check(number, &reply).with_context(|| format!("request {number}"))?;
+                }
+                Ok(())
+            })
+        };
+        let clients: Vec<_> = (0..SIDE_BY_SIDE).map(client).collect();
+        clients.into_iter().try_for_each(|client| client.join().map_err(|_| anyhow!("a client panicked"))?)
+    })
 }
 
 fn status(line: &[u8]) -> Result<u16> {

@@ -3,13 +3,12 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::thread;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
 use e2e::gateway::{TestEnvironment, TestGateway, tools};
-use e2e::raw::{Connection, Request};
+use e2e::raw::{Request, send_each};
 use e2e::runner::{Group, Test, sharing};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -20,7 +19,6 @@ const MAX_SERIES: u64 = 2000;
 /// The beginning of the series of a histogram.
 const ATTEMPTS: &str = "idempotency_attempt_";
 const TENANTS: u64 = 50_000;
-const CONNECTIONS: u64 = 8;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     Ok(vec![
@@ -125,32 +123,18 @@ fn labels(gateway: &TestGateway) -> Result<()> {
 
 fn tenants(gateway: &TestGateway) -> Result<()> {
     let address = gateway.address("api")?;
-    let ask = |numbers: std::ops::Range<u64>| {
-        thread::scope(|scope| {
-            let client = |client: u64| {
-                let numbers = numbers.clone().filter(move |number| number % CONNECTIONS == client);
-                scope.spawn(move || -> Result<()> {
-                    let mut connection = Connection::open(address)?;
-                    for number in numbers {
-                        // Half of them forget the key.
-                        let request = Request::post("/plain").header("x-tenant", format!("tenant-{number}"));
-                        let request = request.header("x-project", "shop").header("x-user", "u1");
-                        let request = request.header("x-retry-attempt", "1");
-                        let keyed = number % 2 == 0;
-                        let request = if keyed { request.header("idempotency-key", "k1") } else { request };
-                        connection.send(&request.http1())?;
-                        let reply = connection.answer("POST")?;
-                        let expected = if keyed { 200 } else { 400 };
-                        ensure!(reply.status == expected, "{number}: {}", reply.status);
-                        if reply.text_header("connection") == Some("close") {
-                            connection = Connection::open(address)?;
-                        }
-                    }
-                    Ok(())
-                })
-            };
-            let clients: Vec<_> = (0..CONNECTIONS).map(client).collect();
-            clients.into_iter().try_for_each(|client| client.join().map_err(|_| anyhow!("a client panicked"))?)
+    // Half of them forget the key.
+    let has_key = |number: u64| number.is_multiple_of(2);
+    let request = |number: u64| {
+        let request = Request::post("/plain").header("x-tenant", format!("tenant-{number}"));
+        let request = request.header("x-project", "shop").header("x-user", "u1").header("x-retry-attempt", "1");
+        if has_key(number) { request.header("idempotency-key", "k1") } else { request }
+    };
+    let ask = |numbers| {
+        send_each(address, numbers, request, |number, reply| {
+            let expected = if has_key(number) { 200 } else { 400 };
+            ensure!(reply.status == expected, "status {}", reply.status);
+            Ok(())
         })
     };
     let counted = |requests: u64| {

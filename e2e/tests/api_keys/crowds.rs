@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
-use e2e::raw::Connection;
+use anyhow::{Result, anyhow, ensure};
+use e2e::raw::send_each;
 use e2e::runner::Test;
 use harness::faults::Fault;
 
@@ -45,34 +45,18 @@ fn at_once(setup: &KeysSetup) -> Result<()> {
 }
 
 fn made_up(setup: &KeysSetup) -> Result<()> {
-    const CONNECTIONS: u64 = 8;
     const ALL: u64 = 50_000;
     const FIRST: u64 = 10_000;
     let warm = setup.key("warm");
     accepted(&setup.gateway, FLOODED, &order(&warm), "warm")?;
     setup.unkey.server().forget();
     let address = setup.gateway.address(FLOODED)?;
-    let ask = |numbers: std::ops::Range<u64>| {
-        thread::scope(|scope| {
-            let client = |client: u64| {
-                let numbers = numbers.clone().filter(move |number| number % CONNECTIONS == client);
-                scope.spawn(move || -> Result<()> {
-                    let mut connection = Connection::open(address)?;
-                    for number in numbers {
-                        let key = format!("sk_{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                        connection.send(&order(&key).http1())?;
-                        let reply = connection.answer("POST").with_context(|| key.clone())?;
-                        if reply.text_header("connection") == Some("close") {
-                            connection = Connection::open(address)?;
-                        }
-                        // 503: the worker asks for no more of them for now.
-                        ensure!(matches!(reply.status, 401 | 503), "{key}: status {}", reply.status);
-                    }
-                    Ok(())
-                })
-            };
-            let clients: Vec<_> = (0..CONNECTIONS).map(client).collect();
-            clients.into_iter().try_for_each(|client| client.join().map_err(|_| anyhow!("a client panicked"))?)
+    let request = |number: u64| order(&format!("sk_{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let ask = |numbers| {
+        send_each(address, numbers, request, |_, reply| {
+            // 503: the worker asks for no more of them for now.
+            ensure!(matches!(reply.status, 401 | 503), "status {}", reply.status);
+            Ok(())
         })
     };
     let begin = Instant::now();

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use e2e::gateway::TestGateway;
 use e2e::lookup_stores::Hook;
-use e2e::raw::{Connection, Request};
+use e2e::raw::{Request, send_each};
 use e2e::runner::Test;
 use harness::faults::Fault;
 
@@ -93,37 +93,19 @@ fn leaving(setup: &LookupsSetup) -> Result<()> {
 }
 
 fn made_up(setup: &LookupsSetup) -> Result<()> {
-    const CONNECTIONS: u64 = 8;
     const ALL: u64 = 100_000;
     const FIRST: u64 = 10_000;
     let hook = setup.lookup_stores.hook("warm")?;
     accepted(&setup.gateway, FLOODED, &hook, &hook.delivery("evt_1"), "evt_1")?;
     setup.lookup_stores.forget();
     let address = setup.gateway.address(FLOODED)?;
-    let ask = |numbers: std::ops::Range<u64>| {
-        thread::scope(|scope| {
-            let client = |client: u64| {
-                let numbers = numbers.clone().filter(move |number| number % CONNECTIONS == client);
-                scope.spawn(move || -> Result<()> {
-                    let mut connection = Connection::open(address)?;
-                    for number in numbers {
-                        // In no order, so that they come from all over what is held.
-                        let id = format!("wh_{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                        let request = Request::post(format!("/webhooks/stripe/{id}")).header("Stripe-Signature", "t=1");
-                        connection.send(&request.http1())?;
-                        let reply = connection.answer("POST").with_context(|| id.clone())?;
-                        // Envoy closes a connection whose request it refuses before the body is there.
-                        if reply.text_header("connection") == Some("close") {
-                            connection = Connection::open(address)?;
-                        }
-                        // 503: the worker asks for no more of them for now.
-                        ensure!(matches!(reply.status, 404 | 503), "{id}: status {}", reply.status);
-                    }
-                    Ok(())
-                })
-            };
-            let clients: Vec<_> = (0..CONNECTIONS).map(client).collect();
-            clients.into_iter().try_for_each(|client| client.join().map_err(|_| anyhow!("a client panicked"))?)
+    // In no order, so that they come from all over what is held.
+    let request = |number: u64| made_up_delivery(&format!("wh_{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let ask = |numbers| {
+        send_each(address, numbers, request, |_, reply| {
+            // 503: the worker asks for no more of them for now.
+            ensure!(matches!(reply.status, 404 | 503), "status {}", reply.status);
+            Ok(())
         })
     };
     let begin = Instant::now();
@@ -151,33 +133,20 @@ struct Flood {
 
 /// Asks for ids that are made up, from one address, on several connections, until the flood is ended.
 fn flood(setup: &LookupsSetup, listener: &str, flood: &Flood) -> Result<()> {
-    const CONNECTIONS: u64 = 8;
     const MOST: u64 = 50_000;
     let address = setup.gateway.address(listener)?;
-    thread::scope(|scope| {
-        let client = |client: u64| {
-            scope.spawn(move || -> Result<()> {
-                let mut connection = Connection::open(address)?;
-                for number in (0..MOST).filter(|number| number % CONNECTIONS == client) {
-                    if flood.ended.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let path = format!("/webhooks/stripe/wh_made_up_{number:08}");
-                    let request = Request::post(path).header("Stripe-Signature", "t=1");
-                    connection.send(&request.header("x-forwarded-for", STRANGER).http1())?;
-                    let reply = connection.answer("POST")?;
-                    if reply.text_header("connection") == Some("close") {
-                        connection = Connection::open(address)?;
-                    }
-                    ensure!(matches!(reply.status, 404 | 429 | 503), "status {}", reply.status);
-                    flood.refused.fetch_add(usize::from(reply.status != 404), Ordering::Relaxed);
-                }
-                Ok(())
-            })
-        };
-        let clients: Vec<_> = (0..CONNECTIONS).map(client).collect();
-        clients.into_iter().try_for_each(|client| client.join().map_err(|_| anyhow!("a client panicked"))?)
+    let numbers = (0..MOST).take_while(|_| !flood.ended.load(Ordering::Relaxed));
+    let request = |number| made_up_delivery(&format!("wh_made_up_{number:08}")).header("x-forwarded-for", STRANGER);
+    send_each(address, numbers, request, |_, reply| {
+        ensure!(matches!(reply.status, 404 | 429 | 503), "status {}", reply.status);
+        flood.refused.fetch_add(usize::from(reply.status != 404), Ordering::Relaxed);
+        Ok(())
     })
+}
+
+/// A delivery for a webhook that does not exist.
+fn made_up_delivery(id: &str) -> Request {
+    Request::post(format!("/webhooks/stripe/{id}")).header("Stripe-Signature", "t=1")
 }
 
 /// Who makes ids up.
