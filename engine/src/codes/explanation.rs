@@ -67,7 +67,7 @@ impl Code {
                     "use a subject of your own";
             },
             Self::ApiKeyInvalid => explained! {
-                Caller: "the API key is unknown, disabled or expired, or is malformed. A new key may be unknown for some seconds, and a revoked one may pass for at most a minute ([identity.md](identity.md#api-keys))",
+                Caller: "the API key is unknown, disabled or expired, or is malformed. A new key may be unknown for some seconds, and a revoked one may pass for some time ([identity.md](identity.md#api-keys))",
                     "send a valid API key; the operator finds the reason in the access log";
             },
             Self::ApiKeyForbidden => explained! {

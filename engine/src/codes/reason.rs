@@ -182,7 +182,7 @@ reasons! {
         ApiKeyPermissions, "api_key_permissions", [ApiKeyForbidden],
             "the key lacks a permission that the route asks for";
         ApiKeyForbidden, "api_key_forbidden", [ApiKeyForbidden],
-            "Unkey says `FORBIDDEN`: the key may not be used from this place";
+            "Unkey says `FORBIDDEN`: the list of allowed IP addresses of the key's API does not have the gateway's, or the workspace is disabled";
         ApiKeyUsedUp, "api_key_used_up", [ApiKeyForbidden],
             "the key has no credits left";
         ApiKeyRateLimited, "api_key_rate_limited", [RateLimited],

@@ -83,7 +83,7 @@ pub(super) fn read_unkey(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues)
     Some(Unkey { service: service?, path: path? })
 }
 
-/// The maximum age of a cached result about an API key, in seconds. After that time a revoked key stops working.
+/// The maximum age of a cached result about an API key, in seconds. After that time the registry is asked again.
 const MAX_KEY_LIFETIME_S: u64 = 60;
 
 /// The members of `unkey` of an identity source that describe the registry.
