@@ -49,6 +49,11 @@ impl<I> CallsUnderWay<I> {
         self.0.push((token, id));
     }
 
+    /// What the calls are for.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut I> {
+        self.0.iter_mut().map(|(_, id)| id)
+    }
+
     /// Removes the call with this token and gives its id; `None` for an unknown token.
     pub(crate) fn end(&mut self, token: u32) -> Option<I> {
         let index = self.0.iter().position(|(known, _)| *known == token)?;
