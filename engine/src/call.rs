@@ -9,6 +9,7 @@ use crate::policy::document::{Secret, Service};
 pub const MAX_REPLY_BYTES: usize = 65_536;
 
 /// An HTTP request to make. It contains credentials, so it has no `Debug`.
+#[derive(Clone)]
 pub struct Call {
     /// The gateway's cluster
     pub cluster: String,

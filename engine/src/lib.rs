@@ -157,7 +157,7 @@ pub use headers::{Headers, RouterHints};
 pub use host::{
     HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, MetricKind, MetricSeries, OperatorAdvice,
 };
-pub use identity::{AttributeValue, Attributes, MetadataPath};
+pub use identity::{AttributeValue, Attributes, MetadataJson, MetadataPath};
 pub use json::Issue;
 pub use metrics::{Metrics, metric_names};
 pub use policy::PolicyErrors;

@@ -12,9 +12,11 @@ pub(crate) use dependencies::Dependencies;
 
 use crate::call::CallReply;
 use crate::host::{Host, LogLevel};
+use crate::identity::MetadataPath;
 use crate::lookup::LookupAnswer;
-use crate::metrics::Metrics;
+use crate::metrics::{Count, Counter, Metrics, NONE};
 use crate::policy::{Policy, PolicyErrors};
+use crate::problem::Problem;
 use crate::telemetry::{PREFIX, Recorder};
 use crate::waits::Waits;
 use body_watch::BodyWatch;
@@ -127,6 +129,20 @@ impl Configuration {
         self.body_watch.on_tick();
         self.metrics.with(|series| series.flush(host));
         self.recorder.on_tick(host);
+    }
+
+    /// The paths into dynamic metadata that identity sources of the policy read.
+    pub fn metadata_paths(&self) -> impl Iterator<Item = &MetadataPath> {
+        self.policy.iter().flat_map(|policy| policy.metadata_paths())
+    }
+
+    /// Counts a failure of the host that is about no stream which could count it ([`Stream::on_failure`](crate::Stream::on_failure)).
+    pub fn count_failure(&self) {
+        let code = Problem::internal_error().code.name();
+        let (values, tenant, project, endpoint) = ([code, NONE], None, None, None);
+        let limit = self.policy.as_ref().map_or(0, |policy| policy.max_series());
+        let count = Count { counter: Counter::Problem, values, tenant, project, endpoint };
+        self.metrics.with(|series| series.add(&count, limit));
     }
 
     /// The number of the next stream that goes on; its [`Stream::on_wake`](crate::Stream::on_wake) has to follow, at once or

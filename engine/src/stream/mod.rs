@@ -179,6 +179,31 @@ impl Stream {
         self.note(host, configuration);
     }
 
+    /// Whether a call has to be answered before the request goes on, so that [`Configuration::next_to_wake`] will name the stream.
+    pub fn awaits_call(&self) -> bool {
+        self.pending.as_ref().is_some_and(PendingRequest::awaits_call)
+    }
+
+    /// Replies with 503 `internal_error` after the host or the engine has failed in an event of this stream. What was decided
+    /// before is dropped.
+    pub fn on_failure<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
+        let can_repeat = self.noted == Stage::default() || self.exchange.sends_key();
+        self.fail(host, configuration, &Problem::internal_error_of(can_repeat))
+    }
+
+    /// Replies with 503 `policy_invalid`, because the gateway around the filter lacks something that the policy needs.
+    pub fn on_misconfigured<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
+        self.fail(host, configuration, &Problem::policy_invalid())
+    }
+
+    fn fail<H: Host>(&mut self, host: &H, configuration: &mut Configuration, problem: &Problem) -> FilterAction {
+        self.exchange = Exchange::sharing(configuration.waits());
+        (self.observation, self.response, self.noted) = (None, ResponseBody::default(), Stage::default());
+        let action = self.reply(host, problem);
+        self.note(host, configuration);
+        action
+    }
+
     /// Ends the stream. It is the last event of each stream, also if the client went away.
     pub fn on_end(self, configuration: &mut Configuration) {
         self.cancel_lookup(configuration);
