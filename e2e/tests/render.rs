@@ -155,7 +155,7 @@ impl RenderSetup {
 
     fn filter_alone(&self, policy: &Path) -> Result<()> {
         let list: Value = serde_saphyr::from_str(&self.render(policy, &["--filter-only"])?)?;
-        let found = list.pointer("/0/typed_config").context("no entry")?;
+        let found = list.as_array().and_then(|list| list.last()?.get("typed_config")).context("no entry")?;
         ensure!(*found == filter(&self.render(policy, &[])?)?, "{found} is not the bootstrap's");
         let document = ["/config/configuration/value", "/filter_config/value"]
             .iter()
