@@ -7,6 +7,7 @@
 mod api_key;
 mod attribute_value;
 mod metadata_json;
+mod metadata_operator;
 mod source;
 
 pub(crate) use api_key::MAX_HOLDER_TEXT;

@@ -244,6 +244,11 @@ impl Policy {
         self.caller_headers.as_ref()
     }
 
+    /// The identity sources: the document's first, then those of routes.
+    pub(crate) fn identity_sources(&self) -> impl Iterator<Item = &IdentitySource> {
+        self.identities.iter().flat_map(|rules| &rules.sources)
+    }
+
     /// Where the identity of a signed caller stands.
     pub(crate) fn caller_source(&self, caller: usize) -> Option<&IdentitySource> {
         self.caller_sources.get(caller)

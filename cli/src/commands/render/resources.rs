@@ -5,6 +5,7 @@ use super::{ModuleOptions, PolicyOption, ReadPolicy};
 use crate::input::print;
 use crate::render::envoy::EnvoyPlan;
 use crate::render::kubernetes::{EnvoyGatewayForm, IstioForm, ResourcePlan};
+use crate::render::module::ModuleKind;
 use crate::render::needs::GatewayNeeds;
 use crate::render::upstream::NamedUpstream;
 use clap::Args;
@@ -110,11 +111,14 @@ impl ResourceArguments {
                 "{name} would change nothing here: this kind of resource {has}; leave it out, or choose another --form"
             ));
         }
-        let Some(ReadPolicy { text, document, needs, source }) = self.policy.read()? else { return Ok(None) };
+        let Some(ReadPolicy { text, document, needs, source, policy: _ }) = self.policy.read()? else {
+            return Ok(None);
+        };
         let envoy = EnvoyPlan {
             source,
             policy: text,
-            module: self.module.find_in(proxys_dir)?,
+            module: self.module.find_in(proxys_dir, ModuleKind::Wasm)?,
+            native: None,
             upstreams: self.upstreams.clone(),
             providers: Vec::new(),
             ext_authz: None,
