@@ -6,8 +6,8 @@ use crate::host::{MainHost, log};
 use crate::metrics::{Instruments, ThreadMetrics};
 use crate::outside::Calls;
 use crate::ticker::Ticker;
-use edge_idempotency_engine::{CallReply, Configuration, LogLevel, MetadataPath};
-use std::collections::{BTreeSet, HashMap};
+use edge_idempotency_engine::{CallReply, Configuration, LogLevel};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -64,7 +64,7 @@ impl Filter {
             let host = MainHost::new(config, None, thread);
             Mutex::new(Worker { configuration: main.for_worker(&host, &thread.metrics), streams: 0 })
         };
-        let metadata: BTreeSet<String> = main.metadata_paths().map(MetadataPath::colon_separated).collect();
+        let metadata = main.metadata_operators().into_iter().collect();
         instruments.measure(config, &host.samples);
         let scheduler = Arc::new(config.scheduler());
         Some(Arc::new(Self {
@@ -75,7 +75,7 @@ impl Filter {
             main: Mutex::new(main),
             threads,
             waiting: Mutex::default(),
-            metadata: metadata.into_iter().collect(),
+            metadata,
             has_told_of_metadata: AtomicBool::new(false),
             ticker: Ticker::start(scheduler),
         }))

@@ -12,7 +12,6 @@ pub(crate) use dependencies::Dependencies;
 
 use crate::call::CallReply;
 use crate::host::{Host, LogLevel};
-use crate::identity::MetadataPath;
 use crate::lookup::LookupAnswer;
 use crate::metrics::{Count, Counter, Metrics, NONE};
 use crate::policy::{Policy, PolicyErrors};
@@ -20,6 +19,7 @@ use crate::problem::Problem;
 use crate::telemetry::{PREFIX, Recorder};
 use crate::waits::Waits;
 use body_watch::BodyWatch;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often a host has to call [`Configuration::on_tick`], in milliseconds.
@@ -131,9 +131,9 @@ impl Configuration {
         self.recorder.on_tick(host);
     }
 
-    /// The paths into dynamic metadata that identity sources of the policy read.
-    pub fn metadata_paths(&self) -> impl Iterator<Item = &MetadataPath> {
-        self.policy.iter().flat_map(|policy| policy.metadata_paths())
+    /// The arguments of Envoy's operator `%DYNAMIC_METADATA(…)%` that give all metadata which identity sources of the policy read.
+    pub fn metadata_operators(&self) -> BTreeSet<String> {
+        self.policy.as_ref().map(|policy| policy.metadata_operators()).unwrap_or_default()
     }
 
     /// Counts a failure of the host that is about no stream which could count it ([`Stream::on_failure`](crate::Stream::on_failure)).

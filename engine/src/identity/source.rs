@@ -40,11 +40,6 @@ impl MetadataPath {
         &self.segments
     }
 
-    /// The namespace and the members, joined by `:`, as Envoy writes paths (`%DYNAMIC_METADATA(NAMESPACE:MEMBER:…)%`).
-    pub fn colon_separated(&self) -> String {
-        self.segments.join(":")
-    }
-
     /// The namespace and the members, joined by NUL, which no segment holds.
     pub fn joined(&self) -> &str {
         &self.joined

@@ -4,7 +4,6 @@ use super::document::{Forward, IdentityRules, Unmatched};
 use super::path;
 use super::routes::{PathLookup, RouteId};
 use super::{CLOSED, ENDPOINTS, Policy, Route, SERVICES};
-use crate::identity::{IdentityPlace, MetadataPath};
 use crate::percent::is_below;
 
 /// The result of a lookup in the route table.
@@ -21,15 +20,6 @@ pub enum RouteLookup<'p, 'r> {
 }
 
 impl Policy {
-    /// The paths into dynamic metadata that identity sources read.
-    pub fn metadata_paths(&self) -> impl Iterator<Item = &MetadataPath> {
-        let sources = self.identities.iter().flat_map(|rules| &rules.sources);
-        sources.flat_map(|source| source.places()).filter_map(|(_, place)| match place {
-            Some(IdentityPlace::Metadata(path)) => Some(path),
-            _ => None,
-        })
-    }
-
     /// The identity rules of a route, or those of the document for unmatched requests.
     pub fn identity_of(&self, route: Option<&Route>) -> &IdentityRules {
         static NONE: IdentityRules = IdentityRules {
