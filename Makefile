@@ -87,6 +87,11 @@ $(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
 	@cp $(FINISHED).sha256 $@.sha256
 	@cp $(FINISHED) $@.tmp && mv $@.tmp $@
 
+.PHONY: native
+native: ## build the native module for Envoy: dist/libedge_idempotency.so, and the same under a name with its hash
+	@echo "== native"
+	@scripts/build-native.sh
+
 .PHONY: cli
 cli: ## build the companion command, optimised: dist/edge-idempotency
 	@echo "== cli (the first build takes about two minutes)"

@@ -9,6 +9,7 @@ use crate::policy::document::{Secret, Service};
 pub const MAX_REPLY_BYTES: usize = 65_536;
 
 /// An HTTP request to make. It contains credentials, so it has no `Debug`.
+#[derive(Clone)]
 pub struct Call {
     /// The gateway's cluster
     pub cluster: String,
@@ -47,6 +48,11 @@ impl<I> CallsUnderWay<I> {
     /// Adds a call.
     pub(crate) fn begin(&mut self, token: u32, id: I) {
         self.0.push((token, id));
+    }
+
+    /// What the calls are for.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut I> {
+        self.0.iter_mut().map(|(_, id)| id)
     }
 
     /// Removes the call with this token and gives its id; `None` for an unknown token.

@@ -56,6 +56,31 @@ pub enum MetricKind {
     Histogram = 2,
 }
 
+/// A series of a metric: its name, and its labels with their values.
+#[derive(Debug, Clone, Copy)]
+pub struct MetricSeries<'s> {
+    /// The kind of the metric
+    pub kind: MetricKind,
+    /// The name, as Prometheus shows it
+    pub name: &'static str,
+    /// Each label with its value, of which there is one for every label that [`metric_names`](crate::metric_names) lists
+    pub labels: &'s [(&'static str, String)],
+}
+
+impl MetricSeries<'_> {
+    /// Name and labels in one text for a gateway whose metrics have no labels: `name;label=value;…`. The gateway's rules for
+    /// metrics take it apart.
+    pub fn flat_name(&self) -> String {
+        let mut name = self.name.to_owned();
+        for (label, value) in self.labels {
+            for part in [";", label, "=", value] {
+                name.push_str(part);
+            }
+        }
+        name
+    }
+}
+
 /// A metric that the gateway has defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricId(pub u32);
@@ -157,11 +182,11 @@ pub trait Host: Attributes {
     /// The call was not made, and no reply will come.
     fn call(&self, call: &Call) -> Result<u32, HostError>;
 
-    /// Defines a metric, or finds the one with this name and kind. Labels are a part of the name: `name;label=value`.
+    /// Defines a series of a metric, or finds it.
     ///
     /// # Errors
     /// The gateway has no such metric.
-    fn define_metric(&self, kind: MetricKind, name: &str) -> Result<MetricId, HostError>;
+    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError>;
 
     /// Adds to a counter.
     ///

@@ -52,6 +52,7 @@ impl Stream {
             } else {
                 let _ = edit(host, &effects);
                 self.response = ResponseBody::Awaited { limit: usize::try_from(limit).unwrap_or(usize::MAX), size: 0 };
+                self.has_waited = true;
                 configuration.body_watch().begin(self.id);
                 return FilterAction::Pause;
             }
