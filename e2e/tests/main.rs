@@ -28,6 +28,7 @@ mod metrics;
 mod metrics_bounds;
 mod moving_over;
 mod native_errors;
+mod native_host;
 mod native_paths;
 mod observability;
 mod own_api;
@@ -51,7 +52,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 43] = [
+const MODULES: [Module; 44] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -77,6 +78,7 @@ const MODULES: [Module; 43] = [
     ("mapping", mapping::groups),
     ("metrics", metrics::groups),
     ("native_errors", native_errors::groups),
+    ("native_host", native_host::groups),
     ("moving_over", moving_over::groups),
     ("native_paths", native_paths::groups),
     ("own_api", own_api::groups),

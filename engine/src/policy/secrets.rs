@@ -141,6 +141,16 @@ mod tests {
     }
 
     #[test]
+    fn a_gateway_without_sds_starts_with_no_such_secret() {
+        let document = DOCUMENT.replace(r#"{"env": "OLD"}"#, r#"{"sds": "old"}"#);
+        let mut policy = Policy::from_json(document.as_bytes()).unwrap();
+        let errors = policy.read_secrets(|_| Some(b"planted".to_vec()), |_| Err(HostError), "").unwrap_err();
+        let [issue] = errors.0.as_slice() else { panic!("{errors}") };
+        assert_eq!(issue.pointer, "/webhooks/static/wh_01JABC/secrets/1");
+        assert!(issue.message.contains("no secrets by SDS"), "{}", issue.message);
+    }
+
+    #[test]
     fn lists_of_secrets_have_their_places_and_show_no_value() {
         let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
         policy.read_secrets(|_| Some(b"planted".to_vec()), |_| Ok(()), "").unwrap();

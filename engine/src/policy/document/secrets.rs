@@ -10,6 +10,9 @@ const DEFAULT_GRACE_S: u64 = 3600;
 /// The longest such time, in seconds: a week
 const MAX_GRACE_S: u64 = 604_800;
 
+/// The members of a secret that the gateway keeps up to date
+const LIVE_MEMBERS: [&str; 3] = ["sds", "config_source", "rotation_grace_s"];
+
 /// A secret, or where it is. `Debug` does not show the value (invariant I6).
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
@@ -56,7 +59,7 @@ pub(super) fn read_secret(at: &JsonCursor<'_>, (inline, live): (bool, Live), iss
     }
     if live == Live::Allowed
         && let Json::Object(members) = at.json()
-        && members.iter().any(|(name, _)| name == "sds")
+        && members.iter().any(|(name, _)| LIVE_MEMBERS.contains(&&**name))
     {
         return read_live_secret(at, issues).map(Secret::Sds);
     }
@@ -66,7 +69,7 @@ pub(super) fn read_secret(at: &JsonCursor<'_>, (inline, live): (bool, Live), iss
 
 #[inline(never)]
 fn read_live_secret(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<LiveSecret> {
-    let fields = at.fields(&["sds", "config_source", "rotation_grace_s"], issues)?;
+    let fields = at.fields(&LIVE_MEMBERS, issues)?;
     let name = fields.need_parse("sds", issues, parse_text);
     let source = fields.get("config_source").and_then(|at| at.map(issues).map(|_| to_text(at.json())));
     let grace = fields.integer("rotation_grace_s", 0..=MAX_GRACE_S, issues).unwrap_or(DEFAULT_GRACE_S);
