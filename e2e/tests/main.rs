@@ -24,6 +24,7 @@ mod idempotent_apis;
 mod krakend;
 mod lookups;
 mod mapping;
+mod metadata;
 mod metrics;
 mod metrics_bounds;
 mod moving_over;
@@ -51,7 +52,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 43] = [
+const MODULES: [Module; 44] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -75,6 +76,7 @@ const MODULES: [Module; 43] = [
     ("hosts", hosts::groups),
     ("idempotent_apis", idempotent_apis::groups),
     ("mapping", mapping::groups),
+    ("metadata", metadata::groups),
     ("metrics", metrics::groups),
     ("native_errors", native_errors::groups),
     ("moving_over", moving_over::groups),
