@@ -201,6 +201,8 @@ unsafe extern "C" {
     ) -> bool;
     pub(crate) fn envoy_dynamic_module_callback_http_drain_body(filter: FilterPtr, body: BodyType, size: usize)
     -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_received_buffered_request_body(filter: FilterPtr) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_received_buffered_response_body(filter: FilterPtr) -> bool;
     pub(crate) fn envoy_dynamic_module_callback_http_filter_get_worker_index(filter: FilterPtr) -> u32;
     pub(crate) fn envoy_dynamic_module_callback_http_filter_config_define_counter(
         config: ConfigPtr,

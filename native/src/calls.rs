@@ -233,6 +233,18 @@ impl<'e> RequestHandle<'e> {
         done(unsafe { abi::envoy_dynamic_module_callback_http_append_body(self.filter, body, argument(data)) })
     }
 
+    /// Whether the part of the request's body that Envoy shows is all that it has kept, so that both are the same bytes.
+    pub(crate) fn shows_kept_request(self) -> bool {
+        // SAFETY: the filter lives.
+        unsafe { abi::envoy_dynamic_module_callback_http_received_buffered_request_body(self.filter) }
+    }
+
+    /// The same for the response.
+    pub(crate) fn shows_kept_response(self) -> bool {
+        // SAFETY: the filter lives.
+        unsafe { abi::envoy_dynamic_module_callback_http_received_buffered_response_body(self.filter) }
+    }
+
     /// Sends a local reply. Envoy may destroy the filter during the call.
     pub(crate) fn reply(self, reply: &LocalReply<'_>) {
         let mut lines: Vec<HeaderLine> = reply.headers.iter().map(|(name, value)| line(name, value)).collect();

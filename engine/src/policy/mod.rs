@@ -21,7 +21,9 @@ pub(crate) mod template;
 mod text_index;
 
 pub use crate::backend::BackendKind;
-pub use document::{Answers, KeyInLogs, KeySubject, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
+pub use document::{
+    Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration,
+};
 pub use find::RouteLookup;
 pub use path::{NormalPath, PathError, split_query};
 pub use route::Route;
