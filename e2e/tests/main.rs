@@ -24,6 +24,7 @@ mod idempotent_apis;
 mod krakend;
 mod lookups;
 mod mapping;
+mod metadata;
 mod metrics;
 mod metrics_bounds;
 mod moving_over;
@@ -76,6 +77,7 @@ const MODULES: [Module; 44] = [
     ("hosts", hosts::groups),
     ("idempotent_apis", idempotent_apis::groups),
     ("mapping", mapping::groups),
+    ("metadata", metadata::groups),
     ("metrics", metrics::groups),
     ("native_errors", native_errors::groups),
     ("native_host", native_host::groups),

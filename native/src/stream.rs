@@ -6,7 +6,7 @@ use crate::calls::RequestHandle;
 use crate::filter::Filter;
 use crate::host::{Afterwards, Held, Phase, StreamHost};
 use edge_idempotency_engine::{Configuration, FilterAction, LocalReply, Stream};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub(crate) struct EnvoyStream {
     worker: usize,
     /// The number that the engine knows it by
     number: u32,
+    /// Whether its request has come as far as this filter. If not, the response is that of another filter, and nothing to this one.
+    has_begun: Cell<bool>,
     state: RefCell<State>,
 }
 
@@ -37,13 +39,13 @@ impl EnvoyStream {
             stream = Some(Stream::new(number, &part.configuration));
         }
         let state = RefCell::new(State { stream, held: Held::default(), can_wake: false });
-        Self { filter, worker, number, state }
+        Self { filter, worker, number, has_begun: Cell::new(false), state }
     }
 
     /// A stream whose request is refused, because the filter failed when it began.
     pub(crate) fn failed(filter: Arc<Filter>) -> Self {
         let state = RefCell::new(State { stream: None, held: Held::default(), can_wake: false });
-        Self { filter, worker: 0, number: 0, state }
+        Self { filter, worker: 0, number: 0, has_begun: Cell::new(false), state }
     }
 
     pub(crate) fn filter(&self) -> &Filter {
@@ -52,6 +54,7 @@ impl EnvoyStream {
 
     pub(crate) fn on_request_headers(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<HeadersStatus> {
         crate::panics::plant(request);
+        self.has_begun.set(true);
         let done = self.event(request, ("request_headers", Phase::Other), |stream, host, shared| {
             if self.filter.reads_metadata() && !host.has_metadata() {
                 self.filter.tell_of_metadata();
@@ -80,6 +83,9 @@ impl EnvoyStream {
     }
 
     pub(crate) fn on_response_headers(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<HeadersStatus> {
+        if !self.has_begun.get() {
+            return Done::at_once(HeadersStatus::Continue);
+        }
         let done = self.event(request, ("response_headers", Phase::Other), |stream, host, shared| {
             stream.on_response_headers(host, shared, end_of_stream)
         });
@@ -87,7 +93,7 @@ impl EnvoyStream {
     }
 
     pub(crate) fn on_response_body(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<BodyStatus> {
-        if self.ignores(Stream::ignores_response_body) {
+        if !self.has_begun.get() || self.ignores(Stream::ignores_response_body) {
             return Done::at_once(BodyStatus::Continue);
         }
         let done = self.event(request, ("response_body", Phase::Response), |stream, host, shared| {
@@ -97,6 +103,9 @@ impl EnvoyStream {
     }
 
     pub(crate) fn on_response_trailers(&self, request: RequestHandle<'_>) -> Done<TrailersStatus> {
+        if !self.has_begun.get() {
+            return Done::at_once(TrailersStatus::Continue);
+        }
         let done = self.event(request, ("response_trailers", Phase::Other), |stream, host, shared| {
             stream.on_response_trailers(host, shared)
         });
