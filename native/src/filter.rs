@@ -30,7 +30,7 @@ pub(crate) struct Filter {
     main: Mutex<Configuration>,
     workers: Vec<Mutex<Worker>>,
     /// Those of each worker and, last, of the main thread
-    threads: &'static [ThreadMetrics],
+    threads: Arc<[ThreadMetrics]>,
     /// What goes on with the streams that wait for a call
     waiting: Mutex<HashMap<u32, StreamScheduler>>,
     /// The paths into dynamic metadata that the policy reads, as Envoy writes them
@@ -51,7 +51,7 @@ impl Filter {
         let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
         log(LogLevel::Info, &format!("edge-idempotency {version} ({hash}), native"));
         let workers = usize::try_from(crate::calls::worker_count()).unwrap_or(1).max(1);
-        let threads = ThreadMetrics::of_threads(workers);
+        let threads = crate::process::threads(workers);
         let main_thread = threads.last()?;
         let host = MainHost::new(config, None, main_thread);
         let variable = |name: &str| Some(std::os::unix::ffi::OsStringExt::into_vec(std::env::var_os(name)?));
@@ -60,7 +60,7 @@ impl Filter {
             log(LogLevel::Error, "edge-idempotency: Envoy does not define the filter's metrics");
             return None;
         };
-        let of_worker = |thread: &'static ThreadMetrics| {
+        let of_worker = |thread: &ThreadMetrics| {
             let host = MainHost::new(config, None, thread);
             Mutex::new(Worker { configuration: main.for_worker(&host, &thread.metrics), streams: 0 })
         };
@@ -94,7 +94,7 @@ impl Filter {
     }
 
     /// The part of a worker thread, and its metrics.
-    pub(crate) fn worker(&self, index: usize) -> Option<(MutexGuard<'_, Worker>, &'static ThreadMetrics)> {
+    pub(crate) fn worker(&self, index: usize) -> Option<(MutexGuard<'_, Worker>, &ThreadMetrics)> {
         // A stream of the main thread, such as one of the admin listener, counts as one of a worker.
         let index = index.checked_rem(self.workers.len())?;
         let worker = self.workers.get(index)?;
@@ -167,7 +167,7 @@ impl Filter {
     }
 
     fn tick(&self) {
-        for (worker, thread) in self.workers.iter().zip(self.threads) {
+        for (worker, thread) in self.workers.iter().zip(self.threads.iter()) {
             let host = MainHost::new(self.config, Some(self), thread);
             locked(worker).configuration.on_tick(&host);
             self.instruments.measure(self.config, &host.samples);
@@ -196,7 +196,7 @@ impl Filter {
     /// Writes what is left to count and to log, when Envoy removes the configuration.
     pub(crate) fn end(&self) {
         self.ticker.stop();
-        for (worker, thread) in self.workers.iter().zip(self.threads) {
+        for (worker, thread) in self.workers.iter().zip(self.threads.iter()) {
             let host = MainHost::new(self.config, None, thread);
             std::mem::take(&mut locked(worker).configuration).on_end(&host);
             self.instruments.measure(self.config, &host.samples);

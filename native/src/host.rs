@@ -14,7 +14,6 @@ use edge_idempotency_engine::{
 };
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The key of the filter state with the metadata that identity sources read, as `envoy.filters.http.set_filter_state` writes it.
 pub(crate) const METADATA: &str = "edge_idempotency.metadata";
@@ -98,7 +97,7 @@ impl OwnedReply {
 pub(crate) struct StreamHost<'e> {
     request: RequestHandle<'e>,
     filter: &'e Filter,
-    thread: &'static ThreadMetrics,
+    thread: &'e ThreadMetrics,
     phase: Phase,
     held: Held,
     metadata: OnceCell<Option<MetadataJson<'e>>>,
@@ -112,7 +111,7 @@ impl<'e> StreamHost<'e> {
     pub(crate) fn new(
         request: RequestHandle<'e>,
         filter: &'e Filter,
-        thread: &'static ThreadMetrics,
+        thread: &'e ThreadMetrics,
         phase: Phase,
         held: Held,
     ) -> Self {
@@ -191,7 +190,7 @@ impl Attributes for StreamHost<'_> {
     }
 
     fn now_unix_ms(&self) -> u64 {
-        now_unix_ms()
+        crate::process::now_unix_ms()
     }
 
     fn router(&self) -> Option<&'static RouterHints> {
@@ -311,13 +310,13 @@ pub(crate) struct MainHost<'e> {
     config: ConfigHandle,
     /// `None` while the configuration is made
     filter: Option<&'e Filter>,
-    thread: &'static ThreadMetrics,
+    thread: &'e ThreadMetrics,
     pub(crate) samples: Samples,
 }
 
 impl<'e> MainHost<'e> {
     /// `thread`: whose metrics are flushed.
-    pub(crate) fn new(config: ConfigHandle, filter: Option<&'e Filter>, thread: &'static ThreadMetrics) -> Self {
+    pub(crate) fn new(config: ConfigHandle, filter: Option<&'e Filter>, thread: &'e ThreadMetrics) -> Self {
         Self { config, filter, thread, samples: Samples::default() }
     }
 }
@@ -332,7 +331,7 @@ impl Attributes for MainHost<'_> {
     }
 
     fn now_unix_ms(&self) -> u64 {
-        now_unix_ms()
+        crate::process::now_unix_ms()
     }
 
     fn router(&self) -> Option<&'static RouterHints> {
@@ -415,11 +414,6 @@ impl Host for MainHost<'_> {
     fn log_level(&self) -> LogLevel {
         log_level()
     }
-}
-
-fn now_unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Writes a line into Envoy's log.

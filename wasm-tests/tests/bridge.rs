@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use libtest_mimic::Trial;
 use wasm_tests::bridge::Bridge;
-use wasm_tests::trials::{Engine, of_all_files, of_file};
+use testkit::trials::{Engine, of_all_files, of_file};
 
 static BRIDGE: LazyLock<Result<Bridge, String>> = LazyLock::new(Bridge::load);
 

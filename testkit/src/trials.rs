@@ -1,9 +1,9 @@
 //! Every behaviour case through an engine, as tests of their own: `file::case`. Each run is compared with what the case
 //! says, and, whole, with the run of the native engine.
 
+use crate::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
+use crate::native::Native;
 use libtest_mimic::{Failed, Trial};
-use testkit::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
-use testkit::native::Native;
 
 /// What runs behaviour cases.
 pub trait Engine: Sync {
