@@ -2,7 +2,7 @@
 
 use crate::envoy::{Envoy, HttpCall};
 use crate::stream::{Stream, StreamInfo, exchange};
-use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::{OperatorAdvice, Policy};
 use serde_json::{Map, Value};
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample};
@@ -39,6 +39,10 @@ impl Engine for Module {
         }
         errors.extend(envoy.take_failures());
         errors
+    }
+
+    fn advice(&self) -> &'static OperatorAdvice {
+        &edge_idempotency_envoy::NATIVE_ADVICE
     }
 }
 

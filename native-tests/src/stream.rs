@@ -182,9 +182,12 @@ impl Stream {
         self.0.parts.borrow().reply.as_ref().map(|reply| reply.details.clone())
     }
 
-    /// The record that access logs would have.
+    /// The record that access logs would have, without its empty members: a member cannot be removed, and Envoy 1.39 cannot set
+    /// `null` either.
     pub fn record(&self) -> Map<String, Value> {
-        self.0.parts.borrow().record.clone()
+        let mut record = self.0.parts.borrow().record.clone();
+        record.retain(|_, value| !value.is_null() && value != "");
+        record
     }
 
     /// How often the route was chosen anew.

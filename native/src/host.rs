@@ -100,6 +100,8 @@ pub(crate) struct StreamHost<'e> {
     thread: &'e ThreadMetrics,
     phase: Phase,
     held: Held,
+    /// The record of an earlier event
+    record: &'e Cell<Vec<u8>>,
     metadata: OnceCell<Option<MetadataJson<'e>>>,
     /// Whether headers of the request were changed
     edited: Cell<bool>,
@@ -112,11 +114,11 @@ impl<'e> StreamHost<'e> {
         request: RequestHandle<'e>,
         filter: &'e Filter,
         thread: &'e ThreadMetrics,
-        phase: Phase,
-        held: Held,
+        (phase, held): (Phase, Held),
+        record: &'e Cell<Vec<u8>>,
     ) -> Self {
         let (metadata, edited, samples, afterwards) = Default::default();
-        Self { request, filter, thread, phase, held, metadata, edited, samples, afterwards }
+        Self { request, filter, thread, phase, held, record, metadata, edited, samples, afterwards }
     }
 
     /// How many bytes of the body have come that this filter has not let pass.
@@ -280,7 +282,8 @@ impl Host for StreamHost<'_> {
     }
 
     fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
-        record::set(self.request, record);
+        let earlier = self.record.replace(record.to_vec());
+        record::set(self.request, record, &earlier);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::calls::RequestHandle;
 use crate::filter::Filter;
 use crate::host::{Afterwards, Held, Phase, StreamHost};
 use edge_idempotency_engine::{Configuration, FilterAction, LocalReply, Stream};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub(crate) struct EnvoyStream {
     /// The number that the engine knows it by
     number: u32,
     state: RefCell<State>,
+    /// The record that the gateway has
+    record: Cell<Vec<u8>>,
 }
 
 struct State {
@@ -37,13 +39,13 @@ impl EnvoyStream {
             stream = Some(Stream::new(number, &part.configuration));
         }
         let state = RefCell::new(State { stream, held: Held::default(), can_wake: false });
-        Self { filter, worker, number, state }
+        Self { filter, worker, number, state, record: Cell::default() }
     }
 
     /// A stream whose request is refused, because the filter failed when it began.
     pub(crate) fn failed(filter: Arc<Filter>) -> Self {
         let state = RefCell::new(State { stream: None, held: Held::default(), can_wake: false });
-        Self { filter, worker: 0, number: 0, state }
+        Self { filter, worker: 0, number: 0, state, record: Cell::default() }
     }
 
     pub(crate) fn filter(&self) -> &Filter {
@@ -172,7 +174,7 @@ impl EnvoyStream {
         let Ok(mut state) = self.state.try_borrow_mut() else { return bare_refusal() };
         let State { stream: Some(stream), held, can_wake } = &mut *state else { return bare_refusal() };
         let Some((mut worker, thread)) = self.filter.worker(self.worker) else { return bare_refusal() };
-        let host = StreamHost::new(request, &self.filter, thread, phase, *held);
+        let host = StreamHost::new(request, &self.filter, thread, (phase, *held), &self.record);
         let action = event(stream, &host, &mut worker.configuration);
         if stream.awaits_call() && !*can_wake {
             *can_wake = true;
