@@ -3,7 +3,7 @@
 //! Those that Envoy 1.40 has and 1.39 has not are in [`newer`]. A test program has them if it expands
 //! [`envoy_1_40!`](crate::envoy_1_40), and the module finds them by their names, as in Envoy.
 
-use crate::envoy::{ConfigScheduler, ConfigState, Kind, Process, current, line};
+use crate::envoy::{ConfigScheduler, ConfigState, Kind, Process, current, line, locked};
 use crate::side::Direction;
 use crate::stream::StreamState;
 use edge_idempotency::abi::{
@@ -344,6 +344,10 @@ struct StreamScheduler(Arc<Process>, usize, u64);
 unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_scheduler_new(filter: FilterPtr) -> SchedulerPtr {
     // SAFETY: the stream's hook runs.
     let stream = unsafe { stream(filter) };
+    let meanwhile = locked(&stream.config.state().process.before_scheduler).take();
+    if let Some(meanwhile) = meanwhile {
+        meanwhile();
+    }
     let scheduler = StreamScheduler(stream.config.state().process.clone(), stream.worker, stream.id());
     Box::into_raw(Box::new(scheduler)).cast()
 }

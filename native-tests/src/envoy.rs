@@ -26,7 +26,12 @@ pub(crate) struct Process {
     log: Mutex<Vec<String>>,
     stats: Mutex<Stats>,
     failures: Mutex<Vec<String>>,
+    /// What happens on other threads just before a stream gets a scheduler
+    pub(crate) before_scheduler: Mutex<Option<Meanwhile>>,
 }
+
+/// What a test lets happen in the middle of a hook.
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 /// Events that a thread posts to another one.
 pub(crate) struct Queue<E> {
@@ -133,6 +138,7 @@ impl Envoy {
             log: Mutex::default(),
             stats: Mutex::default(),
             failures: Mutex::default(),
+            before_scheduler: Mutex::default(),
         }))
     }
 
@@ -149,6 +155,12 @@ impl Envoy {
         environment.keys().for_each(|name| unsafe { std::env::remove_var(name) });
         drop(loading);
         config
+    }
+
+    /// Lets something happen in the middle of the next hook in which a stream begins to wait: before the module can be told to
+    /// wake it.
+    pub fn before_scheduler(&self, meanwhile: impl FnOnce() + Send + 'static) {
+        *locked(&self.0.before_scheduler) = Some(Box::new(meanwhile));
     }
 
     /// Handles what has been posted to the main thread, and gives its number. Ticks by the clock are left out.
