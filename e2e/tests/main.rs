@@ -53,7 +53,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 44] = [
+const MODULES: [Module; 45] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),

@@ -30,7 +30,7 @@ pub(crate) struct Filter {
     main: Mutex<Configuration>,
     workers: Vec<Mutex<Worker>>,
     /// Those of each worker and, last, of the main thread
-    threads: &'static [ThreadMetrics],
+    threads: Arc<[ThreadMetrics]>,
     /// What goes on with the streams that wait for a call
     waiting: Mutex<HashMap<u32, StreamScheduler>>,
     /// The paths into dynamic metadata that the policy reads, as Envoy writes them
@@ -54,7 +54,7 @@ impl Filter {
         let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
         log(LogLevel::Info, &format!("edge-idempotency {version} ({hash}), native"));
         let workers = usize::try_from(crate::calls::worker_count()).unwrap_or(1).max(1);
-        let threads = ThreadMetrics::of_threads(workers);
+        let threads = crate::process::threads(workers);
         let main_thread = threads.last()?;
         let host = MainHost::new(config, None, main_thread);
         let variable = |name: &str| Some(std::os::unix::ffi::OsStringExt::into_vec(std::env::var_os(name)?));
@@ -63,12 +63,12 @@ impl Filter {
             log(LogLevel::Error, "edge-idempotency: Envoy does not define the filter's metrics");
             return None;
         };
-        let of_worker = |thread: &'static ThreadMetrics| {
+        let of_worker = |thread: &ThreadMetrics| {
             let host = MainHost::new(config, None, thread);
             Mutex::new(Worker { configuration: main.for_worker(&host, &thread.metrics), streams: 0 })
         };
         let metadata = main.metadata_operators().into_iter().collect();
-        instruments.keep(config, threads);
+        instruments.keep(config, &threads);
         instruments.measure(config, &host.samples);
         let scheduler = Arc::new(config.scheduler());
         let filter = Arc::new(Self {
@@ -100,7 +100,7 @@ impl Filter {
     }
 
     /// The part of a worker thread, and its metrics.
-    pub(crate) fn worker(&self, index: usize) -> Option<(MutexGuard<'_, Worker>, &'static ThreadMetrics)> {
+    pub(crate) fn worker(&self, index: usize) -> Option<(MutexGuard<'_, Worker>, &ThreadMetrics)> {
         // A stream of the main thread, such as one of the admin listener, counts as one of a worker.
         let index = index.checked_rem(self.workers.len())?;
         let worker = self.workers.get(index)?;
@@ -173,7 +173,7 @@ impl Filter {
     }
 
     fn tick(&self) {
-        for (worker, thread) in self.workers.iter().zip(self.threads) {
+        for (worker, thread) in self.workers.iter().zip(self.threads.iter()) {
             let host = MainHost::new(self.config, Some(self), thread);
             locked(worker).configuration.on_tick(&host);
             self.instruments.measure(self.config, &host.samples);
@@ -205,11 +205,13 @@ impl Filter {
         self.ticker.stop();
         let mut present = locked(&PRESENT);
         present.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(self)));
-        for other in present.iter().filter_map(Weak::upgrade) {
-            other.instruments.keep(other.config, self.threads);
+        let others: Vec<_> = present.iter().filter_map(Weak::upgrade).collect();
+        let others = others.iter().filter(|other| Arc::ptr_eq(&other.threads, &self.threads));
+        let is_last = others.clone().next().is_none();
+        for other in others {
+            other.instruments.keep(other.config, &self.threads);
         }
-        let is_last = present.is_empty();
-        for (worker, thread) in self.workers.iter().zip(self.threads) {
+        for (worker, thread) in self.workers.iter().zip(self.threads.iter()) {
             let host = MainHost::ending(self.config, thread, is_last);
             std::mem::take(&mut locked(worker).configuration).on_end(&host);
             self.instruments.measure(self.config, &host.samples);

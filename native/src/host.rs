@@ -15,7 +15,6 @@ use edge_idempotency_engine::{
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The key of the filter state with the metadata that identity sources read, as `envoy.filters.http.set_filter_state` writes it.
 pub(crate) const METADATA: &str = "edge_idempotency.metadata";
@@ -99,9 +98,11 @@ impl OwnedReply {
 pub(crate) struct StreamHost<'e> {
     request: RequestHandle<'e>,
     filter: &'e Filter,
-    thread: &'static ThreadMetrics,
+    thread: &'e ThreadMetrics,
     phase: Phase,
     held: Held,
+    /// The record of an earlier event
+    record: &'e Cell<Vec<u8>>,
     metadata: OnceCell<Option<MetadataJson<'e>>>,
     /// Whether headers of the request were changed
     edited: Cell<bool>,
@@ -113,9 +114,9 @@ impl<'e> StreamHost<'e> {
     pub(crate) fn new(
         request: RequestHandle<'e>,
         filter: &'e Filter,
-        thread: &'static ThreadMetrics,
-        phase: Phase,
-        held: Held,
+        thread: &'e ThreadMetrics,
+        (phase, held): (Phase, Held),
+        record: &'e Cell<Vec<u8>>,
     ) -> Self {
         let (metadata, edited, samples, afterwards) = Default::default();
         // Another filter that goes on lets Envoy show again what this one has paused for.
@@ -126,7 +127,7 @@ impl<'e> StreamHost<'e> {
         };
         let held =
             Held { request: held.request && !shows_kept.request, response: held.response && !shows_kept.response };
-        Self { request, filter, thread, phase, held, metadata, edited, samples, afterwards }
+        Self { request, filter, thread, phase, held, record, metadata, edited, samples, afterwards }
     }
 
     /// How many bytes of the body have come that this filter has not let pass.
@@ -201,7 +202,7 @@ impl Attributes for StreamHost<'_> {
     }
 
     fn now_unix_ms(&self) -> u64 {
-        now_unix_ms()
+        crate::process::now_unix_ms()
     }
 
     fn router(&self) -> Option<&'static RouterHints> {
@@ -291,7 +292,8 @@ impl Host for StreamHost<'_> {
     }
 
     fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
-        record::set(self.request, record);
+        let earlier = self.record.replace(record.to_vec());
+        record::set(self.request, record, &earlier);
         Ok(())
     }
 
@@ -321,7 +323,7 @@ pub(crate) struct MainHost<'e> {
     config: ConfigHandle,
     /// `None` while the configuration is made
     filter: Option<&'e Filter>,
-    thread: &'static ThreadMetrics,
+    thread: &'e ThreadMetrics,
     /// Whether counts are taken; else they wait for another configuration
     counts: bool,
     pub(crate) samples: Samples,
@@ -329,12 +331,12 @@ pub(crate) struct MainHost<'e> {
 
 impl<'e> MainHost<'e> {
     /// `thread`: whose metrics are flushed.
-    pub(crate) fn new(config: ConfigHandle, filter: Option<&'e Filter>, thread: &'static ThreadMetrics) -> Self {
+    pub(crate) fn new(config: ConfigHandle, filter: Option<&'e Filter>, thread: &'e ThreadMetrics) -> Self {
         Self { config, filter, thread, counts: true, samples: Samples::default() }
     }
 
     /// The host of a configuration that ends; `counts`: whether it is the last one.
-    pub(crate) fn ending(config: ConfigHandle, thread: &'static ThreadMetrics, counts: bool) -> Self {
+    pub(crate) fn ending(config: ConfigHandle, thread: &'e ThreadMetrics, counts: bool) -> Self {
         Self { counts, ..Self::new(config, None, thread) }
     }
 }
@@ -349,7 +351,7 @@ impl Attributes for MainHost<'_> {
     }
 
     fn now_unix_ms(&self) -> u64 {
-        now_unix_ms()
+        crate::process::now_unix_ms()
     }
 
     fn router(&self) -> Option<&'static RouterHints> {
@@ -449,11 +451,6 @@ impl SecretReader for EnvoySecret {
     fn read(&self) -> Option<Vec<u8>> {
         self.config.secret(self.id)
     }
-}
-
-fn now_unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Writes a line into Envoy's log.

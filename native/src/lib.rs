@@ -13,12 +13,17 @@
 //! | `ticker` | a tick every second |
 //! | `metrics` | series as instruments with labels |
 //! | `record` | the record of a request as metadata |
+//! | `process` | what belongs to the process: the clock, the threads' metrics |
 //! | `panics` | panics that tests plant |
 //!
 //! `abi`, `calls` and `hooks` alone have `unsafe` code; it turns pointers into references and bytes.
 #![deny(unsafe_code)]
 
-mod abi;
+#[doc(hidden)]
+pub mod abi;
+#[doc(hidden)]
+pub mod process;
+
 mod calls;
 mod filter;
 mod hooks;

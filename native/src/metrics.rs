@@ -5,7 +5,7 @@ use crate::calls::{ConfigHandle, InstrumentId, Refused};
 use edge_idempotency_engine::{MetricId, MetricKind, MetricSeries, Metrics, metric_names};
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The instruments of one configuration.
 pub(crate) struct Instruments(Vec<(&'static str, InstrumentId)>);
@@ -67,12 +67,6 @@ pub(crate) struct ThreadMetrics {
 }
 
 impl ThreadMetrics {
-    /// Those of each worker thread and, last, of the main thread.
-    pub(crate) fn of_threads(workers: usize) -> &'static [Self] {
-        static THREADS: OnceLock<Vec<ThreadMetrics>> = OnceLock::new();
-        THREADS.get_or_init(|| (0..=workers).map(|_| Self::default()).collect())
-    }
-
     /// Gives a series a number.
     pub(crate) fn define(&self, series: &MetricSeries<'_>) -> Option<MetricId> {
         let mut known = locked(&self.series);

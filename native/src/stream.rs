@@ -20,6 +20,8 @@ pub(crate) struct EnvoyStream {
     /// Whether its request has come as far as this filter. If not, the response is that of another filter, and nothing to this one.
     has_begun: Cell<bool>,
     state: RefCell<State>,
+    /// The record that the gateway has
+    record: Cell<Vec<u8>>,
 }
 
 struct State {
@@ -39,13 +41,13 @@ impl EnvoyStream {
             stream = Some(Stream::new(number, &part.configuration));
         }
         let state = RefCell::new(State { stream, held: Held::default(), can_wake: false });
-        Self { filter, worker, number, has_begun: Cell::new(false), state }
+        Self { filter, worker, number, has_begun: Cell::new(false), state, record: Cell::default() }
     }
 
     /// A stream whose request is refused, because the filter failed when it began.
     pub(crate) fn failed(filter: Arc<Filter>) -> Self {
         let state = RefCell::new(State { stream: None, held: Held::default(), can_wake: false });
-        Self { filter, worker: 0, number: 0, has_begun: Cell::new(false), state }
+        Self { filter, worker: 0, number: 0, has_begun: Cell::new(false), state, record: Cell::default() }
     }
 
     pub(crate) fn filter(&self) -> &Filter {
@@ -181,7 +183,7 @@ impl EnvoyStream {
         let Ok(mut state) = self.state.try_borrow_mut() else { return bare_refusal() };
         let State { stream: Some(stream), held, can_wake } = &mut *state else { return bare_refusal() };
         let Some((mut worker, thread)) = self.filter.worker(self.worker) else { return bare_refusal() };
-        let host = StreamHost::new(request, &self.filter, thread, phase, *held);
+        let host = StreamHost::new(request, &self.filter, thread, (phase, *held), &self.record);
         let action = event(stream, &host, &mut worker.configuration);
         if stream.awaits_call() && !*can_wake {
             *can_wake = true;

@@ -30,9 +30,9 @@ impl Native {
         exchange(case).unwrap_or_else(|error| CaseOutcome { failures: vec![error], ..CaseOutcome::default() })
     }
 
-    /// The errors of a policy, each as `pointer: message`; none if it starts.
-    pub fn start(self, case: &StartErrors) -> Vec<String> {
-        let host = NativeHost::default();
+    /// The errors of a policy, each as `pointer: message`, in a gateway that advises this; none if it starts.
+    pub fn start(self, case: &StartErrors, advice: &'static OperatorAdvice) -> Vec<String> {
+        let host = NativeHost { advice, ..NativeHost::default() };
         let issues = load(&host, &case.policy, &case.environment).err().map(|errors| errors.0).unwrap_or_default();
         issues.iter().map(ToString::to_string).collect()
     }
@@ -48,8 +48,8 @@ fn load(
 }
 
 /// A gateway with one request and one response.
-#[derive(Default)]
 struct NativeHost {
+    advice: &'static OperatorAdvice,
     attributes: JsonAttributes,
     request: RefCell<Message>,
     response: RefCell<Message>,
@@ -68,6 +68,28 @@ struct NativeHost {
     /// The record of the request.
     record: RefCell<Option<Vec<u8>>>,
     log: RefCell<Vec<String>>,
+}
+
+impl Default for NativeHost {
+    fn default() -> Self {
+        let (attributes, request, response, reply, resumed, stores) = Default::default();
+        let (calls, now_unix_ms, metrics, samples, record, log) = Default::default();
+        Self {
+            advice: &edge_idempotency_envoy::ADVICE,
+            attributes,
+            request,
+            response,
+            reply,
+            resumed,
+            stores,
+            calls,
+            now_unix_ms,
+            metrics,
+            samples,
+            record,
+            log,
+        }
+    }
 }
 
 /// The reply to a call, which comes after the callback that made the call.
@@ -205,7 +227,7 @@ impl Host for NativeHost {
     }
 
     fn advice(&self) -> &'static OperatorAdvice {
-        &edge_idempotency_envoy::ADVICE
+        self.advice
     }
 
     fn log(&self, level: LogLevel, line: &str) {

@@ -5,8 +5,8 @@
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
+use testkit::trials::{Engine, of_all_files, of_file};
 use wasm_tests::engine::Wasm;
-use wasm_tests::trials::{Engine, of_all_files, of_file};
 
 mod bridge;
 mod vectors;

@@ -23,6 +23,8 @@ pub(crate) struct Dependencies {
     answers: Vec<(u32, LookupAnswer)>,
     /// Requests without a claim, which wait to be counted
     unclaimed: Vec<Unclaimed>,
+    /// Times of calls whose series are of another worker than the one that took the reply
+    times: Vec<(HistogramSeries, u64)>,
 }
 
 /// An observed request for which no claim was made.
@@ -61,7 +63,7 @@ impl Dependencies {
             return None;
         }
         let (max_series, calls) = (policy.max_series(), CallsUnderWay::new());
-        Some(Self { stores, max_series, calls, answers: Vec::new(), unclaimed: Vec::new() })
+        Some(Self { stores, max_series, calls, answers: Vec::new(), unclaimed: Vec::new(), times: Vec::new() })
     }
 
     /// Looks something up for the request with the number `stream`; `None` if the request has to wait. `series` gives the
@@ -148,7 +150,7 @@ impl Dependencies {
         }
     }
 
-    /// Takes the reply to a call, or its failure, and records the call's time in `series`. Then
+    /// Takes the reply to a call, or its failure, and records the call's time. Then
     /// [`Dependencies::next_answer`] gives the requests that continue.
     pub(super) fn on_call_reply<H: Host>(
         &mut self,
@@ -160,7 +162,10 @@ impl Dependencies {
         let Some(SharedCall { id, series: time, started_at }) = self.calls.end(token) else { return };
         let now = host.now_unix_ms();
         if let Some(time) = time {
-            series.record(host, time, now.saturating_sub(started_at));
+            let milliseconds = now.saturating_sub(started_at);
+            if !series.record(host, time, milliseconds) {
+                self.times.push((time, milliseconds));
+            }
         }
         match (id, &mut self.stores) {
             (SharedCallId::Uncached(stream, lookup), _) => self.answers.push((stream, lookup.read_reply(reply))),
@@ -173,6 +178,11 @@ impl Dependencies {
             }
             (SharedCallId::Store(_), None) | (SharedCallId::Abandoned, _) => {}
         }
+    }
+
+    /// Records the times that are for `series`, after another worker has taken the replies.
+    pub(super) fn record_times<H: Host>(&mut self, host: &H, series: &mut SeriesTable) {
+        self.times.retain(|(time, milliseconds)| !series.record(host, *time, *milliseconds));
     }
 
     /// Takes a tick, before [`SeriesTable::flush`]. Then [`Dependencies::next_answer`] gives the requests that continue.

@@ -126,8 +126,13 @@ impl Configuration {
     /// Takes a tick, of which there has to be one every [`TICK_MS`] milliseconds: results expire, metrics and log lines are
     /// written.
     pub fn on_tick<H: Host>(&mut self, host: &H) {
-        if let Some(mut dependencies) = self.dependencies().filter(|_| !self.shares) {
-            self.metrics.with(|series| dependencies.on_tick(host, series));
+        if let Some(mut dependencies) = self.dependencies() {
+            self.metrics.with(|series| {
+                if !self.shares {
+                    dependencies.on_tick(host, series);
+                }
+                dependencies.record_times(host, series);
+            });
         }
         if let Some(policy) = self.policy.as_ref().filter(|_| !self.shares) {
             policy.live_secrets().for_each(|secret| secret.refresh(host.now_unix_ms()));
@@ -165,6 +170,9 @@ impl Configuration {
 
     /// Writes the metrics and log lines that are left when the gateway removes the configuration.
     pub fn on_end<H: Host>(mut self, host: &H) {
+        if let Some(mut dependencies) = self.dependencies() {
+            self.metrics.with(|series| dependencies.record_times(host, series));
+        }
         self.metrics.with(|series| series.flush(host));
         self.recorder.report(host);
     }

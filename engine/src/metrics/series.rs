@@ -7,6 +7,7 @@ use crate::host::{Host, MetricId, MetricKind, MetricSeries};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The value of a label that is absent.
 pub(crate) const NONE: &str = "_none";
@@ -36,6 +37,8 @@ pub struct SeriesTable {
     /// The series with a count that waits for the next flush
     waiting: Vec<u32>,
     folded: Metric,
+    /// No other table of the process has it
+    number: u32,
 }
 
 /// What the counts of one exchange are about: tenant, project and endpoint. They are looked up once for all of its counts.
@@ -46,9 +49,14 @@ pub(crate) struct CountSubject<'c> {
     id: Option<u32>,
 }
 
-/// The index of a histogram's series.
+/// A histogram's series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HistogramSeries(u32);
+pub(crate) struct HistogramSeries {
+    /// The number of its table
+    table: u32,
+    /// Its index
+    id: u32,
+}
 
 /// What a series is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,9 +159,11 @@ fn texts<const COUNT: usize>(values: &[Box<str>; COUNT]) -> [&str; COUNT] {
 
 impl Default for SeriesTable {
     fn default() -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
         let (series, index, subjects, subject_index) = Default::default();
         let (waiting, folded, histograms) = Default::default();
-        Self { series, index, histograms, subjects, subject_index, waiting, folded }
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        Self { series, index, histograms, subjects, subject_index, waiting, folded, number }
     }
 }
 
@@ -174,20 +184,26 @@ impl SeriesTable {
         limit: usize,
     ) -> Option<HistogramSeries> {
         let (id, _) = self.find_or_define(about, Instrument::Histogram(histogram), [value, NONE], limit)?;
-        Some(HistogramSeries(id))
+        Some(HistogramSeries { table: self.number, id })
     }
 
-    /// Gives a value to a histogram of the gateway, at once.
+    /// Gives a value to a histogram of the gateway, at once. `false` if the series is another table's.
     #[inline(never)]
-    pub(crate) fn record<H: Host>(&mut self, host: &H, series: HistogramSeries, value: u64) {
-        let (HistogramSeries(id), subjects) = (series, &self.subjects);
-        let Some(Series { instrument, values, subject, metric }) = self.series.get_mut(id as usize) else { return };
-        let Some(about) = subjects.get(*subject as usize) else { return };
+    pub(crate) fn record<H: Host>(&mut self, host: &H, series: HistogramSeries, value: u64) -> bool {
+        let (HistogramSeries { table, id }, subjects) = (series, &self.subjects);
+        if table != self.number {
+            return false;
+        }
+        let Some(Series { instrument, values, subject, metric }) = self.series.get_mut(id as usize) else {
+            return true;
+        };
+        let Some(about) = subjects.get(*subject as usize) else { return true };
         let labels = || labels(*instrument, texts(values), texts(about));
         if let Some(metric) = metric.define(host, instrument.name(), MetricKind::Histogram, &labels) {
             // A value that the gateway does not take is lost.
             let _ = host.record_in_metric(metric, value);
         }
+        true
     }
 
     /// The number of series; a histogram is one.

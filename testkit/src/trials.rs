@@ -1,9 +1,10 @@
 //! Every behaviour case through an engine, as tests of their own: `file::case`. Each run is compared with what the case
 //! says, and, whole, with the run of the native engine.
 
+use crate::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
+use crate::native::Native;
+use edge_idempotency_engine::OperatorAdvice;
 use libtest_mimic::{Failed, Trial};
-use testkit::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
-use testkit::native::Native;
 
 /// What runs behaviour cases.
 pub trait Engine: Sync {
@@ -12,6 +13,11 @@ pub trait Engine: Sync {
 
     /// The errors of a policy, each as `pointer: message`; none if it starts.
     fn start(&self, case: &StartErrors) -> Vec<String>;
+
+    /// What it advises its operators.
+    fn advice(&self) -> &'static OperatorAdvice {
+        &edge_idempotency_envoy::ADVICE
+    }
 }
 
 /// An engine that is made when the first trial needs it, or why there is none.
@@ -56,7 +62,7 @@ pub fn differences(engine: &dyn Engine, case: &Case) -> (Vec<Difference>, Vec<St
 fn run_start(engine: &dyn Engine, case: &StartErrors) -> Result<(), Failed> {
     let errors = engine.start(case);
     let mut differences = case.compare(&errors);
-    let native = Native.start(case);
+    let native = Native.start(case, engine.advice());
     if native != errors {
         let what = "unlike the native engine: the errors".to_owned();
         differences.push(Difference { what, expected: native.join("\n"), seen: errors.join("\n") });
