@@ -427,7 +427,7 @@ mod tests {
         let limit = 3 * Histogram::SERIES + Histogram::SERIES - 1;
         let mut of = |tenant: Option<&str>, endpoint: &str| {
             let about = table.subject(tenant, tenant.map(|_| "shop"), Some(endpoint));
-            let HistogramSeries(id) = table.histogram(&about, Histogram::LookupTime, "guard", limit).unwrap();
+            let HistogramSeries { id, .. } = table.histogram(&about, Histogram::LookupTime, "guard", limit).unwrap();
             let series = &table.series[id as usize];
             let name = name(series.instrument, texts(&series.values), texts(&table.subjects[series.subject as usize]));
             name.strip_prefix("idempotency_lookup_milliseconds;store=guard;").unwrap().to_owned()
