@@ -268,8 +268,10 @@ impl StreamState {
             side.chunk = Chunk::None;
             return;
         }
-        // The module's last hook shows its whole buffer: `addDecodedData` in `DynamicModuleHttpFilter::decodeData`.
-        if end && side.buffered.is_some() {
+        // Where the module holds the body back, its last hook shows the whole of it in the buffer: `addDecodedData` in
+        // `DynamicModuleHttpFilter::decodeData`. A buffer of another filter's, or of the router's for retries, does not matter: Envoy
+        // 1.40.0 showed the last part as it came.
+        if end && side.iteration == Iteration::StopSingle && side.buffered.is_some() {
             side.buffer_chunk();
         }
         drop(parts);

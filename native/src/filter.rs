@@ -150,9 +150,9 @@ impl Filter {
 
     /// Handles an event on the main thread.
     pub(crate) fn on_event(&self, event: u64) {
-        if event == ConfigEvent::Calls as u64 {
-            self.make_calls();
-        } else {
+        // With a tick, too: if an earlier event has failed, nobody asks again for calls that wait.
+        self.make_calls();
+        if event == ConfigEvent::Tick as u64 {
             self.tick();
         }
     }

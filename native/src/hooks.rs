@@ -31,15 +31,17 @@ unsafe fn stream<'e>(pointer: *const c_void) -> &'e EnvoyStream {
     unsafe { &*pointer.cast::<EnvoyStream>() }
 }
 
-/// Runs an event of a configuration. A panic is counted.
-fn guarded(filter: &Filter, hook: &'static str, event: impl FnOnce()) {
+/// Runs an event of a configuration. A panic is counted; `false` if there was one.
+fn guarded(filter: &Filter, hook: &'static str, event: impl FnOnce()) -> bool {
     let event = || {
         crate::panics::point(hook);
         event();
     };
-    if catch_unwind(AssertUnwindSafe(event)).is_err() {
+    let has_run = catch_unwind(AssertUnwindSafe(event)).is_ok();
+    if !has_run {
         let _ = catch_unwind(AssertUnwindSafe(|| filter.count_failure()));
     }
+    has_run
 }
 
 #[unsafe(no_mangle)]
@@ -108,7 +110,10 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_callout_don
         let (status, body) = unsafe { reply_to_call((lines, lines_size), (chunks, chunks_size), MAX_REPLY_BYTES) };
         filter.on_reply(callout, &CallReply { status, body: body.as_deref() });
     };
-    guarded(filter, "config_http_callout_done", reply);
+    if !guarded(filter, "config_http_callout_done", reply) {
+        // Whoever waits for the reply must not wait for ever.
+        let _ = catch_unwind(AssertUnwindSafe(|| filter.on_reply(callout, &CallReply::NONE)));
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -45,3 +45,9 @@ impl Ticker {
         }
     }
 }
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
