@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use edge_idempotency_engine::Policy;
@@ -24,15 +24,16 @@ pub const RECORDS: [&str; 2] =
 /// How a member of the record begins with the WebAssembly module.
 const MEMBER: &str = "%CEL(filter_state['wasm.edge_idempotency'].";
 
-/// As [`adapt`], for a file, which is left as it is if nothing in it names a native module.
-pub fn adapt_file(path: &Path) -> Result<()> {
+/// As [`adapt`], for a file: the path of the one that Envoy gets, beside it.
+pub fn adapt_file(path: &Path) -> Result<PathBuf> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut config: Value = serde_saphyr::from_str(&text).with_context(|| format!("{}", path.display()))?;
-    if adapt(&mut config) {
-        // JSON is YAML, and leaves no question of which type a value has.
-        fs::write(path, format!("{config:#}\n")).with_context(|| format!("cannot write {}", path.display()))?;
+    if !adapt(&mut config) {
+        return Ok(path.to_owned());
     }
-    Ok(())
+    let adapted = path.with_extension("native.json");
+    fs::write(&adapted, format!("{config:#}\n")).with_context(|| format!("cannot write {}", adapted.display()))?;
+    Ok(adapted)
 }
 
 /// Puts native filters in the place of WebAssembly filters whose module is a native one. Whether there was any.
