@@ -9,8 +9,13 @@ unexport MAKEFLAGS MFLAGS CARGO_BUILD_TARGET
 # A snapshot that differs fails its test and is not written; `INSTA_UPDATE=always cargo test …` writes it.
 export INSTA_UPDATE ?= no
 
+# The host that the tests and the demo run the filter in: wasm, or native (docs/native.md). `make demo HOST=native` is short for
+# EDGE_HOST; a HOST of the environment is the machine's name in some shells.
+EDGE_HOST ?= $(if $(filter command,$(origin HOST)),$(HOST),wasm)
+
 # The files that the tests and the demo run. Each of them can be set to another path.
 EDGE_WASM ?= dist/edge_idempotency.wasm
+EDGE_NATIVE ?= dist/libedge_idempotency.so
 EDGE_ENVOY ?= .tools/bin/envoy
 EDGE_RESTATE ?= .tools/bin/restate-server
 EDGE_OPENBAO ?= .tools/bin/bao
@@ -22,6 +27,7 @@ EDGE_GUARDS ?= .tools/guards
 EDGE_RPC_CLIENTS ?= .tools/rpc-clients
 EDGE_KRAKEND ?= target/krakend
 override EDGE_WASM := $(abspath $(EDGE_WASM))
+override EDGE_NATIVE := $(abspath $(EDGE_NATIVE))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
 override EDGE_RESTATE := $(abspath $(EDGE_RESTATE))
 override EDGE_OPENBAO := $(abspath $(EDGE_OPENBAO))
@@ -32,7 +38,7 @@ override EDGE_PATH_READERS := $(abspath $(EDGE_PATH_READERS))
 override EDGE_GUARDS := $(abspath $(EDGE_GUARDS))
 override EDGE_RPC_CLIENTS := $(abspath $(EDGE_RPC_CLIENTS))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
-export EDGE_WASM EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_KRAKEND
+export EDGE_HOST EDGE_WASM EDGE_NATIVE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_KRAKEND
 
 # CLI_PROFILE=dev builds faster, and reads large files slowly.
 CLI_PROFILE ?= native
@@ -45,6 +51,8 @@ NATIVE := $(or $(CARGO_TARGET_DIR),target)
 DEMO := cargo run --quiet --package edge-idempotency-demo --
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
+NATIVE_NEEDED := $(if $(filter $(abspath dist/libedge_idempotency.so),$(EDGE_NATIVE)),native)
+MODULE_NEEDED := $(if $(filter native,$(EDGE_HOST)),$(NATIVE_NEEDED),$(WASM_NEEDED))
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
 TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PROMETHEUS) $(EDGE_PROMTOOL)),prometheus) \
@@ -79,6 +87,11 @@ $(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
 	@cp $(FINISHED).sha256 $@.sha256
 	@cp $(FINISHED) $@.tmp && mv $@.tmp $@
 
+.PHONY: native
+native: ## build the native module for Envoy: dist/libedge_idempotency.so, and the same under a name with its hash
+	@echo "== native"
+	@scripts/build-native.sh
+
 .PHONY: cli
 cli: ## build the companion command, optimised: dist/edge-idempotency
 	@echo "== cli (the first build takes about two minutes)"
@@ -99,14 +112,14 @@ envoy: ## install Envoy alone into .tools/
 # if it is there, and not built for this.
 .PHONY: demo-files
 demo-files:
-	@MAKE=$(MAKE) scripts/demo-files.sh $(WASM_NEEDED) $(DEMO_NEEDS)
+	@MAKE=$(MAKE) scripts/demo-files.sh $(MODULE_NEEDED) $(DEMO_NEEDS)
 
 .PHONY: demo
-demo: demo-files ## play the story against a real Envoy and Restate, and stop everything
+demo: demo-files ## play the story against a real Envoy and Restate, and stop everything [HOST=native]
 	@$(DEMO) story
 
 .PHONY: up
-up: demo-files ## start the demo and leave it running
+up: demo-files ## start the demo and leave it running [HOST=native]
 	@$(DEMO) up
 
 .PHONY: down
@@ -140,7 +153,7 @@ programs: ## build the test programs, and what the tests start
 		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %); rust=$$?; wait $$go && exit $$rust
 
 .PHONY: rust
-rust: tools $(WASM_NEEDED) programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
+rust: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
 	@echo "== rust"
 	@cargo test --no-fail-fast --workspace --tests; tests=$$?; cargo test --quiet --package edge-idempotency-engine --doc && exit $$tests
 
@@ -159,14 +172,14 @@ krakend-plugin: ## build the plugin for one release of KrakenD into dist/: KRAKE
 
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
-test-long: tools $(WASM_NEEDED) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases
+test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases
 	@MAKE=$(MAKE) scripts/test-long.sh
 
 # Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
 SOAK_ARGS ?=
 
 .PHONY: soak
-soak: tools $(WASM_NEEDED) programs ## operations through two Envoys and three Restate nodes while processes are killed: SOAK_ARGS="--operations 10000 --faults 40"
+soak: tools $(MODULE_NEEDED) programs ## operations through two Envoys and three Restate nodes while processes are killed: SOAK_ARGS="--operations 10000 --faults 40"
 	@echo "== soak"
 	@$(NATIVE)/debug/soak $(SOAK_ARGS)
 
@@ -184,7 +197,7 @@ SEED ?= 1
 ONLY ?=
 
 .PHONY: hostile
-hostile: tools $(WASM_NEEDED) programs ## random hostile requests against a model of who is let in: CASES=100000 SEED=1 [ONLY=4711]
+hostile: tools $(MODULE_NEEDED) programs ## random hostile requests against a model of who is let in: CASES=100000 SEED=1 [ONLY=4711]
 	@echo "== hostile"
 	@HOSTILE_CASES=$(CASES) HOSTILE_SEED=$(SEED) HOSTILE_ONLY=$(ONLY) cargo test --quiet --workspace --test e2e -- --quiet adversary
 

@@ -1,15 +1,20 @@
-//! Puts the commit into the module (`EDGE_IDEMPOTENCY_GIT_HASH`, logged at start).
+//! Puts the commit into a module (`EDGE_IDEMPOTENCY_GIT_HASH`, logged at start).
 
 use std::path::Path;
 use std::process::Command;
 
 const VARIABLE: &str = "EDGE_IDEMPOTENCY_GIT_HASH";
 
-/// The sources of the module. A change in them makes the hash `-dirty`; a change in docs or tests does not.
-const SOURCES: [&str; 7] = ["src", "engine/src", "envoy/src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
+/// The sources of the modules. A change in them makes the hash `-dirty`; a change in docs or tests does not.
+const SOURCES: [&str; 8] =
+    ["src", "native/src", "engine/src", "envoy/src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed={VARIABLE}");
+    // Both modules are built with this script, and one of them has a folder of its own.
+    if !Path::new(SOURCES[1]).exists() && std::env::set_current_dir("..").is_err() {
+        return;
+    }
     for path in SOURCES {
         watch(path);
     }
@@ -47,7 +52,7 @@ fn git(arguments: &[&str]) -> Option<String> {
 
 /// Watches a path if it exists. With a missing path, Cargo would run this script on every build.
 fn watch(path: &str) {
-    if Path::new(path).exists() {
-        println!("cargo::rerun-if-changed={path}");
+    if let Ok(path) = std::fs::canonicalize(path) {
+        println!("cargo::rerun-if-changed={}", path.display());
     }
 }

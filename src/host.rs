@@ -4,7 +4,7 @@ use crate::abi::{self, MapType};
 use crate::attributes;
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
-    MetadataPath, MetricId, MetricKind, OperatorAdvice, RouterHints,
+    MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints,
 };
 
 /// The host of the current callback.
@@ -105,8 +105,8 @@ impl Host for WasmHost {
         token.map_err(|_| HostError)
     }
 
-    fn define_metric(&self, kind: MetricKind, name: &str) -> Result<MetricId, HostError> {
-        abi::define_metric(kind as u32, name).map(MetricId).map_err(|_| HostError)
+    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError> {
+        abi::define_metric(series.kind as u32, &series.flat_name()).map(MetricId).map_err(|_| HostError)
     }
 
     fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError> {

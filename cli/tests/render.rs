@@ -291,3 +291,82 @@ fn init_asks_nobody_where_there_is_no_terminal() {
     assert!(told.contains("--yes") && !file.exists(), "{told}");
     assert!(printed(&["init", "--yes", "-"]).contains("REQUIRED_A"));
 }
+
+/// The tests in e2e/ let Envoy read it.
+#[test]
+fn the_native_module_has_its_own_filter_and_what_it_needs() {
+    let made = |policy: &str, options: &[&str]| {
+        let policy = format!("--policy={policy}");
+        let tokens = ["--jwt-issuer=https://i", "--jwt-keys=/k", "--upstream=restate=http://r"];
+        printed(&[&["render", "envoy", "--native", &policy], &tokens[..], options].concat())
+    };
+    let whole = made("policies/examples/payments.json", &[]);
+    let config: serde_json::Value = serde_saphyr::from_str(&whole).unwrap();
+    let manager = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+    let filters = config.pointer(&format!("{manager}/http_filters")).unwrap().as_array().unwrap();
+    let names: Vec<_> = filters.iter().rev().take(3).map(|filter| filter["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["envoy.filters.http.router", "edge-idempotency", "envoy.filters.http.set_filter_state"]);
+    let object = filters[filters.len() - 3].pointer("/typed_config/on_request_headers/0").unwrap();
+    assert_eq!(object["object_key"], "edge_idempotency.metadata");
+    for claim in ["tenant_id", "project_id", "sub"] {
+        let path = format!("envoy.filters.http.jwt_authn:jwt:{claim}");
+        assert_eq!(object["format_string"]["json_format"][&path], format!("%DYNAMIC_METADATA({path})%"), "{object}");
+    }
+    let ours = &filters[filters.len() - 2]["typed_config"];
+    assert_eq!(ours["dynamic_module_config"]["do_not_close"], true);
+    assert!(ours["filter_config"]["value"].as_str().unwrap().contains("\"routes\""), "{ours}");
+    assert!(
+        whole.contains("%DYNAMIC_METADATA(edge_idempotency)%")
+            && whole.contains("dynamic_modules_strip_custom_stat_prefix")
+    );
+    for wasm in ["wasm", "vm_config", "stats_config", "host_env_keys"] {
+        assert!(!whole.contains(wasm), "{wasm}: {whole}");
+    }
+
+    let file = made("policies/examples/payments.json", &["--ecds=/e", "--filter-only"]);
+    assert!(file.contains("DynamicModuleFilter") && !file.contains("set_filter_state"), "{file}");
+    let bootstrap = made("policies/examples/payments.json", &["--ecds=/e"]);
+    assert!(bootstrap.contains("set_filter_state") && !bootstrap.contains("\"routes\""), "{bootstrap}");
+    let headers = made("policies/examples/api-keys.json", &["--filter-only"]);
+    assert!(!headers.contains("set_filter_state"), "its sources read headers alone: {headers}");
+}
+
+#[test]
+fn each_host_has_its_own_module() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = directory.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let (wasm, native) = (file("edge_idempotency.wasm", b"\0asm1"), file("libedge_idempotency.so", b"\x7fELF1"));
+    let render = ["render", "envoy", "--policy=policies/examples/payments.json", "--filter-only"];
+    let named = |module: &str, options: &[&str]| printed(&[&render[..], &["--module", module], options].concat());
+    assert!(named(&wasm, &[]).contains(&wasm) && named(&native, &["--native"]).contains(&native));
+    let elsewhere = named(&native, &["--native", "--module-dir=/opt"]);
+    assert!(elsewhere.contains("\"/opt/libedge_idempotency-") && elsewhere.contains(".so\""), "{elsewhere}");
+    for (module, options, told) in [
+        (&wasm, &["--native"][..], "leave --native out"),
+        (&native, &[], "add --native"),
+        (&file("text", b"text"), &["--native"], "no native module"),
+    ] {
+        let said = refused(&[&render[..], &["--module", module], options].concat());
+        assert!(said.contains(told), "{told}: {said}");
+    }
+}
+
+/// `:` stands between the segments of the operator's argument.
+#[test]
+fn a_native_module_gets_no_metadata_that_the_operator_cannot_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let policy = fs::read_to_string(repository().join("policies/examples/payments.json")).unwrap();
+    let file = directory.path().join("policy.json");
+    for (namespace, made) in [("a:b", false), ("https", true)] {
+        fs::write(&file, policy.replace("envoy.filters.http.jwt_authn", namespace)).unwrap();
+        let args = ["render", "envoy", "--native", "--filter-only", "--policy", file.to_str().unwrap()];
+        match made {
+            true => assert!(printed(&args).contains("%DYNAMIC_METADATA(https:jwt:sub)%")),
+            false => assert!(refused(&args).contains("namespace `a:b`")),
+        }
+    }
+}

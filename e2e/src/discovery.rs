@@ -4,6 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use harness::native::adapt;
+use harness::tools::Filter;
 use serde_json::{Value, json};
 
 const DOCUMENTED: &str = include_str!("../../docs/render.md");
@@ -12,18 +14,18 @@ const DOCUMENTED: &str = include_str!("../../docs/render.md");
 #[derive(Clone, Debug)]
 pub struct Discovery {
     path: PathBuf,
-    wasm: PathBuf,
-    /// Variables that the VM sees.
+    filter: Filter,
+    /// Variables that the VM of a WebAssembly module sees.
     environment: Vec<String>,
 }
 
 impl Discovery {
     /// A file that is not there yet.
-    pub const fn new(path: PathBuf, wasm: PathBuf) -> Self {
-        Self { path, wasm, environment: Vec::new() }
+    pub const fn new(path: PathBuf, filter: Filter) -> Self {
+        Self { path, filter, environment: Vec::new() }
     }
 
-    /// As this one, with one more variable that the VM sees.
+    /// As this one, with one more variable that the VM of a WebAssembly module sees.
     #[must_use]
     pub fn listing(&self, variable: &str) -> Self {
         let mut listing = self.clone();
@@ -33,11 +35,11 @@ impl Discovery {
 
     /// As this one, with another module.
     #[must_use]
-    pub fn loading(&self, wasm: PathBuf) -> Self {
-        Self { wasm, ..self.clone() }
+    pub fn loading(&self, module: PathBuf) -> Self {
+        Self { filter: self.filter.at(module), ..self.clone() }
     }
 
-    /// What stands in the place of the filter.
+    /// What stands in the place of the filter. Its type is that of the WebAssembly module until Envoy starts.
     pub fn filter(&self) -> Result<Value> {
         let mut filter = documented(0)?;
         *place(&mut filter, "/config_discovery/config_source/path_config_source/path")? = json!(self.path);
@@ -48,10 +50,13 @@ impl Discovery {
     pub fn put(&self, policy: &str) -> Result<()> {
         let mut resources = documented(1)?;
         let config = "/resources/0/typed_config/config";
-        *place(&mut resources, &format!("{config}/vm_config/code/local/filename"))? = json!(self.wasm);
+        *place(&mut resources, &format!("{config}/vm_config/code/local/filename"))? = json!(self.filter.path());
         *place(&mut resources, &format!("{config}/configuration/value"))? = json!(policy);
         let vm = place(&mut resources, &format!("{config}/vm_config"))?.as_object_mut().context("a VM")?;
         vm.insert("environment_variables".to_owned(), json!({"host_env_keys": self.environment}));
+        if let Filter::Native(_) = self.filter {
+            adapt(&mut resources);
+        }
         let new = self.path.with_extension("new");
         // JSON is YAML, and leaves no question of which type a value has.
         fs::write(&new, resources.to_string())?;

@@ -148,7 +148,7 @@ impl TestGateway {
         options.environment.clone_from(&around.environment);
         options.stores.clone_from(&around.stores);
         if around.trace {
-            options.program = traced(&options.program, directory.path())?;
+            options.program = traced(&options, directory.path())?;
         }
         let path = directory.path().join("envoy.json");
         config::write(&path, &options, listeners)?;
@@ -275,12 +275,13 @@ impl TestGateway {
 const POLL: Duration = Duration::from_millis(5);
 
 /// A program that starts Envoy with the filter's log at the level `trace`.
-fn traced(program: &Path, directory: &Path) -> Result<PathBuf> {
+fn traced(options: &EnvoyOptions, directory: &Path) -> Result<PathBuf> {
     let path = directory.join("envoy.sh");
     let script = format!(
-        "#!/bin/sh\nfor word; do\n  shift\n  [ \"$word\" != wasm:info ] || word=wasm:trace\n  set -- \"$@\" \"$word\"\n\
+        "#!/bin/sh\nfor word; do\n  shift\n  [ \"$word\" != {component}:info ] || word={component}:trace\n  set -- \"$@\" \"$word\"\n\
          done\nexec '{}' \"$@\"\n",
-        program.display(),
+        options.program.display(),
+        component = options.filter.component(),
     );
     fs::write(&path, script)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
@@ -305,7 +306,7 @@ pub fn options(run_dir: &Path, backend: SocketAddr, jwks: &str) -> Result<EnvoyO
     Ok(EnvoyOptions {
         program: tools.envoy,
         run_dir: run_dir.to_owned(),
-        wasm: tools.wasm,
+        filter: tools.filter,
         policy: String::new(),
         jwks: jwks.to_owned(),
         require_token: false,

@@ -20,6 +20,7 @@
 //! | [`lookup_stores`] | the registry and the secret store, and webhooks in them |
 //! | [`payouts`] | calls that are in flight until a test confirms them |
 //! | [`prometheus`] | a Prometheus that scrapes such an Envoy |
+//! | [`host`] | tests that do not run on the native host, and why |
 //! | [`runner`] | running groups of tests, and an end for every process |
 
 pub mod behaviour;
@@ -33,6 +34,7 @@ pub mod ext_proc;
 pub mod frames;
 pub mod gateway;
 pub mod held;
+pub mod host;
 pub mod http2;
 pub mod lookup_stores;
 pub mod payouts;

@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use harness::process::still_running;
+use harness::tools::is_native;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::host;
 use crate::wire::PATIENCE;
 
 /// For what is asynchronous, from tests that are not.
@@ -76,6 +78,21 @@ impl Group {
     pub fn left_out(mut self) -> Self {
         self.left_out.extend(self.jobs.drain(..).map(|(name, _)| name));
         self
+    }
+
+    /// Leaves out what says nothing about the native host.
+    fn leave_out_wasm_alone(&mut self, module: &str, is_told: bool) {
+        for (name, job) in std::mem::take(&mut self.jobs) {
+            match host::wasm_alone(&full(module, &name)) {
+                None => self.jobs.push_back((name, job)),
+                Some(reason) => {
+                    if is_told {
+                        eprintln!("NOT RUN on the native host: {module}::{name}: {reason}");
+                    }
+                    self.left_out.push(name);
+                }
+            }
+        }
     }
 }
 
@@ -156,18 +173,27 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
         .transpose()
         .context("EDGE_TEST_TIMES")?;
 
-    let (mut trials, mut queue) = (Vec::new(), Vec::new());
-    for (module, groups) in chosen(modules)? {
+    let is_native = is_native()?;
+    let (mut trials, mut queue, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let chosen = chosen(modules)?;
+    for (module, groups) in &chosen {
         let groups = groups().unwrap_or_else(|error| {
             vec![separate(vec![Test::new("its tests could not be listed", move |()| Err(error))])]
         });
-        for group in groups {
+        for mut group in groups {
+            names.extend(group.jobs.iter().map(|(name, _)| name).chain(&group.left_out).map(|name| full(module, name)));
+            if is_native {
+                group.leave_out_wasm_alone(module, !arguments.list);
+            }
             let (left_out, planned) = Planned::new(module, group, &arguments, &mut trials);
             let left_out = left_out.into_iter().map(|name| Trial::test(name, || Err("it is left out here".into())));
             trials.extend(left_out.map(|trial| trial.with_ignored_flag(true)));
             queue.extend(planned);
         }
     }
+    let unused = host::unused(names.iter().map(String::as_str));
+    let knows_all = chosen.len() == modules.len();
+    ensure!(!knows_all || unused.is_empty(), "e2e/src/host.rs names tests that there are not: {unused:?}");
     let pool = Pool { queue: Mutex::new(queue), changed: Condvar::new(), times: times.map(Mutex::new) };
     let runs = !arguments.list;
     Ok(thread::scope(|scope| {
@@ -205,10 +231,9 @@ struct Planned {
 impl Planned {
     /// The full names of the tests that are left out, and those that were asked for, if any. Each of the others gets its trial.
     fn new(module: &str, group: Group, arguments: &Arguments, trials: &mut Vec<Trial>) -> (Vec<String>, Option<Self>) {
-        let full = |name: &str| format!("{module}::{name}");
         let mut waiting = VecDeque::new();
         for (name, job) in group.jobs {
-            let name = full(&name);
+            let name = full(module, &name);
             let (outcome, told) = channel();
             let trial = Trial::test(name.clone(), move || wait_for(&told));
             if !arguments.is_filtered_out(&trial) && !arguments.is_ignored(&trial) {
@@ -216,10 +241,14 @@ impl Planned {
             }
             trials.push(trial);
         }
-        let left_out = group.left_out.iter().map(|name| full(name)).collect();
+        let left_out = group.left_out.iter().map(|name| full(module, name)).collect();
         let planned = Self { waiting, alone: group.alone, started: false, runs: false };
         (left_out, Some(planned).filter(|planned| !planned.waiting.is_empty()))
     }
+}
+
+fn full(module: &str, name: &str) -> String {
+    format!("{module}::{name}")
 }
 
 fn wait_for(told: &Receiver<Result<(), String>>) -> Result<(), Failed> {

@@ -199,7 +199,7 @@ struct Reloaded {
 
 fn start_reloaded() -> Result<Reloaded> {
     let directory = tempfile::tempdir()?;
-    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.filter);
     discovery.put(&versioned(0))?;
     let changes = vec![Change::EveryPath, Change::Instead(discovery.filter()?)];
     let listener = ListenerSpec { policy: String::new(), changes };

@@ -74,7 +74,7 @@ impl OwnApiSetup {
             ("port_value: 9901", format!("port_value: {}", options.admin_port)),
             ("port_value: 9000", format!("port_value: {}", backend.port())),
             ("filename: jwks.json", format!("filename: \"{}\"", run_dir.join("jwks.json").display())),
-            ("../../dist/edge_idempotency.wasm", options.wasm.display().to_string()),
+            ("../../dist/edge_idempotency.wasm", options.filter.path().display().to_string()),
         ] {
             ensure!(config.matches(there).count() == 1, "envoy.yaml has `{there}` not once");
             config = config.replace(there, &here);

@@ -183,7 +183,7 @@ fn keyed(token: &str, raw: &str) -> Request {
 /// An Envoy whose filter has this document to begin with.
 fn start(environment: Vec<(String, String)>, policy: &str) -> Result<(TestGateway, Discovery, TempDir)> {
     let directory = tempfile::tempdir()?;
-    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.filter);
     let (gateway, discovery) = start_with(discovery, environment, policy)?;
     Ok((gateway, discovery, directory))
 }
@@ -314,11 +314,11 @@ fn another_module(_: &ReloadSetup) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let module = |name: &str| -> Result<PathBuf> {
         let path = directory.path().join(name);
-        fs::copy(tools()?.wasm, &path)?;
+        fs::copy(tools()?.filter.path(), &path)?;
         Ok(path)
     };
     let overwritten = module("module.wasm")?;
-    let discovery = Discovery::new(directory.path().join("filter.yaml"), overwritten.clone());
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.filter.at(overwritten.clone()));
     let (gateway, discovery) = start_with(discovery, Vec::new(), &A.text())?;
     let headers = ["x-restate-id", "x-a-hidden", "x-b-hidden"].map(|name| (name.to_owned(), b"told".to_vec()));
     let answer = Answer { headers: headers.into(), ..Answer::default() };

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
 use e2e::runner::{Group, Test, sharing};
-use harness::tools::{built, repository};
+use harness::tools::{Filter, built, repository};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -91,7 +91,11 @@ impl RenderSetup {
     fn render(&self, policy: &Path, own: &[&str]) -> Result<String> {
         let document: Value = serde_json::from_str(&fs::read_to_string(policy)?)?;
         let mut command = Command::new(&self.command);
-        command.args(["render", "envoy", "--policy"]).arg(policy).arg("--module").arg(tools()?.wasm);
+        let module = tools()?.filter;
+        command.args(["render", "envoy", "--policy"]).arg(policy).arg("--module").arg(module.path());
+        if let Filter::Native(_) = module {
+            command.arg("--native");
+        }
         command
             .arg("--credentials")
             .arg(self.directory.path())
@@ -141,7 +145,7 @@ impl RenderSetup {
         let resource = self.render(policy, &["--ecds", &path, "--filter-only"])?;
         fs::write(&file, &resource)?;
         let bootstrap = self.render(policy, &["--ecds", &path])?;
-        ensure!(!bootstrap.contains("vm_config"), "the bootstrap holds the filter's configuration");
+        ensure!(!bootstrap.contains("\"routes\""), "the bootstrap holds the filter's configuration");
         self.takes(&bootstrap, policy)?;
         let resource: Value = serde_saphyr::from_str(&resource)?;
         let found = resource.pointer("/resources/0/typed_config").context("no typed_config")?;
@@ -151,9 +155,12 @@ impl RenderSetup {
 
     fn filter_alone(&self, policy: &Path) -> Result<()> {
         let list: Value = serde_saphyr::from_str(&self.render(policy, &["--filter-only"])?)?;
-        let found = list.pointer("/0/typed_config").context("no entry")?;
+        let found = list.as_array().and_then(|list| list.last()?.get("typed_config")).context("no entry")?;
         ensure!(*found == filter(&self.render(policy, &[])?)?, "{found} is not the bootstrap's");
-        let document = found.pointer("/config/configuration/value").and_then(Value::as_str).context("no document")?;
+        let document = ["/config/configuration/value", "/filter_config/value"]
+            .iter()
+            .find_map(|place| found.pointer(place)?.as_str())
+            .context("no document")?;
         ensure!(document.trim_end() == fs::read_to_string(policy)?.trim_end(), "the policy is another one: {document}");
         Ok(())
     }

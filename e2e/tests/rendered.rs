@@ -13,7 +13,7 @@ use e2e::runner::{Group, Test, runtime, sharing};
 use harness::envoy::Envoy;
 use harness::ports::loopback;
 use harness::tokens::{ISSUER, Signer};
-use harness::tools::built;
+use harness::tools::{Filter, built};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -98,7 +98,10 @@ impl RenderedGateway {
             .args(["render", "envoy", "--policy"])
             .arg(folder.join("policy.json"))
             .arg("--module")
-            .arg(&options.wasm);
+            .arg(options.filter.path());
+        if let Filter::Native(_) = options.filter {
+            command.arg("--native");
+        }
         command.arg(format!("--upstream=api=http://{}", backend.address()));
         command.arg(format!("--listen=127.0.0.1:{}", options.gateway_port));
         command.arg(format!("--admin=127.0.0.1:{}", options.admin_port));

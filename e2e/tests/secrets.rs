@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::chain::Chain;
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
-use e2e::gateway::TestEnvironment;
+use e2e::gateway::{TestEnvironment, tools};
 use e2e::http2;
 use e2e::lookup_stores::{Hook, LookupStores, ROOT_KEY};
 use e2e::raw::{Reply, Request, exchange};
@@ -370,7 +370,7 @@ impl SecretsSetup {
         })?;
         places.push(("the access log".to_owned(), gateway.access_log()?));
         let log = gateway.log()?;
-        ensure!(log.contains("[trace][wasm]"), "nothing was traced");
+        ensure!(log.contains(&format!("[trace][{}]", tools()?.filter.component())), "nothing was traced");
         places.push(("Envoy's log".to_owned(), log));
         // Restate writes the path of a request that failed into its log, so that is one of the places that keep keys.
         for (name, file) in [("Restate's log", "restate.log"), ("the service's log", "service.log")] {

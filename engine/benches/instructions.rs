@@ -11,7 +11,7 @@ mod messages;
 
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, Configuration, Exchange, FilterAction, HeaderLines, HeaderMapKind, Headers, Host,
-    HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricKind, Policy, RequestFlow, RouterHints, Stream,
+    HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, Policy, RequestFlow, RouterHints, Stream,
 };
 use messages::{MessageLines, replay, request};
 use std::hint::black_box;
@@ -84,7 +84,7 @@ impl Host for CountedGateway {
     fn call(&self, _: &Call) -> Result<u32, HostError> {
         Err(HostError)
     }
-    fn define_metric(&self, _: MetricKind, _: &str) -> Result<MetricId, HostError> {
+    fn define_metric(&self, _: &MetricSeries<'_>) -> Result<MetricId, HostError> {
         Ok(MetricId(1))
     }
     fn add_to_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {

@@ -9,6 +9,7 @@ use crate::policy::document::{Secret, Service};
 pub const MAX_REPLY_BYTES: usize = 65_536;
 
 /// An HTTP request to make. It contains credentials, so it has no `Debug`.
+#[derive(Clone)]
 pub struct Call {
     /// The gateway's cluster
     pub cluster: String,
@@ -49,6 +50,11 @@ impl<I> CallsUnderWay<I> {
         self.0.push((token, id));
     }
 
+    /// What the calls are for.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut I> {
+        self.0.iter_mut().map(|(_, id)| id)
+    }
+
     /// Removes the call with this token and gives its id; `None` for an unknown token.
     pub(crate) fn end(&mut self, token: u32) -> Option<I> {
         let index = self.0.iter().position(|(known, _)| *known == token)?;
@@ -76,6 +82,6 @@ pub(crate) fn request_lines(service: &Service, method: &str, path: String) -> Ve
 pub(crate) fn credential(service: &Service) -> Option<String> {
     match &service.credential {
         Some(Secret::Value(value)) => String::from_utf8(value.clone()).ok(),
-        Some(Secret::Env(_)) | None => None,
+        Some(Secret::Env(_) | Secret::Sds(_)) | None => None,
     }
 }

@@ -7,6 +7,7 @@ use crate::call::Call;
 use crate::exchange::HeaderMapKind;
 use crate::headers::Headers;
 use crate::identity::Attributes;
+use std::sync::Arc;
 
 pub use crate::headers::RouterHints;
 
@@ -56,6 +57,31 @@ pub enum MetricKind {
     Histogram = 2,
 }
 
+/// A series of a metric: its name, and its labels with their values.
+#[derive(Debug, Clone, Copy)]
+pub struct MetricSeries<'s> {
+    /// The kind of the metric
+    pub kind: MetricKind,
+    /// The name, as Prometheus shows it
+    pub name: &'static str,
+    /// Each label with its value, of which there is one for every label that [`metric_names`](crate::metric_names) lists
+    pub labels: &'s [(&'static str, String)],
+}
+
+impl MetricSeries<'_> {
+    /// Name and labels in one text for a gateway whose metrics have no labels: `name;label=value;…`. The gateway's rules for
+    /// metrics take it apart.
+    pub fn flat_name(&self) -> String {
+        let mut name = self.name.to_owned();
+        for (label, value) in self.labels {
+            for part in [";", label, "=", value] {
+                name.push_str(part);
+            }
+        }
+        name
+    }
+}
+
 /// A metric that the gateway has defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricId(pub u32);
@@ -80,6 +106,13 @@ pub struct LocalReply<'r> {
     /// The status of gRPC, if the reply is one to a gRPC client. The headers have it, too: this is for a host that makes replies to
     /// such clients by itself, as Envoy does.
     pub grpc_status: Option<u8>,
+}
+
+/// Reads a secret that the gateway keeps up to date. It is called on threads of the gateway, at events of the configuration or of its
+/// streams.
+pub trait SecretReader: Send + Sync {
+    /// The value as it is now; `None` if there is none yet.
+    fn read(&self) -> Option<Vec<u8>>;
 }
 
 /// A gateway, at an event of one of its requests or of a configuration. [`Attributes`] are what the gateway knows about the
@@ -157,11 +190,11 @@ pub trait Host: Attributes {
     /// The call was not made, and no reply will come.
     fn call(&self, call: &Call) -> Result<u32, HostError>;
 
-    /// Defines a metric, or finds the one with this name and kind. Labels are a part of the name: `name;label=value`.
+    /// Defines a series of a metric, or finds it.
     ///
     /// # Errors
     /// The gateway has no such metric.
-    fn define_metric(&self, kind: MetricKind, name: &str) -> Result<MetricId, HostError>;
+    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError>;
 
     /// Adds to a counter.
     ///
@@ -181,6 +214,16 @@ pub trait Host: Attributes {
     /// # Errors
     /// The gateway did not take it.
     fn set_record(&self, record: &[u8]) -> Result<(), HostError>;
+
+    /// Asks the gateway for a secret of its secret discovery service, while a configuration is loaded. `source`: a `ConfigSource` of
+    /// Envoy as JSON, empty for a secret that the gateway itself has.
+    ///
+    /// # Errors
+    /// The gateway has no such secrets.
+    fn secret_reader(&self, name: &str, source: &str) -> Result<Arc<dyn SecretReader>, HostError> {
+        let (_, _) = (name, source);
+        Err(HostError)
+    }
 
     /// What operators of this gateway have to change.
     fn advice(&self) -> &'static OperatorAdvice {

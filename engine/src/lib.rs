@@ -11,7 +11,7 @@
 //! ```
 //! use edge_idempotency_engine::{
 //!     AttributeValue, Attributes, Call, Configuration, FilterAction, HeaderLines, HeaderMapKind, Headers, Host, HostError,
-//!     LocalReply, LogLevel, MetadataPath, MetricId, MetricKind, Metrics, Stream,
+//!     LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, Metrics, Stream,
 //! };
 //! use std::cell::RefCell;
 //!
@@ -49,7 +49,7 @@
 //!     fn resume_response(&self) -> Result<(), HostError> { Err(HostError) }
 //!     fn received_bytes(&self) -> Option<u64> { None }
 //!     fn call(&self, _: &Call) -> Result<u32, HostError> { Err(HostError) }
-//!     fn define_metric(&self, _: MetricKind, _: &str) -> Result<MetricId, HostError> { Err(HostError) }
+//!     fn define_metric(&self, _: &MetricSeries<'_>) -> Result<MetricId, HostError> { Err(HostError) }
 //!     fn add_to_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> { Err(HostError) }
 //!     fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> { Err(HostError) }
 //!     fn set_record(&self, _: &[u8]) -> Result<(), HostError> { Ok(()) }
@@ -154,10 +154,13 @@ pub use call::{Call, CallReply, MAX_REPLY_BYTES};
 pub use configuration::{Configuration, TICK_MS};
 pub use exchange::HeaderMapKind;
 pub use headers::{Headers, RouterHints};
-pub use host::{HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, MetricKind, OperatorAdvice};
-pub use identity::{AttributeValue, Attributes, MetadataPath};
+pub use host::{
+    HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, MetricKind, MetricSeries, OperatorAdvice,
+    SecretReader,
+};
+pub use identity::{AttributeValue, Attributes, MetadataJson, MetadataPath};
 pub use json::Issue;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, metric_names};
 pub use policy::PolicyErrors;
 pub use stream::{FilterAction, Stream};
 pub use telemetry::RECORD_TYPE;

@@ -16,11 +16,17 @@ pub static ROUTER: RouterHints = RouterHints {
     ],
 };
 
-/// What operators have to change: of Envoy, and of the bridge for KrakenD, which runs the same module.
+/// What operators have to change: of Envoy with the wasm module, and of the bridge for KrakenD, which runs the same module.
 pub static ADVICE: OperatorAdvice = OperatorAdvice {
     environment: "set it in the gateway's environment, and in Envoy list it in vm_config.environment_variables.host_env_keys",
     kept_back_body: "a body that the filter waits for did not come within 5 s: set \
         allow_on_headers_stop_iteration: true in the plugin's config (Envoy 1.35 or newer); until then requests whose body \
         the filter has to read are answered 503 policy_invalid, and the bodies of backend errors are not shown. If it is \
         set, the backend was slow to send the body of an error",
+};
+
+/// What operators have to change of Envoy with the native module.
+pub static NATIVE_ADVICE: OperatorAdvice = OperatorAdvice {
+    environment: "set it in Envoy's environment",
+    kept_back_body: "a body that the filter waits for did not come within 5 s: the backend was slow to send the body of an error",
 };

@@ -10,10 +10,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::http::Request;
+use crate::native;
 use crate::ports::loopback_url;
 use crate::private;
 use crate::process::Process;
 use crate::tokens::ISSUER;
+use crate::tools::Filter;
 
 const TEMPLATE: &str = include_str!("../../demo/envoy.yaml");
 const LOOKUPS: &str = include_str!("../../demo/lookups.yaml");
@@ -27,8 +29,8 @@ pub struct EnvoyOptions {
     pub program: PathBuf,
     /// Where configuration and logs go. It has to exist.
     pub run_dir: PathBuf,
-    /// The filter's module.
-    pub wasm: PathBuf,
+    /// The filter's module, and so its host.
+    pub filter: Filter,
     /// The policy document, as it stands: it need not be valid.
     pub policy: String,
     /// The key set that verifies tokens, as one line.
@@ -42,9 +44,9 @@ pub struct EnvoyOptions {
     pub gateway_port: u16,
     /// The admin interface's port.
     pub admin_port: u16,
-    /// Worker threads, each with a VM of its own.
+    /// Worker threads; a WebAssembly module has a VM in each.
     pub concurrency: u32,
-    /// Variables of Envoy's environment; the filter sees those that the template lists.
+    /// Variables of Envoy's environment. A WebAssembly module sees those that the template lists.
     pub environment: Vec<(String, String)>,
     /// What the filter looks webhooks up in; without, the gateway has no such clusters.
     pub stores: Option<Stores>,
@@ -80,6 +82,9 @@ impl Envoy {
 
     /// As [`Envoy::start`], with a configuration that was rendered and changed: it listens on the ports of `options`.
     pub async fn start_with(options: EnvoyOptions, config: &Path) -> Result<Self> {
+        if let Filter::Native(_) = options.filter {
+            native::adapt_file(config)?;
+        }
         if let Some(stores) = &options.stores {
             write_credential(&options.run_dir, UNKEY_ROOT_KEY, Some(&stores.unkey_root_key))?;
             write_credential(&options.run_dir, OPENBAO_TOKEN, stores.openbao_token.as_deref())?;
@@ -88,7 +93,8 @@ impl Envoy {
         command.envs(options.environment.iter().map(|(name, value)| (name, value)));
         command.arg("--config-path").arg(config).args(["--concurrency", &options.concurrency.to_string()]);
         // Several may run on one machine; the log's lines begin with time and level.
-        command.args(["--disable-hot-restart", "--log-level", "warning", "--component-log-level", "wasm:info"]);
+        let level = format!("{}:info", options.filter.component());
+        command.args(["--disable-hot-restart", "--log-level", "warning", "--component-log-level", &level]);
         let process = Process::spawn("Envoy", &mut command, &options.run_dir.join("envoy.log"))?;
         let mut envoy = Self { process, options };
         envoy.ready().await?;
@@ -188,7 +194,7 @@ pub fn render(options: &EnvoyOptions) -> String {
             ("ISSUER", ISSUER),
             ("JWKS", &options.jwks),
             ("TOKEN_REQUIREMENT", requirement),
-            ("WASM", &options.wasm.display().to_string()),
+            ("WASM", &options.filter.path().display().to_string()),
             ("POLICY", &options.policy),
             ("BACKEND_ADDRESS", &options.backend.ip().to_string()),
             ("BACKEND_PORT", &options.backend.port().to_string()),
@@ -237,16 +243,16 @@ fn placeholder(line: &str) -> Option<(&str, &str, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use serde_json::Value;
 
     use super::*;
 
-    fn options(policy: &str, require_token: bool) -> EnvoyOptions {
+    pub(crate) fn options(policy: &str, require_token: bool) -> EnvoyOptions {
         EnvoyOptions {
             program: "envoy".into(),
             run_dir: "/run/demo".into(),
-            wasm: "/dist/edge_idempotency.wasm".into(),
+            filter: Filter::Wasm("/dist/edge_idempotency.wasm".into()),
             policy: policy.to_owned(),
             jwks: crate::tokens::Signer::generate().jwks(),
             require_token,
@@ -268,11 +274,11 @@ mod tests {
         }
     }
 
-    fn read(options: &EnvoyOptions) -> Value {
+    pub(crate) fn read(options: &EnvoyOptions) -> Value {
         serde_saphyr::from_str(&render(options)).unwrap()
     }
 
-    fn manager(config: &Value) -> &Value {
+    pub(crate) fn manager(config: &Value) -> &Value {
         config.pointer("/static_resources/listeners/0/filter_chains/0/filters/0/typed_config").unwrap()
     }
 

@@ -11,6 +11,7 @@
 //! | [`senders`] | third parties that send webhooks, each signing in its own way |
 //! | [`http`] | a client that sends exactly what it is given |
 //! | [`envoy`] | the gateway, from the template `demo/envoy.yaml` |
+//! | [`native`] | the same with the filter as a native module |
 //! | [`rendered`] | the gateway, from what `edge-idempotency render envoy` makes |
 //! | [`restate`] | the backend, and what it stored |
 //! | [`openbao`] | the store of webhook secrets |
@@ -42,6 +43,7 @@ pub mod envoy;
 pub mod faults;
 pub mod guard;
 pub mod http;
+pub mod native;
 pub mod openbao;
 pub mod ports;
 pub mod private;

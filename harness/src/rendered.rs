@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::envoy::{Envoy, EnvoyOptions, configuration};
 use crate::tokens::ISSUER;
+use crate::tools::Filter;
 
 /// Lets the command `program` make the configuration for `options`, and starts Envoy with it. Tokens are required.
 pub async fn start(program: &Path, options: EnvoyOptions) -> Result<Envoy> {
@@ -20,7 +21,10 @@ pub async fn start(program: &Path, options: EnvoyOptions) -> Result<Envoy> {
         upstreams.extend([("unkey", stores.unkey), ("openbao", stores.openbao)]);
     }
     let mut command = Command::new(program);
-    command.args(["render", "envoy", "--policy"]).arg(&policy).arg("--module").arg(&options.wasm);
+    command.args(["render", "envoy", "--policy"]).arg(&policy).arg("--module").arg(options.filter.path());
+    if let Filter::Native(_) = options.filter {
+        command.arg("--native");
+    }
     for (name, address) in upstreams {
         command.args(["--upstream", &format!("{name}=http://{address}")]);
     }

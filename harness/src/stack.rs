@@ -113,7 +113,7 @@ impl Stack {
             let options = EnvoyOptions {
                 program: tools.envoy,
                 run_dir: run_dir.clone(),
-                wasm: tools.wasm,
+                filter: tools.filter,
                 policy,
                 jwks: signer.jwks(),
                 require_token,

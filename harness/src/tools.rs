@@ -5,11 +5,58 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+/// The filter's module, and so the host that it runs in.
+#[derive(Clone, Debug)]
+pub enum Filter {
+    /// The WebAssembly module.
+    Wasm(PathBuf),
+    /// The native module.
+    Native(PathBuf),
+}
+
+impl Filter {
+    /// The module's file.
+    pub fn path(&self) -> &Path {
+        let (Self::Wasm(path) | Self::Native(path)) = self;
+        path
+    }
+
+    /// The component of Envoy's log in which the filter's lines are.
+    pub const fn component(&self) -> &'static str {
+        match self {
+            Self::Wasm(_) => "wasm",
+            Self::Native(_) => "dynamic_modules",
+        }
+    }
+
+    /// The same host with another file.
+    #[must_use]
+    pub fn at(&self, path: PathBuf) -> Self {
+        match self {
+            Self::Wasm(_) => Self::Wasm(path),
+            Self::Native(_) => Self::Native(path),
+        }
+    }
+}
+
+/// Whether `EDGE_HOST` asks for the native module.
+///
+/// # Errors
+/// It names no host.
+pub fn is_native() -> Result<bool> {
+    match env::var("EDGE_HOST").as_deref() {
+        Ok("" | "wasm") | Err(env::VarError::NotPresent) => Ok(false),
+        Ok("native") => Ok(true),
+        other => bail!("EDGE_HOST is wasm or native, and not {other:?}"),
+    }
+}
+
 /// Paths of everything the stack runs.
 #[derive(Clone, Debug)]
 pub struct Tools {
-    /// The filter: `EDGE_WASM`, else `dist/edge_idempotency.wasm`.
-    pub wasm: PathBuf,
+    /// The filter: `EDGE_WASM`, else `dist/edge_idempotency.wasm`. With `EDGE_HOST=native` it is `EDGE_NATIVE`, else
+    /// `dist/libedge_idempotency.so`.
+    pub filter: Filter,
     /// `EDGE_ENVOY`, else `.tools/bin/envoy`.
     pub envoy: PathBuf,
     /// `EDGE_RESTATE`, else `.tools/bin/restate-server`.
@@ -37,14 +84,20 @@ impl Tools {
             }
             path
         };
-        let wasm = find("EDGE_WASM", "dist/edge_idempotency.wasm");
+        let is_native = is_native()?;
+        let filter = if is_native {
+            Filter::Native(find("EDGE_NATIVE", "dist/libedge_idempotency.so"))
+        } else {
+            Filter::Wasm(find("EDGE_WASM", "dist/edge_idempotency.wasm"))
+        };
         let envoy = find("EDGE_ENVOY", ".tools/bin/envoy");
         let restate = find("EDGE_RESTATE", ".tools/bin/restate-server");
         if !missing.is_empty() {
-            bail!("not there:\n{}\nrun `make tools wasm` first", missing.join("\n"));
+            let module = if is_native { "native" } else { "wasm" };
+            bail!("not there:\n{}\nrun `make tools {module}` first", missing.join("\n"));
         }
         let openbao = Some(path_of("EDGE_OPENBAO", ".tools/bin/bao")).filter(|path| path.is_file());
-        Ok(Self { wasm, envoy, restate, openbao, service: service()? })
+        Ok(Self { filter, envoy, restate, openbao, service: service()? })
     }
 }
 

@@ -185,7 +185,7 @@ impl RunningSystem {
         let envoy = |run_dir: PathBuf, gateway_port, admin_port, stores| EnvoyOptions {
             program: tools.envoy.clone(),
             run_dir,
-            wasm: tools.wasm.clone(),
+            filter: tools.filter.clone(),
             policy: document(*sabotage).to_string(),
             jwks: signer.jwks(),
             require_token: true,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, CallReply, Configuration, FilterAction, HeaderLines, HeaderMapKind,
-    Headers as Lines, Host, HostError, LocalReply as EngineReply, LogLevel, MetadataPath, MetricId, MetricKind,
+    Headers as Lines, Host, HostError, LocalReply as EngineReply, LogLevel, MetadataPath, MetricId, MetricSeries,
     Metrics, OperatorAdvice, PolicyErrors, RouterHints, Stream,
 };
 use serde_json::Value;
@@ -179,10 +179,10 @@ impl Host for NativeHost {
         Ok(token)
     }
 
-    fn define_metric(&self, _: MetricKind, name: &str) -> Result<MetricId, HostError> {
+    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError> {
         let mut metrics = self.metrics.borrow_mut();
         let id = u32::try_from(metrics.len()).map_err(|_| HostError)?;
-        metrics.push((name.to_owned(), 0));
+        metrics.push((series.flat_name(), 0));
         Ok(MetricId(id))
     }
 

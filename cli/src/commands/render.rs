@@ -6,9 +6,9 @@ mod resources;
 use super::{BAD_INPUT, FORWARD};
 use crate::input::{print, read};
 use crate::render::browsers;
-use crate::render::envoy::EnvoyPlan;
+use crate::render::envoy::{EnvoyPlan, NativeNeeds};
 use crate::render::ext_authz::{AuthorizationService, EXT_AUTHZ};
-use crate::render::module::ModuleFile;
+use crate::render::module::{ModuleFile, ModuleKind};
 use crate::render::needs::GatewayNeeds;
 use crate::render::public_paths::{PublicPath, health_path};
 use crate::render::tokens::{TokenOptions, TokenProvider};
@@ -56,6 +56,7 @@ enum Destination {
     after_help = "Examples:
   edge-idempotency render envoy --policy policy.json --module dist/edge_idempotency.wasm --upstream restate=http://restate:8080 \\
     --jwt-issuer https://login.example.com --jwt-keys https://login.example.com/.well-known/jwks.json >envoy.yaml
+  edge-idempotency render envoy --policy policy.json --native --module dist/libedge_idempotency.so --upstream restate=http://restate:8080
   edge-idempotency render envoy --policy policy.json --filter-only
   edge-idempotency render envoy --policy policy.json --ecds /etc/envoy/edge-idempotency.yaml --filter-only"
 )]
@@ -64,6 +65,9 @@ struct EnvoyArguments {
     policy: PolicyOption,
     #[command(flatten)]
     module: ModuleOptions,
+    /// Lets Envoy run the filter as a native module (Envoy 1.39 and 1.40; docs/native.md). --module names libedge_idempotency.so.
+    #[arg(long)]
+    native: bool,
     /// Writes only the filter: an entry of http_filters, or with --ecds the file that Envoy reads.
     #[arg(long)]
     filter_only: bool,
@@ -122,7 +126,7 @@ struct PolicyOption {
 #[derive(Args)]
 struct ModuleOptions {
     /// The filter's module. The configuration names the file beside it that has the same content and the beginning of its SHA-256
-    /// in its name, if there is one (`make wasm` leaves one).
+    /// in its name, if there is one (`make wasm` and `make native` leave one).
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
     /// The directory in which the gateway has the module, if it is not that of --module.
@@ -158,6 +162,7 @@ impl TokenArguments {
 struct ReadPolicy {
     text: String,
     document: Value,
+    policy: Policy,
     needs: GatewayNeeds,
     /// What comments call it
     source: String,
@@ -182,25 +187,25 @@ impl PolicyOption {
         let document: Value = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
         let name = self.policy.file_name().map(|name| name.to_string_lossy().into_owned());
         let source = name.filter(|name| name != "-").unwrap_or_else(|| "standard input".to_owned());
-        Ok(Some(ReadPolicy { needs: GatewayNeeds::of(&document), document, source, text }))
+        Ok(Some(ReadPolicy { needs: GatewayNeeds::of(&document), document, policy, source, text }))
     }
 }
 
 impl ModuleOptions {
     /// As [`ModuleOptions::find`], for a gateway that has files in `directory` if nothing else is given.
-    fn find_in(&self, directory: &str) -> Result<ModuleFile, String> {
+    fn find_in(&self, directory: &str, kind: ModuleKind) -> Result<ModuleFile, String> {
         let directory = self.module_dir.clone().unwrap_or_else(|| PathBuf::from(directory));
         match &self.module {
-            Some(file) => ModuleFile::read(file, Some(&directory)),
-            None => Ok(ModuleFile::elsewhere(Some(&directory))),
+            Some(file) => ModuleFile::read(file, Some(&directory), kind),
+            None => Ok(ModuleFile::elsewhere(Some(&directory), kind)),
         }
     }
 
-    fn find(&self) -> Result<ModuleFile, String> {
+    fn find(&self, kind: ModuleKind) -> Result<ModuleFile, String> {
         let directory = self.module_dir.as_deref();
         match &self.module {
-            Some(file) => ModuleFile::read(file, directory),
-            None => Ok(ModuleFile::elsewhere(directory)),
+            Some(file) => ModuleFile::read(file, directory, kind),
+            None => Ok(ModuleFile::elsewhere(directory, kind)),
         }
     }
 }
@@ -216,13 +221,14 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
 }
 
 fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
-    let Some(ReadPolicy { text, needs, source, document }) = args.policy.read()? else { return Ok(BAD_INPUT) };
+    let Some(ReadPolicy { text, needs, source, document, policy }) = args.policy.read()? else { return Ok(BAD_INPUT) };
     args.public.iter().try_for_each(|path| path.check(&document, &needs))?;
     let providers = if args.filter_only { Vec::new() } else { TokenProvider::all(&needs, &args.tokens.options())? };
     let plan = EnvoyPlan {
         source,
         policy: text,
-        module: args.module.find()?,
+        module: args.module.find(if args.native { ModuleKind::Native } else { ModuleKind::Wasm })?,
+        native: args.native.then(|| NativeNeeds::of(&policy)).transpose()?,
         upstreams: args.upstreams.clone(),
         providers,
         ext_authz: args.ext_authz.clone(),

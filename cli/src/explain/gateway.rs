@@ -4,7 +4,7 @@
 use crate::request::Request;
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, CallReply, Configuration, HeaderLines, HeaderMapKind, Headers, Host, HostError,
-    LocalReply, LogLevel, MetadataPath, MetricId, MetricKind, OperatorAdvice, Policy, RouterHints, Stream,
+    LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, OperatorAdvice, Policy, RouterHints, Stream,
 };
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 use std::cell::{Cell, RefCell};
@@ -171,7 +171,7 @@ impl Host for Gateway<'_> {
         Ok(token)
     }
 
-    fn define_metric(&self, _: MetricKind, _: &str) -> Result<MetricId, HostError> {
+    fn define_metric(&self, _: &MetricSeries<'_>) -> Result<MetricId, HostError> {
         Err(HostError)
     }
 

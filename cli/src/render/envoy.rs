@@ -7,6 +7,7 @@ use super::public_paths::PublicPath;
 use super::template::fill;
 use super::tokens::{KeySet, TokenProvider, rules};
 use super::upstream::{BackendClusters, NamedUpstream};
+use edge_idempotency_engine::Policy;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ const BOOTSTRAP: &str = include_str!("templates/envoy.yaml");
 const CLUSTER: &str = include_str!("templates/cluster.yaml");
 const ROUTE: &str = include_str!("templates/route.yaml");
 const WASM: &str = include_str!("templates/wasm.yaml");
+const NATIVE: &str = include_str!("templates/native.yaml");
+const METADATA: &str = include_str!("templates/metadata.yaml");
 const FILTER: &str = include_str!("templates/filter.yaml");
 const DISCOVERY: &str = include_str!("templates/discovery.yaml");
 const ECDS: &str = include_str!("templates/ecds.yaml");
@@ -36,6 +39,8 @@ pub(crate) struct EnvoyPlan {
     pub(crate) source: String,
     pub(crate) policy: String,
     pub(crate) module: ModuleFile,
+    /// If the module is a native one, what it needs
+    pub(crate) native: Option<NativeNeeds>,
     pub(crate) upstreams: Vec<NamedUpstream>,
     pub(crate) providers: Vec<TokenProvider>,
     pub(crate) ext_authz: Option<AuthorizationService>,
@@ -56,6 +61,30 @@ pub(crate) struct EnvoyPlan {
     pub(crate) retries: u32,
     /// Where the gateway reads the filter's configuration
     pub(crate) ecds: Option<PathBuf>,
+}
+
+/// What a native module needs of the gateway, and a WebAssembly module does not.
+#[derive(Clone, Debug)]
+pub(crate) struct NativeNeeds {
+    /// Arguments of operators for the metadata that identity sources read
+    pub(crate) operators: BTreeSet<String>,
+}
+
+impl NativeNeeds {
+    /// What a policy needs.
+    ///
+    /// # Errors
+    /// No operator can express what a source reads.
+    pub(crate) fn of(policy: &Policy) -> Result<Self, String> {
+        if let Some(path) = policy.metadata_paths().find(|path| path.operator().is_none()) {
+            let namespace = path.segments().first().map(String::as_str).unwrap_or_default();
+            return Err(format!(
+                "a native module gets metadata by Envoy's operator DYNAMIC_METADATA, which cannot name the namespace `{namespace}`: \
+                 leave --native out, or let the source read another namespace or headers"
+            ));
+        }
+        Ok(Self { operators: policy.metadata_operators() })
+    }
 }
 
 impl EnvoyPlan {
@@ -96,7 +125,7 @@ impl EnvoyPlan {
             })
         });
         let filter = match &self.ecds {
-            Some(path) => fill(DISCOVERY, &json!({"ecds": path}))?,
+            Some(path) => fill(DISCOVERY, &json!({"ecds": path, "type_url": values.get("type_url")}))?,
             None => fill(FILTER, &values)?,
         };
         let preflight =
@@ -175,8 +204,28 @@ impl EnvoyPlan {
             "escaped_slashes": needs.escaped_slashes(),
             "cleans_errors": needs.cleans_errors,
         });
-        let wasm = fill(WASM, &values)?;
-        extend(&mut values, json!({"wasm": wasm.trim_end()}));
+        let (template, extension, record, operators) = match &self.native {
+            None => (WASM, "wasm.v3.Wasm", "%TYPED_CEL(filter_state['wasm.edge_idempotency'])%", None),
+            Some(native) => {
+                let operators = Some(&native.operators).filter(|operators| !operators.is_empty());
+                let record = "%DYNAMIC_METADATA(edge_idempotency)%";
+                (NATIVE, "dynamic_modules.v3.DynamicModuleFilter", record, operators)
+            }
+        };
+        let typed = fill(template, &values)?;
+        let metadata = operators
+            .map(|operators| fill(METADATA, &json!({"operators": operators, "ecds": self.ecds.is_some()})))
+            .transpose()?;
+        extend(
+            &mut values,
+            json!({
+                "native": self.native.is_some(),
+                "typed": typed.trim_end(),
+                "type_url": format!("type.googleapis.com/envoy.extensions.filters.http.{extension}"),
+                "record": record,
+                "metadata": metadata.as_deref().map(str::trim_end),
+            }),
+        );
         Ok(values)
     }
 

@@ -1,4 +1,4 @@
-//! The module's file, and the name with its checksum under which a gateway should load it (docs/render.md).
+//! The module's file, of either host, and the name with its checksum under which a gateway should load it (docs/render.md).
 
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
@@ -6,6 +6,35 @@ use std::path::{Path, PathBuf};
 
 /// How many digits of the checksum stand in a name.
 const DIGITS: usize = 12;
+
+/// For which host of Envoy a module is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ModuleKind {
+    /// Its proxy-wasm filter
+    Wasm,
+    /// Its dynamic modules
+    Native,
+}
+
+impl ModuleKind {
+    /// The beginning and the end of its file's name
+    const fn name(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Wasm => ("edge_idempotency", "wasm"),
+            Self::Native => ("libedge_idempotency", "so"),
+        }
+    }
+
+    fn file_name(self) -> String {
+        let (stem, extension) = self.name();
+        format!("{stem}.{extension}")
+    }
+
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let kinds = [(Self::Wasm, &b"\0asm"[..]), (Self::Native, b"\x7fELF")];
+        kinds.into_iter().find(|(_, magic)| bytes.starts_with(magic)).map(|(kind, _)| kind)
+    }
+}
 
 /// A module, as a gateway names it.
 #[derive(Clone, Debug)]
@@ -20,19 +49,27 @@ pub(crate) struct ModuleFile {
 
 impl ModuleFile {
     /// Reads the module `file`. A file beside it with the same content and the checksum in its name is named instead of it, as
-    /// `make wasm` leaves one. `directory` is where the gateway has it, if that is elsewhere.
+    /// `make wasm` and `make native` leave one. `directory` is where the gateway has it, if that is elsewhere.
     ///
     /// # Errors
-    /// The file cannot be read, or is no WebAssembly module.
-    pub(crate) fn read(file: &Path, directory: Option<&Path>) -> Result<Self, String> {
+    /// The file cannot be read, or is no module of this kind.
+    pub(crate) fn read(file: &Path, directory: Option<&Path>, kind: ModuleKind) -> Result<Self, String> {
         let bytes = std::fs::read(file).map_err(|error| {
-            format!("{}: {error}; --module names the filter's module, edge_idempotency.wasm", file.display())
+            format!("{}: {error}; --module names the filter's module, {}", file.display(), kind.file_name())
         })?;
-        if !bytes.starts_with(b"\0asm") {
-            return Err(format!(
-                "{}: this is no WebAssembly module; --module names edge_idempotency.wasm",
-                file.display()
-            ));
+        let found = ModuleKind::of(&bytes);
+        if found != Some(kind) {
+            let said = match (kind, found) {
+                (ModuleKind::Wasm, Some(_)) => "this is a native module: add --native, or name edge_idempotency.wasm",
+                (ModuleKind::Wasm, None) => "this is no WebAssembly module; --module names edge_idempotency.wasm",
+                (ModuleKind::Native, Some(_)) => {
+                    "this is the WebAssembly module: leave --native out, or name libedge_idempotency.so"
+                }
+                (ModuleKind::Native, None) => {
+                    "this is no native module; with --native --module names libedge_idempotency.so"
+                }
+            };
+            return Err(format!("{}: {said}", file.display()));
         }
         let mut sha256 = String::new();
         for byte in Sha256::digest(&bytes) {
@@ -40,7 +77,8 @@ impl ModuleFile {
         }
         let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let short: String = sha256.chars().take(DIGITS).collect();
-        let hashed = format!("edge_idempotency-{short}.wasm");
+        let (stem, extension) = kind.name();
+        let hashed = format!("{stem}-{short}.{extension}");
         let beside = file.with_file_name(&hashed);
         let named: PathBuf =
             if std::fs::read(&beside).is_ok_and(|other| other == bytes) { beside } else { file.to_owned() };
@@ -54,8 +92,8 @@ impl ModuleFile {
     }
 
     /// A module that is not here.
-    pub(crate) fn elsewhere(directory: Option<&Path>) -> Self {
+    pub(crate) fn elsewhere(directory: Option<&Path>, kind: ModuleKind) -> Self {
         let directory = directory.unwrap_or_else(|| Path::new("/etc/envoy"));
-        Self { path: directory.join("edge_idempotency.wasm").display().to_string(), sha256: None, hashed_name: false }
+        Self { path: directory.join(kind.file_name()).display().to_string(), sha256: None, hashed_name: false }
     }
 }

@@ -70,7 +70,7 @@ impl OwnApi {
             ("port_value: 8080", format!("port_value: {}", stack.ports.restate_ingress)),
             ("https://trial.example.com", ISSUER.to_owned()),
             ("\"jwks.json\"", format!("\"{}\"", keys.display())),
-            ("/etc/envoy/edge_idempotency.wasm", given.wasm.display().to_string()),
+            ("/etc/envoy/edge_idempotency.wasm", given.filter.path().display().to_string()),
         ] {
             ensure!(config.contains(there), "two-backends.yaml does not have `{there}`");
             config = config.replace(there, &here);

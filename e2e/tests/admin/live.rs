@@ -324,7 +324,7 @@ async fn wrong_gateway(setup: &AdminSetup) -> Result<()> {
 /// ECDS keeps the document before, and counts the one with errors.
 fn refused(_: &AdminSetup) -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.filter);
     let policy = json!({"version": 1, "backend": {"kind": "generic"}, "routes": [
         {"endpoint": "a", "path": "/a", "methods": ["GET"], "policy": "PROHIBITED"}]});
     discovery.put(&policy.to_string())?;

@@ -96,7 +96,7 @@ const EVERY: i32 = 97;
 const REQUESTS: usize = 3_000;
 
 fn traps(way: Way) -> Result<()> {
-    let module = trapping(&std::fs::read(e2e::gateway::tools()?.wasm)?)?;
+    let module = trapping(&std::fs::read(e2e::gateway::tools()?.filter.path())?)?;
     let setup = KrakendSetup::start_with(way, false, Some(&module), vec![("instances", json!(2))])?;
     let failed = send_through_traps(&setup, REQUESTS)?;
     let trapped = setup.gateway.metric("idempotency_bridge_instances_closed_total")?;

@@ -185,7 +185,7 @@ pub(super) fn program(name: &str) -> Result<PathBuf> {
 
 /// The built module.
 fn module() -> Result<PathBuf> {
-    Ok(e2e::gateway::tools()?.wasm)
+    Ok(e2e::gateway::tools()?.filter.path().to_owned())
 }
 
 fn directory() -> PathBuf {

@@ -38,7 +38,7 @@ impl Clear for Reloaded {
 pub(crate) fn start() -> Result<Reloaded> {
     let directory = tempfile::tempdir()?;
     let lookup_stores = LookupStores::start(directory.path())?;
-    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.filter);
     discovery.put(&policy(LONG))?;
     // The clients send as fast as they can, and none of their deliveries may meet the gateway's limit for deliveries.
     let changes = vec![Change::Instead(discovery.filter()?), Change::DeliveriesAnHour(None)];

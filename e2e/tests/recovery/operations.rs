@@ -435,7 +435,7 @@ const LISTENER: &str = "rotated";
 async fn rotation(stack: &mut Stack) -> Result<()> {
     let (old, new) = ("the-old-secret-of-this-test", "the-new-secret-of-this-test");
     let directory = tempfile::tempdir()?;
-    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.wasm);
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.filter);
     let put = |secrets: &[&str]| discovery.put(&with_operations(&small_policy(), secrets)?);
     put(&[old])?;
     let backend = loopback(stack.ports.restate_ingress);

@@ -49,6 +49,8 @@ enum SharedCallId {
     Uncached(u32, UncachedLookup),
     /// A claim that no request waits for
     Observed(Box<ObservedClaim>),
+    /// A lookup without a cache, whose request has ended
+    Abandoned,
 }
 
 impl Dependencies {
@@ -136,6 +138,11 @@ impl Dependencies {
     /// Forgets the request with the number `stream`, which waits for a lookup.
     pub(crate) fn cancel(&mut self, stream: u32, lookup: PendingLookup<'_>) {
         self.answers.retain(|(waiter, _)| *waiter != stream);
+        for call in self.calls.iter_mut() {
+            if matches!(call.id, SharedCallId::Uncached(waiter, _) if waiter == stream) {
+                call.id = SharedCallId::Abandoned;
+            }
+        }
         if let (PendingLookup::Store(request), Some(stores)) = (lookup, &mut self.stores) {
             stores.cancel(stream, request);
         }
@@ -164,7 +171,7 @@ impl Dependencies {
                 stores.replied(&id, reply, now);
                 self.make_own_calls(host, series);
             }
-            (SharedCallId::Store(_), None) => {}
+            (SharedCallId::Store(_), None) | (SharedCallId::Abandoned, _) => {}
         }
     }
 

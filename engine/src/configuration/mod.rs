@@ -13,12 +13,15 @@ pub(crate) use dependencies::Dependencies;
 use crate::call::CallReply;
 use crate::host::{Host, LogLevel};
 use crate::lookup::LookupAnswer;
-use crate::metrics::Metrics;
+use crate::metrics::{Count, Counter, Metrics, NONE};
+use crate::policy::document::LiveSecret;
 use crate::policy::{Policy, PolicyErrors};
+use crate::problem::Problem;
 use crate::telemetry::{PREFIX, Recorder};
 use crate::waits::Waits;
 use body_watch::BodyWatch;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often a host has to call [`Configuration::on_tick`], in milliseconds.
 pub const TICK_MS: u32 = 1000;
@@ -31,13 +34,21 @@ pub const TICK_MS: u32 = 1000;
 pub struct Configuration {
     policy: Option<Arc<Policy>>,
     /// `None` if no request needs a call
-    dependencies: Option<Dependencies>,
+    dependencies: Option<Arc<Mutex<Dependencies>>>,
+    /// Whether another worker's configuration has the same dependencies, and takes the ticks for them
+    shares: bool,
     waits: Waits,
     recorder: Recorder,
     metrics: Metrics,
     body_watch: BodyWatch,
-    /// Why the streams go on that were named and are not woken yet, by their numbers
-    wakes: Vec<(u32, Wake)>,
+    wakes: Wakes,
+}
+
+/// Why the streams go on that were named and are not woken yet, by their numbers
+type Wakes = Arc<Mutex<Vec<(u32, Wake)>>>;
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why a stream goes on.
@@ -62,8 +73,10 @@ impl Configuration {
         variable: impl Fn(&str) -> Option<Vec<u8>>,
         metrics: &Metrics,
     ) -> Result<Self, PolicyErrors> {
+        let subscribe =
+            |secret: &LiveSecret| host.secret_reader(&secret.name, &secret.source).map(|reader| secret.attach(reader));
         let with_secrets =
-            |mut policy: Policy| policy.read_secrets(variable, host.advice().environment).map(|()| policy);
+            |mut policy: Policy| policy.read_secrets(variable, subscribe, host.advice().environment).map(|()| policy);
         let policy = Policy::from_json(document).and_then(with_secrets).inspect_err(|errors| {
             host.log(LogLevel::Error, &format!("{PREFIX} {}", errors.headline()));
             for error in &errors.0 {
@@ -83,12 +96,29 @@ impl Configuration {
     /// The configuration of a compiled policy, with metrics of its own.
     #[doc(hidden)]
     pub fn of(policy: Arc<Policy>) -> Self {
-        Self { dependencies: Dependencies::of(&policy), policy: Some(policy), ..Self::default() }
+        let dependencies = Dependencies::of(&policy).map(|dependencies| Arc::new(Mutex::new(dependencies)));
+        Self { dependencies, policy: Some(policy), ..Self::default() }
+    }
+
+    /// A configuration for another worker thread of the same gateway, with metrics of its own. Both have the same policy, the
+    /// same caches, and the same calls: the reply to a call may be given to either, and either names all streams that go on.
+    #[must_use]
+    pub fn for_worker<H: Host>(&self, host: &H, metrics: &Metrics) -> Self {
+        let mut configuration = Self {
+            policy: self.policy.clone(),
+            dependencies: self.dependencies.clone(),
+            shares: true,
+            wakes: self.wakes.clone(),
+            metrics: metrics.clone(),
+            ..Self::default()
+        };
+        configuration.recorder.read_level(host);
+        configuration
     }
 
     /// Takes the reply to a call ([`Host::call`]), or its failure. An unknown token changes nothing.
     pub fn on_call_reply<H: Host>(&mut self, host: &H, token: u32, reply: &CallReply<'_>) {
-        if let Some(dependencies) = &mut self.dependencies {
+        if let Some(mut dependencies) = self.dependencies() {
             self.metrics.with(|series| dependencies.on_call_reply(host, token, reply, series));
         }
     }
@@ -96,22 +126,40 @@ impl Configuration {
     /// Takes a tick, of which there has to be one every [`TICK_MS`] milliseconds: results expire, metrics and log lines are
     /// written.
     pub fn on_tick<H: Host>(&mut self, host: &H) {
-        if let Some(dependencies) = &mut self.dependencies {
+        if let Some(mut dependencies) = self.dependencies().filter(|_| !self.shares) {
             self.metrics.with(|series| dependencies.on_tick(host, series));
+        }
+        if let Some(policy) = self.policy.as_ref().filter(|_| !self.shares) {
+            policy.live_secrets().for_each(|secret| secret.refresh(host.now_unix_ms()));
         }
         self.body_watch.on_tick();
         self.metrics.with(|series| series.flush(host));
         self.recorder.on_tick(host);
     }
 
+    /// The arguments of Envoy's operator `%DYNAMIC_METADATA(…)%` that give all metadata which identity sources of the policy read.
+    pub fn metadata_operators(&self) -> BTreeSet<String> {
+        self.policy.as_ref().map(|policy| policy.metadata_operators()).unwrap_or_default()
+    }
+
+    /// Counts a failure of the host that is about no stream which could count it ([`Stream::on_failure`](crate::Stream::on_failure)).
+    pub fn count_failure(&self) {
+        let code = Problem::internal_error().code.name();
+        let (values, tenant, project, endpoint) = ([code, NONE], None, None, None);
+        let limit = self.policy.as_ref().map_or(0, |policy| policy.max_series());
+        let count = Count { counter: Counter::Problem, values, tenant, project, endpoint };
+        self.metrics.with(|series| series.add(&count, limit));
+    }
+
     /// The number of the next stream that goes on; its [`Stream::on_wake`](crate::Stream::on_wake) has to follow, at once or
     /// later.
     pub fn next_to_wake(&mut self) -> Option<u32> {
-        let (stream, wake) = match self.dependencies.as_mut().and_then(Dependencies::next_answer) {
+        let answer = self.dependencies().and_then(|mut dependencies| dependencies.next_answer());
+        let (stream, wake) = match answer {
             Some((stream, answer)) => (stream, Wake::Answer(answer)),
             None => (self.body_watch.next_stalled()?, Wake::BodyStalled),
         };
-        self.wakes.push((stream, wake));
+        locked(&self.wakes).push((stream, wake));
         Some(stream)
     }
 
@@ -131,20 +179,26 @@ impl Configuration {
         self.waits.clone()
     }
 
-    /// Why a stream goes on; `None` if it was not named.
-    pub(crate) fn wake(&mut self, stream: u32) -> Option<Wake> {
-        let index = self.wakes.iter().position(|(named, _)| *named == stream)?;
-        Some(self.wakes.swap_remove(index).1)
+    /// Whether a stream was named and is not woken yet.
+    pub fn goes_on(&self, stream: u32) -> bool {
+        locked(&self.wakes).iter().any(|(named, _)| *named == stream)
     }
 
-    /// Forgets a stream that has ended.
+    /// Why a stream goes on; `None` if it was not named.
+    pub(crate) fn wake(&mut self, stream: u32) -> Option<Wake> {
+        let mut wakes = locked(&self.wakes);
+        let index = wakes.iter().position(|(named, _)| *named == stream)?;
+        Some(wakes.swap_remove(index).1)
+    }
+
+    /// Forgets a stream that has waited and has ended.
     pub(crate) fn forget(&mut self, stream: u32) {
-        self.wakes.retain(|(named, _)| *named != stream);
+        locked(&self.wakes).retain(|(named, _)| *named != stream);
         self.body_watch.forget(stream);
     }
 
-    pub(crate) const fn dependencies(&mut self) -> Option<&mut Dependencies> {
-        self.dependencies.as_mut()
+    pub(crate) fn dependencies(&self) -> Option<MutexGuard<'_, Dependencies>> {
+        self.dependencies.as_deref().map(locked)
     }
 
     pub(crate) const fn body_watch(&mut self) -> &mut BodyWatch {

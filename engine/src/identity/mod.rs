@@ -6,11 +6,14 @@
 
 mod api_key;
 mod attribute_value;
+mod metadata_json;
+mod metadata_operator;
 mod source;
 
 pub(crate) use api_key::MAX_HOLDER_TEXT;
 pub use api_key::{ApiKey, ApiKeyPlace, KeyHolder, KeyMember};
 pub use attribute_value::AttributeValue;
+pub use metadata_json::MetadataJson;
 pub use source::{
     Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal, IdentitySource,
     MetadataPath, Rules, SubjectRule, asked_source, resolve,

@@ -34,6 +34,24 @@ pub enum Counter {
 }
 
 impl Counter {
+    /// All of them
+    pub(super) const ALL: [Self; 14] = [
+        Self::KeyPresent,
+        Self::KeyMissing,
+        Self::KeyInvalid,
+        Self::TranslationFailed,
+        Self::DeliveryAcknowledged,
+        Self::SignatureFailed,
+        Self::Problem,
+        Self::Answer,
+        Self::CacheHit,
+        Self::HandlerHit,
+        Self::Shadow,
+        Self::Lookup,
+        Self::Unshaped,
+        Self::KeyCollision,
+    ];
+
     /// The name, as Prometheus shows it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,6 +102,9 @@ pub enum Histogram {
 }
 
 impl Histogram {
+    /// All of them
+    pub(super) const ALL: [Self; 2] = [Self::LookupTime, Self::Attempt];
+
     /// How many series of Prometheus a histogram is in Envoy and in the bridge for KrakenD: 20 buckets, the sum and the count.
     pub const SERIES: usize = 22;
 

@@ -15,8 +15,8 @@ mod series;
 
 pub use counters::{Counter, Histogram};
 pub(crate) use observe::{call_time, count_handler_hit, count_request, count_response};
-pub use series::SeriesTable;
 pub(crate) use series::{HistogramSeries, NONE};
+pub use series::{SeriesTable, metric_names};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The metrics of one worker of a gateway. All of its configurations share them, also those that have been replaced, because

@@ -3,7 +3,7 @@
 
 use super::{Count, Counter, Histogram};
 use crate::bytes::equal;
-use crate::host::{Host, MetricId, MetricKind};
+use crate::host::{Host, MetricId, MetricKind, MetricSeries};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
@@ -18,6 +18,8 @@ const OTHER: &str = "_other";
 const MAX_LABEL_CHARS: usize = 128;
 /// Counts the increments that went to a series of `_other`.
 const FOLDED: &str = "idempotency_series_folded_total";
+/// The labels that every series has beside its metric's own, but the one of [`FOLDED`].
+const SUBJECT_LABELS: [&str; 3] = ["tenant", "project", "endpoint"];
 
 /// The series of one VM.
 pub struct SeriesTable {
@@ -65,6 +67,9 @@ struct Series {
     metric: Metric,
 }
 
+/// Makes the labels of a series, when the gateway has to know them.
+type Labels<'l> = &'l dyn Fn() -> Vec<(&'static str, String)>;
+
 /// A metric of the gateway.
 #[derive(Default)]
 struct Metric {
@@ -75,17 +80,23 @@ struct Metric {
 }
 
 impl Metric {
-    /// The gateway's id, which the first call defines by this name; `None` if the gateway has no such metric.
-    fn define<H: Host>(&mut self, host: &H, kind: MetricKind, name: impl FnOnce() -> String) -> Option<MetricId> {
+    /// The gateway's id, which the first call defines; `None` if the gateway has no such metric.
+    fn define<H: Host>(
+        &mut self,
+        host: &H,
+        name: &'static str,
+        kind: MetricKind,
+        labels: Labels<'_>,
+    ) -> Option<MetricId> {
         if self.id.is_none() {
-            self.id = host.define_metric(kind, &name()).ok();
+            self.id = host.define_metric(&MetricSeries { kind, name, labels: &labels() }).ok();
         }
         self.id
     }
 
-    /// Adds the count to the gateway's counter with this name. A count that the gateway does not take waits for the next flush.
-    fn flush<H: Host>(&mut self, host: &H, name: impl FnOnce() -> String) {
-        let id = self.define(host, MetricKind::Counter, name);
+    /// Adds the count to the gateway's counter. A count that the gateway does not take waits for the next flush.
+    fn flush<H: Host>(&mut self, host: &H, name: &'static str, labels: Labels<'_>) {
+        let id = self.define(host, name, MetricKind::Counter, labels);
         if id.is_some_and(|id| host.add_to_metric(id, self.count).is_ok()) {
             self.count = 0;
         }
@@ -149,7 +160,7 @@ impl Default for SeriesTable {
 impl SeriesTable {
     /// Gives the gateway the counter of folded increments, at 0. It shows that a configuration has started.
     pub fn announce<H: Host>(&mut self, host: &H) {
-        self.folded.flush(host, || FOLDED.to_owned());
+        self.folded.flush(host, FOLDED, &Vec::new);
     }
 
     /// The series of a histogram. As for a counter, a tenant gets a series of its own if there is room; `limit` is that of
@@ -172,8 +183,8 @@ impl SeriesTable {
         let (HistogramSeries(id), subjects) = (series, &self.subjects);
         let Some(Series { instrument, values, subject, metric }) = self.series.get_mut(id as usize) else { return };
         let Some(about) = subjects.get(*subject as usize) else { return };
-        let name = || name(*instrument, texts(values), texts(about));
-        if let Some(metric) = metric.define(host, MetricKind::Histogram, name) {
+        let labels = || labels(*instrument, texts(values), texts(about));
+        if let Some(metric) = metric.define(host, instrument.name(), MetricKind::Histogram, &labels) {
             // A value that the gateway does not take is lost.
             let _ = host.record_in_metric(metric, value);
         }
@@ -290,40 +301,46 @@ impl SeriesTable {
                 return false;
             };
             let Some(about) = subjects.get(*subject as usize) else { return false };
-            metric.flush(host, || name(*instrument, texts(values), texts(about)));
+            metric.flush(host, instrument.name(), &|| labels(*instrument, texts(values), texts(about)));
             metric.count > 0
         });
         if self.folded.count > 0 {
-            self.folded.flush(host, || FOLDED.to_owned());
+            self.folded.flush(host, FOLDED, &Vec::new);
         }
     }
 }
 
-/// The name of a series with its labels: `name;label=value;…`. The gateway's `stats_tags` take it apart.
-fn name(instrument: Instrument, [first, second]: [&str; 2], [tenant, project, endpoint]: [&str; 3]) -> String {
-    let mut name = instrument.name().to_owned();
-    let own = instrument.labels().iter().copied().zip([first, second]);
-    for (label, value) in own.chain([("tenant", tenant), ("project", project), ("endpoint", endpoint)]) {
-        add_label(&mut name, label, value);
-    }
-    name
+/// Every metric that the engine can count: its kind, its name and the names of its labels.
+pub fn metric_names() -> impl Iterator<Item = (MetricKind, &'static str, Vec<&'static str>)> {
+    let counters = Counter::ALL.into_iter().map(|counter| (MetricKind::Counter, Instrument::Counter(counter)));
+    let histograms = Histogram::ALL.into_iter().map(|which| (MetricKind::Histogram, Instrument::Histogram(which)));
+    let named = counters.chain(histograms).map(|(kind, instrument)| {
+        (kind, instrument.name(), instrument.labels().iter().copied().chain(SUBJECT_LABELS).collect())
+    });
+    named.chain([(MetricKind::Counter, FOLDED, Vec::new())])
 }
 
-/// Adds a label to the name of a metric. A value is cut after [`MAX_LABEL_CHARS`].
+/// The labels of a series.
 #[inline(never)]
-fn add_label(name: &mut String, label: &str, value: &str) {
-    name.push(';');
-    name.push_str(label);
-    name.push('=');
-    for c in value.chars().take(MAX_LABEL_CHARS) {
-        // These would end a label, or the name.
-        name.push(if c == ';' || c.is_control() { '_' } else { c });
-    }
+fn labels(instrument: Instrument, own: [&str; 2], subject: [&str; 3]) -> Vec<(&'static str, String)> {
+    let own = instrument.labels().iter().copied().zip(own);
+    own.chain(SUBJECT_LABELS.into_iter().zip(subject)).map(|(label, value)| (label, label_value(value))).collect()
+}
+
+/// The value of a label, cut after [`MAX_LABEL_CHARS`]. It holds nothing that ends a label or a name where a gateway's metrics have
+/// no labels.
+fn label_value(value: &str) -> String {
+    value.chars().take(MAX_LABEL_CHARS).map(|c| if c == ';' || c.is_control() { '_' } else { c }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn name(instrument: Instrument, own: [&str; 2], subject: [&str; 3]) -> String {
+        let labels = labels(instrument, own, subject);
+        MetricSeries { kind: MetricKind::Counter, name: instrument.name(), labels: &labels }.flat_name()
+    }
 
     fn count<'c>(tenant: Option<&'c str>, endpoint: &'c str) -> Count<'c> {
         let project = tenant.map(|_| "shop");

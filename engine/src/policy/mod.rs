@@ -21,7 +21,9 @@ pub(crate) mod template;
 mod text_index;
 
 pub use crate::backend::BackendKind;
-pub use document::{Answers, KeyInLogs, KeySubject, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
+pub use document::{
+    Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration,
+};
 pub use find::RouteLookup;
 pub use path::{NormalPath, PathError, split_query};
 pub use route::Route;
@@ -242,6 +244,11 @@ impl Policy {
     /// The headers in which signed callers name tenant and project; `None` without signed callers.
     pub(crate) fn caller_headers(&self) -> Option<&CallerHeaders> {
         self.caller_headers.as_ref()
+    }
+
+    /// The identity sources: the document's first, then those of routes.
+    pub(crate) fn identity_sources(&self) -> impl Iterator<Item = &IdentitySource> {
+        self.identities.iter().flat_map(|rules| &rules.sources)
     }
 
     /// Where the identity of a signed caller stands.

@@ -60,13 +60,15 @@ pub struct Stream {
     /// A forwarded request whose body is read as it passes.
     observation: Option<Box<Observation>>,
     response: ResponseBody,
+    /// Whether the configuration may name the stream.
+    has_waited: bool,
     /// How far the exchange was when it was last counted and recorded.
     noted: Stage,
     record: GivenRecord,
 }
 
 impl Stream {
-    /// A new stream. No other stream of the configuration has ever had this number.
+    /// A new stream. No stream that has not ended has the same number, of all configurations that share caches.
     pub fn new(id: u32, configuration: &Configuration) -> Self {
         Self {
             id,
@@ -77,6 +79,7 @@ impl Stream {
             pending: None,
             observation: None,
             response: ResponseBody::default(),
+            has_waited: false,
             noted: Stage::default(),
             record: GivenRecord::default(),
         }
@@ -176,10 +179,47 @@ impl Stream {
         self.note(host, configuration);
     }
 
+    /// Whether a call has to be answered before the request goes on, so that [`Configuration::next_to_wake`] will name the stream.
+    pub fn awaits_call(&self) -> bool {
+        self.pending.as_ref().is_some_and(PendingRequest::awaits_call)
+    }
+
+    /// Replies with 503 `internal_error` after the host or the engine has failed in an event of this stream. What was decided
+    /// before is dropped.
+    pub fn on_failure<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
+        let can_repeat = self.noted == Stage::default() || self.exchange.sends_key();
+        self.fail(host, configuration, &Problem::internal_error_of(can_repeat))
+    }
+
+    /// Replies with 503 `policy_invalid`, because the gateway around the filter lacks something that the policy needs.
+    pub fn on_misconfigured<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
+        self.fail(host, configuration, &Problem::policy_invalid())
+    }
+
+    fn fail<H: Host>(&mut self, host: &H, configuration: &mut Configuration, problem: &Problem) -> FilterAction {
+        self.exchange = Exchange::sharing(configuration.waits());
+        (self.observation, self.response, self.noted) = (None, ResponseBody::default(), Stage::default());
+        let action = self.reply(host, problem);
+        self.note(host, configuration);
+        action
+    }
+
     /// Ends the stream. It is the last event of each stream, also if the client went away.
     pub fn on_end(self, configuration: &mut Configuration) {
         self.cancel_lookup(configuration);
-        configuration.forget(self.id);
+        if self.has_waited {
+            configuration.forget(self.id);
+        }
+    }
+
+    /// Whether parts of the request's body pass without being looked at: [`Stream::on_request_body`] would do nothing.
+    pub const fn ignores_request_body(&self) -> bool {
+        self.pending.is_none() && self.observation.is_none() && !self.replied && !self.ended_by_gateway
+    }
+
+    /// Whether parts of the response's body pass without being looked at: [`Stream::on_response_body`] would do nothing.
+    pub const fn ignores_response_body(&self) -> bool {
+        matches!(self.response, ResponseBody::Streamed)
     }
 
     /// Counts and records what the exchange has decided since the last event.

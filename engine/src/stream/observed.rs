@@ -37,7 +37,7 @@ impl Stream {
             match observation.push(&part) {
                 Ok(observation) => self.observation = Some(observation),
                 Err(unobserved) => {
-                    if let Some(dependencies) = configuration.dependencies() {
+                    if let Some(mut dependencies) = configuration.dependencies() {
                         dependencies.note_unobserved(unobserved);
                     }
                 }
@@ -54,7 +54,7 @@ impl Stream {
         let metrics = configuration.metrics().clone();
         let observed = observation.finish();
         self.exchange.note_observed(&observed.claim.fingerprint);
-        if let Some(dependencies) = configuration.dependencies() {
+        if let Some(mut dependencies) = configuration.dependencies() {
             dependencies.observe(host, observed, &metrics);
         }
     }

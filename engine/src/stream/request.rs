@@ -98,11 +98,10 @@ impl Stream {
         let mut effects = Vec::new();
         let mut flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
         if let RequestFlow::AwaitCaller { limit } = flow {
-            let metrics = configuration.metrics().clone();
-            let pending = configuration.dependencies().zip(self.exchange.pending_lookup());
-            let Some((dependencies, request)) = pending else { return self.reply(host, &Problem::internal_error()) };
-            let mut time = |store| metrics.with(|series| call_time(&self.exchange, &policy, store, series));
-            let Some(answer) = dependencies.look_up(host, self.id, request, &mut time) else {
+            let Some(found) = self.look_up(host, configuration, &policy) else {
+                return self.reply(host, &Problem::internal_error());
+            };
+            let Some(answer) = found else {
                 let head = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
                 let carried = self.exchange.carried_bytes();
                 self.pending = Some(PendingRequest::of_caller(limit, arrived.ended, (head, carried)));
@@ -239,7 +238,7 @@ impl Stream {
     pub(super) fn cancel_lookup(&self, configuration: &mut Configuration) {
         let awaits_call = self.pending.as_ref().is_some_and(PendingRequest::awaits_call);
         let pending = self.exchange.pending_lookup().filter(|_| awaits_call);
-        if let Some((dependencies, request)) = configuration.dependencies().zip(pending) {
+        if let Some((mut dependencies, request)) = configuration.dependencies().zip(pending) {
             dependencies.cancel(self.id, request);
         }
     }
@@ -259,23 +258,18 @@ impl Stream {
             let has_body = self.pending.as_ref().is_some_and(|pending| pending.has_body);
             flow = match flow {
                 RequestFlow::AwaitCall { .. } => {
-                    let metrics = configuration.metrics().clone();
-                    let pending = configuration.dependencies().zip(self.exchange.pending_lookup());
-                    let Some((dependencies, request)) = pending else {
-                        return self.reply(host, &Problem::internal_error());
-                    };
                     // The cache of a store may have the answer, and then nothing waits. Other calls are made for each request, so
                     // one for which there is no memory must not cause any.
-                    if !matches!(request, PendingLookup::Store(_))
+                    if self.exchange.pending_lookup().is_some_and(|lookup| !matches!(lookup, PendingLookup::Store(_)))
                         && let Some(pending) = &mut self.pending
                         && let Err(why) = pending.lines.count_for(self.exchange.waiter(policy))
                     {
                         return self.refuse_to_wait(host, why);
                     }
-                    let mut time = |store| metrics.with(|series| call_time(&self.exchange, policy, store, series));
-                    match dependencies.look_up(host, self.id, request, &mut time) {
-                        Some(answer) => self.give_answer(host, policy, answer),
-                        None => return self.wait(host, configuration, policy),
+                    match self.look_up(host, configuration, policy) {
+                        Some(Some(answer)) => self.give_answer(host, policy, answer),
+                        Some(None) => return self.wait(host, configuration, policy),
+                        None => return self.reply(host, &Problem::internal_error()),
                     }
                 }
                 RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } if has_body => {
@@ -305,6 +299,19 @@ impl Stream {
         }
     }
 
+    /// Looks up what the exchange waits for. `None` if it waits for no lookup; inside, the answer, if it is there at once.
+    fn look_up<H: Host>(
+        &self,
+        host: &H,
+        configuration: &Configuration,
+        policy: &Policy,
+    ) -> Option<Option<LookupAnswer>> {
+        let (request, mut dependencies) = self.exchange.pending_lookup().zip(configuration.dependencies())?;
+        let metrics = configuration.metrics();
+        let mut time = |store| metrics.with(|series| call_time(&self.exchange, policy, store, series));
+        Some(dependencies.look_up(host, self.id, request, &mut time))
+    }
+
     /// Whether the request waits for its whole body.
     const fn awaits_body(&self) -> bool {
         matches!(&self.pending, Some(pending) if pending.needs_body)
@@ -312,6 +319,7 @@ impl Stream {
 
     /// Waits, if there is memory for the request.
     fn wait<H: Host>(&mut self, host: &H, configuration: &mut Configuration, policy: &Policy) -> FilterAction {
+        self.has_waited = true;
         let Some(pending) = &mut self.pending else { return FilterAction::Pause };
         match pending.lines.count_for(self.exchange.waiter(policy)) {
             Ok(()) => {

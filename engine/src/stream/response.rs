@@ -52,6 +52,7 @@ impl Stream {
             } else {
                 let _ = edit(host, &effects);
                 self.response = ResponseBody::Awaited { limit: usize::try_from(limit).unwrap_or(usize::MAX), size: 0 };
+                self.has_waited = true;
                 configuration.body_watch().begin(self.id);
                 return FilterAction::Pause;
             }
@@ -117,6 +118,12 @@ impl Stream {
     /// Handles the response's trailers. If the body was awaited, it is complete now.
     pub(super) fn response_trailers<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
         match std::mem::take(&mut self.response) {
+            ResponseBody::Awaited { size: 0, .. } => {
+                configuration.body_watch().arrived();
+                if let Some(action) = self.end_without_body(host) {
+                    return action;
+                }
+            }
             ResponseBody::Awaited { limit, size } => {
                 configuration.body_watch().arrived();
                 self.evaluate_response_body(host, size, limit);
@@ -144,6 +151,19 @@ impl Stream {
             None => self.exchange.response_body_too_large(&policy, &mut effects),
         }
         self.finish_body(host, effects);
+    }
+
+    /// Evaluates a response that ends in trailers and has no body. The action, if it got a body and was replied to instead.
+    fn end_without_body<H: Host>(&mut self, host: &H) -> Option<FilterAction> {
+        let policy = self.policy.clone()?;
+        let mut effects = Vec::new();
+        self.exchange.response_body(&policy, &[], &mut effects);
+        if effects.iter().any(|effect| matches!(effect, Effect::Body(_))) {
+            let lines = host.header_lines(HeaderMapKind::Response);
+            return Some(self.reply_instead(host, &lines.headers()?, &effects));
+        }
+        let _ = edit(host, &effects);
+        None
     }
 
     /// Replaces a response whose body was discarded, at the body's end.

@@ -3,7 +3,7 @@
 
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
-    MetadataPath, MetricId, MetricKind,
+    MetadataPath, MetricId, MetricSeries,
 };
 use std::cell::{Cell, RefCell};
 
@@ -172,10 +172,10 @@ impl Host for Gateway {
         Ok(7)
     }
 
-    fn define_metric(&self, _: MetricKind, name: &str) -> Result<MetricId, HostError> {
+    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError> {
         let mut metrics = self.metrics.borrow_mut();
         let id = u32::try_from(metrics.len()).map_err(|_| HostError)?;
-        metrics.push((name.to_owned(), 0));
+        metrics.push((series.flat_name(), 0));
         Ok(MetricId(id))
     }
 

@@ -1,0 +1,95 @@
+//! Dynamic metadata as a JSON object, for gateways that hand it over so.
+
+use super::{AttributeValue, MetadataPath};
+use crate::json::Json;
+use std::borrow::Cow;
+
+/// A JSON object whose members are values of dynamic metadata. The name of a member is the beginning of a path, its segments joined
+/// by `:`, as Envoy writes paths (`%DYNAMIC_METADATA(NAMESPACE:MEMBER:…)%`). JSON has types, so a number is no text.
+#[derive(Debug)]
+pub struct MetadataJson<'t>(Json<'t>);
+
+impl<'t> MetadataJson<'t> {
+    /// Reads the object; `None` if it is none.
+    pub fn parse(text: &'t [u8]) -> Option<Self> {
+        Json::parse(text).ok().filter(|json| matches!(json, Json::Object(_))).map(Self)
+    }
+
+    /// The value at a path: the member with the longest beginning of the path, and in it the rest of the path.
+    pub fn value(&self, path: &MetadataPath) -> AttributeValue<'_> {
+        let (segments, Json::Object(members)) = (path.segments(), &self.0) else { return AttributeValue::Absent };
+        let named = |(name, value)| beginning(name, segments).map(|rest| (rest, value));
+        let found = members.iter().filter_map(|(name, value)| named((name, value))).min_by_key(|(rest, _)| rest.len());
+        match found.and_then(|(rest, value)| rest.iter().try_fold(value, |value, segment| member(value, segment))) {
+            None | Some(Json::Null) => AttributeValue::Absent,
+            Some(Json::String(text)) => AttributeValue::Text(Cow::Borrowed(text.as_bytes())),
+            Some(_) => AttributeValue::Unusable,
+        }
+    }
+}
+
+/// What is left of a path after the segments that `name` joins; `None` if it does not begin so.
+fn beginning<'s>(name: &str, segments: &'s [String]) -> Option<&'s [String]> {
+    let mut left = name;
+    let mut rest = segments;
+    loop {
+        let (segment, after) = rest.split_first()?;
+        left = left.strip_prefix(segment.as_str())?;
+        rest = after;
+        match left.strip_prefix(':') {
+            Some(next) => left = next,
+            None => return left.is_empty().then_some(rest),
+        }
+    }
+}
+
+/// A member of an object, or an item of an array by its index.
+fn member<'v>(value: &'v Json<'_>, segment: &str) -> Option<&'v Json<'v>> {
+    match value {
+        Json::Object(members) => members.iter().find(|(name, _)| name == segment).map(|(_, value)| value),
+        Json::Array(items) => items.get(segment.parse::<usize>().ok()?),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_to_a_value_of_its_type() {
+        let text = br#"{
+            "jwt:p:sub": "alice", "jwt:p:number": 5, "jwt:p:none": null, "jwt:p:list": ["a", "b"], "jwt:p:empty": "",
+            "jwt:q": {"https://example.com/tenant": "acme", "sub": "long", "deep": {"er": [{"x": "y"}]}},
+            "jwt:q:sub": "longer", "jwt:p:object": {"a": "b"}
+        }"#;
+        let object = MetadataJson::parse(text).unwrap();
+        let value = |path: &[&str]| object.value(&MetadataPath::new(path.iter().map(ToString::to_string).collect()));
+        let text = |text: &'static str| AttributeValue::Text(Cow::Borrowed(text.as_bytes()));
+        for (path, expected) in [
+            (&["jwt", "p", "sub"][..], text("alice")),
+            (&["jwt", "p", "number"], AttributeValue::Unusable),
+            (&["jwt", "p", "object"], AttributeValue::Unusable),
+            (&["jwt", "p", "list"], AttributeValue::Unusable),
+            (&["jwt", "p", "list", "1"], text("b")),
+            (&["jwt", "p", "none"], AttributeValue::Absent),
+            (&["jwt", "p", "missing"], AttributeValue::Absent),
+            (&["jwt", "p"], AttributeValue::Absent),
+            (&["jwt", "p", "sub", "more"], AttributeValue::Absent),
+            (&["jwt", "p", "empty"], text("")),
+            (&["jwt", "q", "https://example.com/tenant"], text("acme")),
+            (&["jwt", "q", "sub"], text("longer")),
+            (&["jwt", "q", "deep", "er", "0", "x"], text("y")),
+            (&["jwt", "q"], AttributeValue::Unusable),
+        ] {
+            assert_eq!(value(path), expected, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_object_without_duplicates_is_none() {
+        for text in [&b""[..], b"[]", b"null", b"{", b"\xff", br#"{"a": "x", "a": "y"}"#] {
+            assert!(MetadataJson::parse(text).is_none(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Metadata as Envoy's operator `%DYNAMIC_METADATA(…)%` gives it. A native module can read no nested metadata by itself; there the
+//! filter `set_filter_state` hands over one object, with a member for each operator (docs/native.md).
+
+use super::{IdentityPlace, MetadataPath};
+use crate::policy::Policy;
+use std::collections::BTreeSet;
+
+impl MetadataPath {
+    /// The operator's argument for the longest beginning of this path that it can express, and the segments that are left to follow
+    /// inside its value. `None` if it cannot even express the namespace.
+    pub fn operator(&self) -> Option<(String, &[String])> {
+        let segments = self.segments();
+        let expressed = segments.iter().take_while(|segment| is_expressible(segment)).count();
+        let (expressed, rest) = segments.split_at_checked(expressed)?;
+        (!expressed.is_empty()).then(|| (expressed.join(":"), rest))
+    }
+}
+
+/// Whether the operator finds a member by this text: `:` stands between its segments, `)` and `%` end it, its pattern takes no line
+/// breaks, and it does not look into lists.
+fn is_expressible(segment: &str) -> bool {
+    let is_index = segment.bytes().all(|byte| byte.is_ascii_digit());
+    !is_index && !segment.chars().any(|char| ":)%".contains(char) || char.is_control())
+}
+
+impl Policy {
+    /// Every path into dynamic metadata that an identity source reads.
+    pub fn metadata_paths(&self) -> impl Iterator<Item = &MetadataPath> {
+        let sources = self.identity_sources();
+        let places = sources.flat_map(|source| source.places()).filter_map(|(_, place)| place);
+        places.filter_map(|place| match place {
+            IdentityPlace::Metadata(path) => Some(path),
+            _ => None,
+        })
+    }
+
+    /// The arguments of the operators that give all of [`Policy::metadata_paths`], each once.
+    pub fn metadata_operators(&self) -> BTreeSet<String> {
+        self.metadata_paths().filter_map(|path| Some(path.operator()?.0)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operator_takes_what_it_can_express() {
+        for (segments, operator, rest) in [
+            (&["jwt_authn", "jwt", "sub"][..], "jwt_authn:jwt:sub", 0),
+            (&["ns", "a b.é/{c}\\\"", "*"], "ns:a b.é/{c}\\\":*", 0),
+            (&["ns", "https://example.com/tenant", "id"], "ns", 2),
+            (&["ns", "jwt", "a)b"], "ns:jwt", 1),
+            (&["ns", "jwt", "100%", "x"], "ns:jwt", 2),
+            (&["ns", "a\nb"], "ns", 1),
+            (&["ns", "jwt", "roles", "0"], "ns:jwt:roles", 1),
+            (&["ns", "jwt", ""], "ns:jwt", 1),
+        ] {
+            let path = MetadataPath::new(segments.iter().map(|&segment| segment.to_owned()).collect());
+            let (found, left) = path.operator().unwrap();
+            assert_eq!((found.as_str(), left.len()), (operator, rest), "{segments:?}");
+        }
+        assert_eq!(MetadataPath::new(vec!["a:b".to_owned(), "c".to_owned()]).operator(), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! A configuration of Envoy with the filter as a native module, made out of one with the WebAssembly module: what
+//! `edge-idempotency render envoy --native` would write in its place (docs/native.md).
+//!
+//! Configurations of this repository name the WebAssembly module. On the native host the name of the module's file ends in `.so`, and
+//! [`adapt`] changes everything that depends on it just before Envoy reads the file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use edge_idempotency_engine::Policy;
+use serde_json::{Map, Value, json};
+
+use crate::stack::POLICY;
+
+const WASM: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
+const NATIVE: &str = "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter";
+
+/// The record of a request in an access log, on each host.
+pub const RECORDS: [&str; 2] =
+    ["%TYPED_CEL(filter_state['wasm.edge_idempotency'])%", "%DYNAMIC_METADATA(edge_idempotency)%"];
+
+/// As [`adapt`], for a file, which is left as it is if nothing in it names a native module.
+pub fn adapt_file(path: &Path) -> Result<()> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut config: Value = serde_saphyr::from_str(&text).with_context(|| format!("{}", path.display()))?;
+    if adapt(&mut config) {
+        // JSON is YAML, and leaves no question of which type a value has.
+        fs::write(path, format!("{config:#}\n")).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Puts native filters in the place of WebAssembly filters whose module is a native one. Whether there was any.
+pub fn adapt(config: &mut Value) -> bool {
+    if !adapt_filters(config) {
+        return false;
+    }
+    adapt_records(config);
+    if let Some(bootstrap) = config.as_object_mut().filter(|members| members.contains_key("static_resources")) {
+        // Its metrics have real labels; without this member their names would have a prefix.
+        bootstrap.shift_remove("stats_config");
+        let unprefixed = json!({"envoy.reloadable_features.dynamic_modules_strip_custom_stat_prefix": true});
+        let layers = json!([{"name": "static", "static_layer": unprefixed}, {"name": "admin", "admin_layer": {}}]);
+        bootstrap.insert("layered_runtime".to_owned(), json!({"layers": layers}));
+    }
+    true
+}
+
+fn adapt_filters(value: &mut Value) -> bool {
+    if let Some(native) = native(value) {
+        *value = native;
+        return true;
+    }
+    let mut changed = false;
+    match value {
+        Value::Object(members) => {
+            if let Some(Value::Array(filters)) = members.get_mut("http_filters") {
+                changed |= insert_metadata(filters);
+            }
+            for value in members.values_mut() {
+                changed |= adapt_filters(value);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                changed |= adapt_filters(item);
+            }
+        }
+        _ => {}
+    }
+    changed
+}
+
+fn adapt_records(value: &mut Value) {
+    match value {
+        Value::Object(members) => members.values_mut().for_each(adapt_records),
+        Value::Array(items) => items.iter_mut().for_each(adapt_records),
+        Value::String(text) if text == RECORDS[0] => RECORDS[1].clone_into(text),
+        _ => {}
+    }
+}
+
+/// Puts the filter that hands metadata over before each of ours. Whether one of them comes by discovery.
+fn insert_metadata(filters: &mut Vec<Value>) -> bool {
+    let (mut place, mut found) = (0, false);
+    while let Some(filter) = filters.get_mut(place) {
+        let policy = match filter.get_mut("config_discovery") {
+            Some(discovery) => discovered(discovery).inspect(|_| found = true),
+            None => filter.get("typed_config").filter(|typed| native(typed).is_some()).map(policy),
+        };
+        if let Some(metadata) = policy.and_then(|text| set_filter_state(&text)) {
+            filters.insert(place, metadata);
+            place += 1;
+        }
+        place += 1;
+    }
+    found
+}
+
+/// The policy of a filter that comes by discovery, whose type then is the native one. While its file is not there, that is the
+/// demo's: all policies under test read the same metadata as it does, or less.
+fn discovered(discovery: &mut Value) -> Option<String> {
+    let types = discovery.get_mut("type_urls").filter(|types| **types == json!([WASM]))?;
+    *types = json!([NATIVE]);
+    let path = discovery.pointer("/config_source/path_config_source/path").and_then(Value::as_str)?;
+    let file: Option<Value> = fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let text = file.as_ref().and_then(|file| file.pointer("/resources/0/typed_config/filter_config/value")?.as_str());
+    Some(text.unwrap_or(POLICY).to_owned())
+}
+
+fn policy(typed: &Value) -> String {
+    typed.pointer("/config/configuration/value").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The filter that hands over what the sources of a policy read; none for a text that is no policy.
+fn set_filter_state(policy: &str) -> Option<Value> {
+    let operators = Policy::from_json(policy.as_bytes()).ok()?.metadata_operators();
+    let members = |operators: BTreeSet<String>| -> Map<String, Value> {
+        operators.into_iter().map(|path| (path.clone(), json!(format!("%DYNAMIC_METADATA({path})%")))).collect()
+    };
+    (!operators.is_empty()).then(|| {
+        json!({"name": "envoy.filters.http.set_filter_state", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config",
+            "on_request_headers": [{
+                "object_key": "edge_idempotency.metadata",
+                "factory_key": "envoy.string",
+                "format_string": {"json_format": members(operators)},
+            }],
+        }})
+    })
+}
+
+/// The native filter for a WebAssembly filter whose module's file ends in `.so`.
+fn native(typed: &Value) -> Option<Value> {
+    let config = Some(typed).filter(|typed| typed.get("@type").is_some_and(|kind| kind == WASM))?.get("config")?;
+    let file = config.pointer("/vm_config/code/local/filename")?.as_str()?;
+    Path::new(file).extension().filter(|extension| *extension == "so")?;
+    let mut native = json!({
+        "@type": NATIVE,
+        "dynamic_module_config": {
+            "module": {"local": {"filename": file}},
+            "do_not_close": true,
+            "metrics_namespace": "edge_idempotency",
+        },
+        "filter_name": "edge-idempotency",
+    });
+    if let (Some(configuration), Some(native)) = (config.get("configuration"), native.as_object_mut()) {
+        native.insert("filter_config".to_owned(), configuration.clone());
+    }
+    Some(native)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envoy::EnvoyOptions;
+    use crate::envoy::tests::{manager, options, read};
+    use crate::tools::Filter;
+
+    #[test]
+    fn a_native_module_has_a_native_filter_with_all_that_it_needs() {
+        let mut config = read(&options(POLICY, true));
+        let before = config.clone();
+        assert!(!adapt(&mut config) && config == before, "the WebAssembly module's configuration stays as it is");
+
+        let options =
+            EnvoyOptions { filter: Filter::Native("/dist/libedge_idempotency.so".into()), ..options(POLICY, true) };
+        let mut config = read(&options);
+        assert!(adapt(&mut config));
+        assert!(config.get("stats_config").is_none() && config.get("layered_runtime").is_some());
+        assert!(!config.to_string().contains("wasm"), "{config}");
+        let filters = manager(&config)["http_filters"].as_array().unwrap();
+        let place = filters.iter().position(|filter| filter["name"] == "edge-idempotency").unwrap();
+        assert_eq!(filters[place].pointer("/typed_config/filter_config/value"), before_policy(&before));
+        let object =
+            filters[place - 1].pointer("/typed_config/on_request_headers/0/format_string/json_format").unwrap();
+        let sub = "envoy.filters.http.jwt_authn:jwt:sub";
+        assert_eq!(object[sub], format!("%DYNAMIC_METADATA({sub})%"));
+        assert_eq!(object.as_object().unwrap().len(), 3, "{object}");
+        assert_eq!(
+            manager(&config).pointer("/access_log/0/typed_config/log_format/json_format/edge_idempotency").unwrap(),
+            RECORDS[1]
+        );
+        assert!(!adapt(&mut config), "a second time changes nothing");
+    }
+
+    fn before_policy(config: &Value) -> Option<&Value> {
+        manager(config).pointer("/http_filters/3/typed_config/config/configuration/value")
+    }
+
+    #[test]
+    fn a_text_that_is_no_policy_reads_no_metadata() {
+        let native = Filter::Native("/dist/libedge_idempotency.so".into());
+        let mut config = read(&EnvoyOptions { filter: native, ..options("no policy", true) });
+        assert!(adapt(&mut config) && !config.to_string().contains("set_filter_state"));
+    }
+}

@@ -1,0 +1,268 @@
+//! Declarations of Envoy's ABI for dynamic modules, as `source/extensions/dynamic_modules/abi/abi.h` of envoyproxy/envoy has them
+//! (Apache-2.0). Only what this module uses is here. Each group names the first version of Envoy that has it.
+//!
+//! Names lose the prefix `envoy_dynamic_module_type_`; the functions keep theirs, since the linker finds them by it.
+#![allow(unsafe_code, missing_docs)]
+
+use std::ffi::{c_char, c_void};
+
+/// The version of the ABI that the declarations are of (`ENVOY_DYNAMIC_MODULES_ABI_VERSION` of Envoy 1.40). Envoy logs a
+/// warning if its own is another one.
+pub(crate) const ABI_VERSION: &std::ffi::CStr = c"v0.2.0";
+
+/// `envoy_buffer` and `module_buffer`, 1.36: bytes that somebody else owns.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Buffer {
+    pub(crate) ptr: *const c_char,
+    pub(crate) length: usize,
+}
+
+/// `envoy_http_header` and `module_http_header`, 1.36.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct HeaderLine {
+    pub(crate) key_ptr: *const c_char,
+    pub(crate) key_length: usize,
+    pub(crate) value_ptr: *const c_char,
+    pub(crate) value_length: usize,
+}
+
+/// `http_filter_config_envoy_ptr`, 1.36.
+pub(crate) type ConfigPtr = *mut c_void;
+/// `http_filter_envoy_ptr`, 1.36.
+pub(crate) type FilterPtr = *mut c_void;
+/// `http_filter_scheduler_module_ptr`, 1.36; `http_filter_config_scheduler_module_ptr`, 1.37.
+pub(crate) type SchedulerPtr = *mut c_void;
+
+/// `http_header_type`, 1.36.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) enum HeaderType {
+    RequestHeader = 0,
+    RequestTrailer = 1,
+    ResponseHeader = 2,
+    ResponseTrailer = 3,
+}
+
+/// `http_body_type`, 1.37.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) enum BodyType {
+    ReceivedRequest = 0,
+    BufferedRequest = 1,
+    ReceivedResponse = 2,
+    BufferedResponse = 3,
+}
+
+/// `log_level`, 1.36.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) enum AbiLogLevel {
+    Debug = 1,
+    Info = 2,
+    Warn = 3,
+    Error = 4,
+    Critical = 5,
+}
+
+/// `metadata_source`, 1.36.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) enum MetadataSource {
+    Route = 1,
+}
+
+/// `attribute_id`, 1.36: `request.total_size`, `source.address`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) enum AttributeId {
+    RequestTotalSize = 14,
+    SourceAddress = 24,
+}
+
+/// `http_callout_init_result::Success` and `http_callout_result::Success`, 1.36.
+pub(crate) const CALLOUT_SUCCESS: u32 = 0;
+/// `metrics_result::Success`, 1.37.
+pub(crate) const METRIC_SUCCESS: u32 = 0;
+
+/// What the hooks for headers return (`on_http_filter_request_headers_status`, and that of responses), 1.36.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) enum HeadersStatus {
+    Continue = 0,
+    StopIteration = 1,
+    StopAllIterationAndWatermark = 4,
+}
+
+/// What the hooks for bodies return (`on_http_filter_request_body_status`, and that of responses), 1.36.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) enum BodyStatus {
+    Continue = 0,
+    StopIterationAndBuffer = 1,
+    StopIterationNoBuffer = 3,
+}
+
+/// What the hooks for trailers return (`on_http_filter_request_trailers_status`, and that of responses), 1.36.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) enum TrailersStatus {
+    Continue = 0,
+    StopIteration = 1,
+}
+
+// 1.36
+unsafe extern "C" {
+    pub(crate) fn envoy_dynamic_module_callback_log(level: AbiLogLevel, message: Buffer);
+    pub(crate) fn envoy_dynamic_module_callback_log_enabled(level: AbiLogLevel) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_get_concurrency() -> u32;
+    pub(crate) fn envoy_dynamic_module_callback_http_get_headers_size(filter: FilterPtr, map: HeaderType) -> usize;
+    pub(crate) fn envoy_dynamic_module_callback_http_get_headers(
+        filter: FilterPtr,
+        map: HeaderType,
+        lines: *mut HeaderLine,
+    ) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_set_header(
+        filter: FilterPtr,
+        map: HeaderType,
+        name: Buffer,
+        value: Buffer,
+    ) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_send_response(
+        filter: FilterPtr,
+        status: u32,
+        headers: *mut HeaderLine,
+        headers_size: usize,
+        body: Buffer,
+        details: Buffer,
+    );
+    pub(crate) fn envoy_dynamic_module_callback_http_clear_route_cache(filter: FilterPtr);
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_get_attribute_string(
+        filter: FilterPtr,
+        attribute: AttributeId,
+        result: *mut Buffer,
+    ) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_get_attribute_int(
+        filter: FilterPtr,
+        attribute: AttributeId,
+        result: *mut u64,
+    ) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_get_metadata_string(
+        filter: FilterPtr,
+        source: MetadataSource,
+        namespace: Buffer,
+        key: Buffer,
+        result: *mut Buffer,
+    ) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_set_dynamic_metadata_string(
+        filter: FilterPtr,
+        namespace: Buffer,
+        key: Buffer,
+        value: Buffer,
+    );
+    pub(crate) fn envoy_dynamic_module_callback_http_set_dynamic_metadata_number(
+        filter: FilterPtr,
+        namespace: Buffer,
+        key: Buffer,
+        value: f64,
+    );
+    pub(crate) fn envoy_dynamic_module_callback_http_set_dynamic_metadata_bool(
+        filter: FilterPtr,
+        namespace: Buffer,
+        key: Buffer,
+        value: bool,
+    );
+    pub(crate) fn envoy_dynamic_module_callback_http_get_filter_state_bytes(
+        filter: FilterPtr,
+        key: Buffer,
+        result: *mut Buffer,
+    ) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_continue_decoding(filter: FilterPtr);
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_continue_encoding(filter: FilterPtr);
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_scheduler_new(filter: FilterPtr) -> SchedulerPtr;
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_scheduler_commit(scheduler: SchedulerPtr, event: u64);
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_scheduler_delete(scheduler: SchedulerPtr);
+}
+
+// 1.37
+unsafe extern "C" {
+    pub(crate) fn envoy_dynamic_module_callback_http_get_body_size(filter: FilterPtr, body: BodyType) -> usize;
+    pub(crate) fn envoy_dynamic_module_callback_http_get_body_chunks_size(filter: FilterPtr, body: BodyType) -> usize;
+    pub(crate) fn envoy_dynamic_module_callback_http_get_body_chunks(
+        filter: FilterPtr,
+        body: BodyType,
+        chunks: *mut Buffer,
+    ) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_append_body(
+        filter: FilterPtr,
+        body: BodyType,
+        data: Buffer,
+    ) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_drain_body(filter: FilterPtr, body: BodyType, size: usize)
+    -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_received_buffered_request_body(filter: FilterPtr) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_received_buffered_response_body(filter: FilterPtr) -> bool;
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_get_worker_index(filter: FilterPtr) -> u32;
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_config_define_counter(
+        config: ConfigPtr,
+        name: Buffer,
+        labels: *mut Buffer,
+        labels_size: usize,
+        id: *mut usize,
+    ) -> u32;
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_config_define_histogram(
+        config: ConfigPtr,
+        name: Buffer,
+        labels: *mut Buffer,
+        labels_size: usize,
+        id: *mut usize,
+    ) -> u32;
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_config_scheduler_new(config: ConfigPtr) -> SchedulerPtr;
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_config_scheduler_commit(
+        scheduler: SchedulerPtr,
+        event: u64,
+    );
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_config_scheduler_delete(scheduler: SchedulerPtr);
+}
+
+// 1.38
+unsafe extern "C" {
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_config_http_callout(
+        config: ConfigPtr,
+        callout: *mut u64,
+        cluster: Buffer,
+        headers: *mut HeaderLine,
+        headers_size: usize,
+        body: Buffer,
+        timeout_ms: u64,
+    ) -> u32;
+}
+
+// 1.39
+unsafe extern "C" {
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_config_increment_counter(
+        config: ConfigPtr,
+        id: usize,
+        label_values: *mut Buffer,
+        label_values_size: usize,
+        value: u64,
+    ) -> u32;
+    pub(crate) fn envoy_dynamic_module_callback_http_filter_config_record_histogram_value(
+        config: ConfigPtr,
+        id: usize,
+        label_values: *mut Buffer,
+        label_values_size: usize,
+        value: u64,
+    ) -> u32;
+}
+
+// 1.40. They are looked up when they are needed, so that the module loads where they do not exist.
+
+/// `http_set_dynamic_metadata_struct`: the last argument is a serialized `google.protobuf.Struct`.
+pub(crate) type SetMetadataStruct = unsafe extern "C" fn(FilterPtr, Buffer, Buffer);
+/// `http_filter_config_generic_secret_subscribe`: the secret's name and a `ConfigSource` as JSON, which is empty for a secret of
+/// the bootstrap; 0 if it failed.
+pub(crate) type SecretSubscribe = unsafe extern "C" fn(ConfigPtr, Buffer, Buffer) -> usize;
+/// `http_filter_config_get_generic_secret`: the value is empty until there is one.
+pub(crate) type SecretGet = unsafe extern "C" fn(ConfigPtr, usize, *mut Buffer) -> bool;

@@ -1,0 +1,244 @@
+//! One configuration of the filter, which all worker threads share: the policy and the caches once, and for each worker what it
+//! counts and which of its requests wait.
+
+use crate::calls::{ConfigHandle, StreamScheduler};
+use crate::host::{MainHost, log};
+use crate::metrics::{Instruments, ThreadMetrics};
+use crate::outside::Calls;
+use crate::ticker::Ticker;
+use edge_idempotency_engine::{CallReply, Configuration, LogLevel};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// What the main thread is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum ConfigEvent {
+    /// A tick
+    Tick = 0,
+    /// Calls wait
+    Calls = 1,
+}
+
+/// A configuration.
+pub(crate) struct Filter {
+    config: ConfigHandle,
+    instruments: Instruments,
+    calls: Calls,
+    /// The main thread's configuration. It takes ticks and replies for all.
+    main: Mutex<Configuration>,
+    workers: Vec<Mutex<Worker>>,
+    /// Those of each worker and, last, of the main thread
+    threads: &'static [ThreadMetrics],
+    /// What goes on with the streams that wait for a call
+    waiting: Mutex<HashMap<u32, StreamScheduler>>,
+    /// The paths into dynamic metadata that the policy reads, as Envoy writes them
+    metadata: Vec<String>,
+    has_told_of_metadata: AtomicBool,
+    ticker: Ticker,
+}
+
+/// The configurations that Envoy has not removed. While the lock is held it removes none.
+static PRESENT: Mutex<Vec<Weak<Filter>>> = Mutex::new(Vec::new());
+
+/// What a worker thread has of a configuration. Its lock is free but while the main thread takes a tick.
+pub(crate) struct Worker {
+    pub(crate) configuration: Configuration,
+    streams: u32,
+}
+
+impl Filter {
+    /// Reads the policy document. Envoy's log gets a summary, or all errors; `None` if there are some.
+    pub(crate) fn load(config: ConfigHandle, document: &[u8]) -> Option<Arc<Self>> {
+        let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
+        log(LogLevel::Info, &format!("edge-idempotency {version} ({hash}), native"));
+        let workers = usize::try_from(crate::calls::worker_count()).unwrap_or(1).max(1);
+        let threads = ThreadMetrics::of_threads(workers);
+        let main_thread = threads.last()?;
+        let host = MainHost::new(config, None, main_thread);
+        let variable = |name: &str| Some(std::os::unix::ffi::OsStringExt::into_vec(std::env::var_os(name)?));
+        let main = Configuration::load(&host, document, variable, &main_thread.metrics).ok()?;
+        let Ok(instruments) = Instruments::define(config) else {
+            log(LogLevel::Error, "edge-idempotency: Envoy does not define the filter's metrics");
+            return None;
+        };
+        let of_worker = |thread: &'static ThreadMetrics| {
+            let host = MainHost::new(config, None, thread);
+            Mutex::new(Worker { configuration: main.for_worker(&host, &thread.metrics), streams: 0 })
+        };
+        let metadata = main.metadata_operators().into_iter().collect();
+        instruments.keep(config, threads);
+        instruments.measure(config, &host.samples);
+        let scheduler = Arc::new(config.scheduler());
+        let filter = Arc::new(Self {
+            config,
+            instruments,
+            calls: Calls::new(scheduler.clone()),
+            workers: threads.iter().take(workers).map(of_worker).collect(),
+            main: Mutex::new(main),
+            threads,
+            waiting: Mutex::default(),
+            metadata,
+            has_told_of_metadata: AtomicBool::new(false),
+            ticker: Ticker::start(scheduler),
+        });
+        locked(&PRESENT).push(Arc::downgrade(&filter));
+        Some(filter)
+    }
+
+    pub(crate) const fn config(&self) -> ConfigHandle {
+        self.config
+    }
+
+    pub(crate) const fn instruments(&self) -> &Instruments {
+        &self.instruments
+    }
+
+    pub(crate) const fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// The part of a worker thread, and its metrics.
+    pub(crate) fn worker(&self, index: usize) -> Option<(MutexGuard<'_, Worker>, &'static ThreadMetrics)> {
+        // A stream of the main thread, such as one of the admin listener, counts as one of a worker.
+        let index = index.checked_rem(self.workers.len())?;
+        let worker = self.workers.get(index)?;
+        Some((locked(worker), self.threads.get(index)?))
+    }
+
+    /// Whether the policy reads dynamic metadata.
+    pub(crate) const fn reads_metadata(&self) -> bool {
+        !self.metadata.is_empty()
+    }
+
+    /// Says, once, that the gateway does not hand over the metadata.
+    pub(crate) fn tell_of_metadata(&self) {
+        if !self.has_told_of_metadata.swap(true, Ordering::Relaxed) {
+            let members: Vec<String> =
+                self.metadata.iter().map(|path| format!("\"{path}\": \"%DYNAMIC_METADATA({path})%\"")).collect();
+            log(
+                LogLevel::Critical,
+                &format!(
+                    "edge-idempotency: requests are answered 503 policy_invalid, because identity sources of the policy read dynamic \
+                     metadata, and the gateway does not hand it over. Put the filter envoy.filters.http.set_filter_state before \
+                     this one, behind authentication, with on_request_headers: [{{object_key: {}, factory_key: envoy.string, \
+                     format_string: {{json_format: {{{}}}}}}}]",
+                    crate::host::METADATA,
+                    members.join(", ")
+                ),
+            );
+        }
+    }
+
+    /// A stream waits for a call.
+    pub(crate) fn await_wake(&self, stream: u32, scheduler: StreamScheduler) {
+        locked(&self.waiting).insert(stream, scheduler);
+    }
+
+    /// A stream waits no longer.
+    pub(crate) fn forget(&self, stream: u32) {
+        locked(&self.waiting).remove(&stream);
+    }
+
+    /// Calls the hook of a stream that goes on.
+    pub(crate) fn wake(&self, stream: u32) {
+        if let Some(scheduler) = locked(&self.waiting).get(&stream) {
+            scheduler.commit();
+        }
+    }
+
+    /// Handles an event on the main thread.
+    pub(crate) fn on_event(&self, event: u64) {
+        if event == ConfigEvent::Calls as u64 {
+            self.make_calls();
+        } else {
+            self.tick();
+        }
+    }
+
+    fn make_calls(&self) {
+        for (token, call) in self.calls.take_asked() {
+            if !self.calls.begin(self.config, token, &call) {
+                self.on_main(|main, host| main.on_call_reply(host, token, &CallReply::NONE));
+            }
+        }
+    }
+
+    /// Hands over the reply to a call.
+    pub(crate) fn on_reply(&self, callout: u64, reply: &CallReply<'_>) {
+        if let Some(token) = self.calls.end(callout) {
+            self.on_main(|main, host| main.on_call_reply(host, token, reply));
+        }
+    }
+
+    fn tick(&self) {
+        for (worker, thread) in self.workers.iter().zip(self.threads) {
+            let host = MainHost::new(self.config, Some(self), thread);
+            locked(worker).configuration.on_tick(&host);
+            self.instruments.measure(self.config, &host.samples);
+        }
+        self.on_main(|main, host| main.on_tick(host));
+    }
+
+    /// Runs `event` with the main thread's configuration, and wakes the streams that go on.
+    fn on_main(&self, event: impl FnOnce(&mut Configuration, &MainHost<'_>)) {
+        let Some(thread) = self.threads.last() else { return };
+        let host = MainHost::new(self.config, Some(self), thread);
+        let mut main = locked(&self.main);
+        event(&mut main, &host);
+        while let Some(stream) = main.next_to_wake() {
+            self.wake(stream);
+        }
+        drop(main);
+        self.instruments.measure(self.config, &host.samples);
+    }
+
+    /// Counts a failure that is about no stream.
+    pub(crate) fn count_failure(&self) {
+        locked(&self.main).count_failure();
+    }
+
+    /// Writes what is left to log, when Envoy removes the configuration. Its counts wait for the configurations that are left, or are
+    /// written if there are none.
+    pub(crate) fn end(self: &Arc<Self>) {
+        self.ticker.stop();
+        let mut present = locked(&PRESENT);
+        present.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(self)));
+        for other in present.iter().filter_map(Weak::upgrade) {
+            other.instruments.keep(other.config, self.threads);
+        }
+        let is_last = present.is_empty();
+        for (worker, thread) in self.workers.iter().zip(self.threads) {
+            let host = MainHost::ending(self.config, thread, is_last);
+            std::mem::take(&mut locked(worker).configuration).on_end(&host);
+            self.instruments.measure(self.config, &host.samples);
+        }
+        if let Some(thread) = self.threads.last() {
+            let host = MainHost::ending(self.config, thread, is_last);
+            std::mem::take(&mut *locked(&self.main)).on_end(&host);
+            self.instruments.measure(self.config, &host.samples);
+        }
+    }
+}
+
+impl Worker {
+    /// The number of a new stream; no other worker gives it.
+    pub(crate) fn next_stream(&mut self, index: usize, workers: usize) -> u32 {
+        let (index, workers) = (u32::try_from(index).unwrap_or(0), u32::try_from(workers).unwrap_or(1));
+        let number = self.streams;
+        self.streams = self.streams.wrapping_add(1);
+        number.wrapping_mul(workers).wrapping_add(index)
+    }
+}
+
+impl Filter {
+    /// The number of worker threads.
+    pub(crate) const fn worker_count(&self) -> usize {
+        self.workers.len()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

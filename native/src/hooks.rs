@@ -1,0 +1,298 @@
+//! The functions that Envoy calls. Each turns pointers into references, and catches unwinding: a panic that reached Envoy would end
+//! the process.
+#![allow(unsafe_code, clippy::too_many_arguments)]
+
+use crate::abi::{self, BodyStatus, Buffer, ConfigPtr, FilterPtr, HeaderLine, HeadersStatus, TrailersStatus};
+use crate::calls::{ConfigHandle, RequestHandle, copied, reply_to_call};
+use crate::filter::Filter;
+use crate::host::log;
+use crate::stream::EnvoyStream;
+use edge_idempotency_engine::{CallReply, LogLevel, MAX_REPLY_BYTES};
+use std::ffi::{c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null;
+use std::sync::Arc;
+
+/// The configuration that a hook is about.
+///
+/// # Safety
+/// The pointer has to be one that [`envoy_dynamic_module_on_http_filter_config_new`] returned, before Envoy destroys it.
+unsafe fn filter<'e>(pointer: *const c_void) -> &'e Arc<Filter> {
+    // SAFETY: it was made of a box of this type, as the caller says.
+    unsafe { &*pointer.cast::<Arc<Filter>>() }
+}
+
+/// The stream that a hook is about.
+///
+/// # Safety
+/// The pointer has to be one that [`envoy_dynamic_module_on_http_filter_new`] returned, before Envoy destroys it.
+unsafe fn stream<'e>(pointer: *const c_void) -> &'e EnvoyStream {
+    // SAFETY: it was made of a box of this type, as the caller says.
+    unsafe { &*pointer.cast::<EnvoyStream>() }
+}
+
+/// Runs an event of a configuration. A panic is counted.
+fn guarded(filter: &Filter, hook: &'static str, event: impl FnOnce()) {
+    let event = || {
+        crate::panics::point(hook);
+        event();
+    };
+    if catch_unwind(AssertUnwindSafe(event)).is_err() {
+        let _ = catch_unwind(AssertUnwindSafe(|| filter.count_failure()));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char {
+    std::panic::set_hook(Box::new(|panic| log(LogLevel::Critical, &format!("edge-idempotency: {panic}"))));
+    abi::ABI_VERSION.as_ptr()
+}
+
+/// Null makes Envoy refuse the configuration; all errors are in its log.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
+    config: ConfigPtr,
+    _name: Buffer,
+    document: Buffer,
+) -> *const c_void {
+    let load = || {
+        crate::panics::point("config_new");
+        // SAFETY: Envoy's configuration is the one that the module's is for, and the document is valid during the hook.
+        let (config, document) = unsafe { (ConfigHandle::new(config), copied(document)) };
+        Filter::load(config, &document)
+    };
+    match catch_unwind(AssertUnwindSafe(load)) {
+        Ok(Some(filter)) => Box::into_raw(Box::new(filter)).cast(),
+        Ok(None) | Err(_) => null(),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destroy(pointer: *const c_void) {
+    // SAFETY: the pointer was made of a box, and this is its last use.
+    let filter = unsafe { Box::from_raw(pointer.cast_mut().cast::<Arc<Filter>>()) };
+    guarded(&filter, "config_destroy", || filter.end());
+}
+
+/// An event on the main thread.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_scheduled(
+    _: ConfigPtr,
+    pointer: *const c_void,
+    event: u64,
+) {
+    // SAFETY: Envoy has not destroyed the configuration.
+    let filter = unsafe { filter(pointer) };
+    guarded(filter, "config_scheduled", || filter.on_event(event));
+}
+
+/// The reply to a call, or its failure, on the main thread.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_callout_done(
+    _: ConfigPtr,
+    pointer: *const c_void,
+    callout: u64,
+    result: u32,
+    lines: *const HeaderLine,
+    lines_size: usize,
+    chunks: *const Buffer,
+    chunks_size: usize,
+) {
+    // SAFETY: Envoy has not destroyed the configuration.
+    let filter = unsafe { filter(pointer) };
+    let reply = || {
+        if result != abi::CALLOUT_SUCCESS {
+            return filter.on_reply(callout, &CallReply::NONE);
+        }
+        // SAFETY: lines and chunks are valid during the hook.
+        let (status, body) = unsafe { reply_to_call((lines, lines_size), (chunks, chunks_size), MAX_REPLY_BYTES) };
+        filter.on_reply(callout, &CallReply { status, body: body.as_deref() });
+    };
+    guarded(filter, "config_http_callout_done", reply);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
+    pointer: *const c_void,
+    request: FilterPtr,
+) -> *const c_void {
+    // SAFETY: Envoy has not destroyed the configuration.
+    let filter = unsafe { filter(pointer) };
+    let new = || {
+        crate::panics::point("new");
+        // SAFETY: the handle is used in this hook alone.
+        EnvoyStream::new(filter.clone(), unsafe { RequestHandle::new(request) })
+    };
+    let stream = catch_unwind(AssertUnwindSafe(new)).unwrap_or_else(|_| {
+        let _ = catch_unwind(AssertUnwindSafe(|| filter.count_failure()));
+        EnvoyStream::failed(filter.clone())
+    });
+    Box::into_raw(Box::new(stream)).cast()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_headers(
+    request: FilterPtr,
+    pointer: *const c_void,
+    end_of_stream: bool,
+) -> HeadersStatus {
+    // SAFETY: Envoy has not destroyed the stream, and the handle is used in this hook alone.
+    let (stream, request) = unsafe { (stream(pointer), RequestHandle::new(request)) };
+    stream.on_request_headers(request, end_of_stream).finish(request)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
+    request: FilterPtr,
+    pointer: *const c_void,
+    end_of_stream: bool,
+) -> BodyStatus {
+    // SAFETY: as for the request's headers.
+    let (stream, request) = unsafe { (stream(pointer), RequestHandle::new(request)) };
+    stream.on_request_body(request, end_of_stream).finish(request)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_trailers(
+    request: FilterPtr,
+    pointer: *const c_void,
+) -> TrailersStatus {
+    // SAFETY: as for the request's headers.
+    let (stream, request) = unsafe { (stream(pointer), RequestHandle::new(request)) };
+    stream.on_request_trailers(request).finish(request)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_headers(
+    request: FilterPtr,
+    pointer: *const c_void,
+    end_of_stream: bool,
+) -> HeadersStatus {
+    // SAFETY: as for the request's headers.
+    let (stream, request) = unsafe { (stream(pointer), RequestHandle::new(request)) };
+    stream.on_response_headers(request, end_of_stream).finish(request)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_body(
+    request: FilterPtr,
+    pointer: *const c_void,
+    end_of_stream: bool,
+) -> BodyStatus {
+    // SAFETY: as for the request's headers.
+    let (stream, request) = unsafe { (stream(pointer), RequestHandle::new(request)) };
+    stream.on_response_body(request, end_of_stream).finish(request)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_trailers(
+    request: FilterPtr,
+    pointer: *const c_void,
+) -> TrailersStatus {
+    // SAFETY: as for the request's headers.
+    let (stream, request) = unsafe { (stream(pointer), RequestHandle::new(request)) };
+    stream.on_response_trailers(request).finish(request)
+}
+
+/// The stream goes on.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
+    request: FilterPtr,
+    pointer: *const c_void,
+    _event: u64,
+) {
+    // SAFETY: as for the request's headers.
+    let (stream, request) = unsafe { (stream(pointer), RequestHandle::new(request)) };
+    stream.on_wake(request).finish(request);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(pointer: *const c_void) {
+    // SAFETY: the pointer was made of a box, and this is its last use.
+    let stream = unsafe { Box::from_raw(pointer.cast_mut().cast::<EnvoyStream>()) };
+    guarded(stream.filter(), "destroy", || stream.end());
+}
+
+/// Hooks that Envoy asks for and that have nothing to do here.
+mod unused {
+    use super::{Buffer, FilterPtr, HeaderLine, c_void};
+
+    #[unsafe(no_mangle)]
+    extern "C" fn envoy_dynamic_module_on_http_filter_stream_complete(_: FilterPtr, _: *const c_void) {}
+
+    #[unsafe(no_mangle)]
+    extern "C" fn envoy_dynamic_module_on_http_filter_http_callout_done(
+        _: FilterPtr,
+        _: *const c_void,
+        _callout: u64,
+        _result: u32,
+        _lines: *const HeaderLine,
+        _lines_size: usize,
+        _chunks: *const Buffer,
+        _chunks_size: usize,
+    ) {
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_headers(
+        _: FilterPtr,
+        _: *const c_void,
+        _stream: u64,
+        _lines: *const HeaderLine,
+        _lines_size: usize,
+        _end_of_stream: bool,
+    ) {
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_data(
+        _: FilterPtr,
+        _: *const c_void,
+        _stream: u64,
+        _chunks: *const Buffer,
+        _chunks_size: usize,
+        _end_of_stream: bool,
+    ) {
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_trailers(
+        _: FilterPtr,
+        _: *const c_void,
+        _stream: u64,
+        _lines: *const HeaderLine,
+        _lines_size: usize,
+    ) {
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_complete(
+        _: FilterPtr,
+        _: *const c_void,
+        _stream: u64,
+    ) {
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_reset(
+        _: FilterPtr,
+        _: *const c_void,
+        _stream: u64,
+        _reason: u32,
+    ) {
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn envoy_dynamic_module_on_http_filter_downstream_above_write_buffer_high_watermark(
+        _: FilterPtr,
+        _: *const c_void,
+    ) {
+    }
+
+    #[unsafe(no_mangle)]
+    extern "C" fn envoy_dynamic_module_on_http_filter_downstream_below_write_buffer_low_watermark(
+        _: FilterPtr,
+        _: *const c_void,
+    ) {
+    }
+}

@@ -1,0 +1,31 @@
+//! The filter as an Envoy dynamic module: it passes Envoy's hooks to the engine, and implements the engine's `Host`
+//! (docs/native.md).
+//!
+//! | module | subject |
+//! |---|---|
+//! | `abi` | declarations of Envoy's ABI |
+//! | `calls` | Envoy's functions, as safe ones |
+//! | `hooks` | the functions that Envoy calls |
+//! | `filter` | a configuration, shared by all workers |
+//! | `stream` | one request and its response |
+//! | `host` | the engine's `Host` |
+//! | `outside` | HTTP calls, which the main thread makes |
+//! | `ticker` | a tick every second |
+//! | `metrics` | series as instruments with labels |
+//! | `record` | the record of a request as metadata |
+//! | `panics` | panics that tests plant |
+//!
+//! `abi`, `calls` and `hooks` alone have `unsafe` code; it turns pointers into references and bytes.
+#![deny(unsafe_code)]
+
+mod abi;
+mod calls;
+mod filter;
+mod hooks;
+mod host;
+mod metrics;
+mod outside;
+mod panics;
+mod record;
+mod stream;
+mod ticker;

@@ -1,0 +1,247 @@
+//! One request and its response in Envoy: hands events to the engine's `Stream`, and carries out what must wait until the event is
+//! over. A panic in an event is answered 503.
+
+use crate::abi::{BodyStatus, HeadersStatus, TrailersStatus};
+use crate::calls::RequestHandle;
+use crate::filter::Filter;
+use crate::host::{Afterwards, Held, Phase, StreamHost};
+use edge_idempotency_engine::{Configuration, FilterAction, LocalReply, Stream};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A stream of Envoy. All of its events come on one thread.
+pub(crate) struct EnvoyStream {
+    filter: Arc<Filter>,
+    /// The index of its worker thread
+    worker: usize,
+    /// The number that the engine knows it by
+    number: u32,
+    state: RefCell<State>,
+}
+
+struct State {
+    stream: Option<Stream>,
+    held: Held,
+    /// Whether the filter knows how to wake it
+    can_wake: bool,
+}
+
+impl EnvoyStream {
+    /// A new stream. If this fails, its request is refused.
+    pub(crate) fn new(filter: Arc<Filter>, request: RequestHandle<'_>) -> Self {
+        let worker = usize::try_from(request.worker_index()).unwrap_or_default();
+        let (mut number, mut stream) = (0, None);
+        if let Some((mut part, _)) = filter.worker(worker) {
+            number = part.next_stream(worker.checked_rem(filter.worker_count()).unwrap_or(0), filter.worker_count());
+            stream = Some(Stream::new(number, &part.configuration));
+        }
+        let state = RefCell::new(State { stream, held: Held::default(), can_wake: false });
+        Self { filter, worker, number, state }
+    }
+
+    /// A stream whose request is refused, because the filter failed when it began.
+    pub(crate) fn failed(filter: Arc<Filter>) -> Self {
+        let state = RefCell::new(State { stream: None, held: Held::default(), can_wake: false });
+        Self { filter, worker: 0, number: 0, state }
+    }
+
+    pub(crate) fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    pub(crate) fn on_request_headers(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<HeadersStatus> {
+        crate::panics::plant(request);
+        let done = self.event(request, ("request_headers", Phase::Other), |stream, host, shared| {
+            if self.filter.reads_metadata() && !host.has_metadata() {
+                self.filter.tell_of_metadata();
+                return stream.on_misconfigured(host, shared);
+            }
+            stream.on_request_headers(host, shared, end_of_stream)
+        });
+        done.map(headers_status)
+    }
+
+    pub(crate) fn on_request_body(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<BodyStatus> {
+        if self.ignores(Stream::ignores_request_body) {
+            return Done::at_once(BodyStatus::Continue);
+        }
+        let done = self.event(request, ("request_body", Phase::Request), |stream, host, shared| {
+            stream.on_request_body(host, shared, host.body_size(), end_of_stream)
+        });
+        done.map(|action| self.hold(action, |held| &mut held.request))
+    }
+
+    pub(crate) fn on_request_trailers(&self, request: RequestHandle<'_>) -> Done<TrailersStatus> {
+        let done = self.event(request, ("request_trailers", Phase::Other), |stream, host, shared| {
+            stream.on_request_trailers(host, shared)
+        });
+        done.map(trailers_status)
+    }
+
+    pub(crate) fn on_response_headers(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<HeadersStatus> {
+        let done = self.event(request, ("response_headers", Phase::Other), |stream, host, shared| {
+            stream.on_response_headers(host, shared, end_of_stream)
+        });
+        done.map(headers_status)
+    }
+
+    pub(crate) fn on_response_body(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<BodyStatus> {
+        if self.ignores(Stream::ignores_response_body) {
+            return Done::at_once(BodyStatus::Continue);
+        }
+        let done = self.event(request, ("response_body", Phase::Response), |stream, host, shared| {
+            stream.on_response_body(host, shared, host.body_size(), end_of_stream)
+        });
+        done.map(|action| self.hold(action, |held| &mut held.response))
+    }
+
+    pub(crate) fn on_response_trailers(&self, request: RequestHandle<'_>) -> Done<TrailersStatus> {
+        let done = self.event(request, ("response_trailers", Phase::Other), |stream, host, shared| {
+            stream.on_response_trailers(host, shared)
+        });
+        done.map(trailers_status)
+    }
+
+    /// Goes on after the main thread has found that it can.
+    pub(crate) fn on_wake(&self, request: RequestHandle<'_>) -> Done<()> {
+        let done = self.event(request, ("scheduled", Phase::Other), |stream, host, shared| {
+            stream.on_wake(host, shared);
+            FilterAction::Continue
+        });
+        done.map(drop)
+    }
+
+    /// Ends the stream.
+    pub(crate) fn end(&self) {
+        let Ok(mut state) = self.state.try_borrow_mut() else { return };
+        if state.can_wake {
+            self.filter.forget(self.number);
+        }
+        if let Some((stream, (mut worker, _))) = state.stream.take().zip(self.filter.worker(self.worker)) {
+            stream.on_end(&mut worker.configuration);
+        }
+    }
+
+    /// Whether nobody looks at a part of a body.
+    fn ignores(&self, ignores: impl FnOnce(&Stream) -> bool) -> bool {
+        self.state.try_borrow().is_ok_and(|state| state.stream.as_ref().is_some_and(ignores))
+    }
+
+    /// Notes whether Envoy keeps what has come of a body.
+    fn hold(&self, action: EventAction, held: impl FnOnce(&mut Held) -> &mut bool) -> BodyStatus {
+        let status = match action {
+            EventAction::Filter(FilterAction::Continue) => BodyStatus::Continue,
+            EventAction::Filter(_) => BodyStatus::StopIterationAndBuffer,
+            EventAction::Replied => BodyStatus::StopIterationNoBuffer,
+        };
+        if let Ok(mut state) = self.state.try_borrow_mut() {
+            *held(&mut state.held) = status == BodyStatus::StopIterationAndBuffer;
+        }
+        status
+    }
+
+    /// Runs `event` of a hook.
+    fn event(
+        &self,
+        request: RequestHandle<'_>,
+        (hook, phase): (&'static str, Phase),
+        event: impl FnOnce(&mut Stream, &StreamHost<'_>, &mut Configuration) -> FilterAction,
+    ) -> Done<EventAction> {
+        let run = || {
+            crate::panics::point(hook);
+            self.run(request, phase, event)
+        };
+        let (action, afterwards) = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| self.fail(request));
+        let result = if afterwards.replies() { EventAction::Replied } else { EventAction::Filter(action) };
+        if afterwards.resumes()
+            && let Ok(mut state) = self.state.try_borrow_mut()
+        {
+            state.held = Held::default();
+        }
+        Done { result, afterwards }
+    }
+
+    fn run(
+        &self,
+        request: RequestHandle<'_>,
+        phase: Phase,
+        event: impl FnOnce(&mut Stream, &StreamHost<'_>, &mut Configuration) -> FilterAction,
+    ) -> (FilterAction, Afterwards) {
+        // Envoy calls no hook during an event, since what could make it do so comes afterwards.
+        let Ok(mut state) = self.state.try_borrow_mut() else { return bare_refusal() };
+        let State { stream: Some(stream), held, can_wake } = &mut *state else { return bare_refusal() };
+        let Some((mut worker, thread)) = self.filter.worker(self.worker) else { return bare_refusal() };
+        let host = StreamHost::new(request, &self.filter, thread, phase, *held);
+        let action = event(stream, &host, &mut worker.configuration);
+        if stream.awaits_call() && !*can_wake {
+            *can_wake = true;
+            self.filter.await_wake(self.number, request.scheduler());
+            // The answer may have come before the main thread knew how to wake the stream.
+            if worker.configuration.goes_on(self.number) {
+                self.filter.wake(self.number);
+            }
+        }
+        drop(worker);
+        self.filter.instruments().measure(self.filter.config(), &host.samples);
+        (action, host.finish())
+    }
+
+    /// What becomes of a stream in which an event has failed.
+    fn fail(&self, request: RequestHandle<'_>) -> (FilterAction, Afterwards) {
+        let refuse = || self.run(request, Phase::Other, |stream, host, shared| stream.on_failure(host, shared));
+        catch_unwind(AssertUnwindSafe(refuse)).unwrap_or_else(|_| bare_refusal())
+    }
+}
+
+/// What a hook returns, and what has to be done before it returns. Then the stream may not exist any more.
+pub(crate) struct Done<S> {
+    result: S,
+    afterwards: Afterwards,
+}
+
+impl<S> Done<S> {
+    fn at_once(result: S) -> Self {
+        Self { result, afterwards: Afterwards::default() }
+    }
+
+    fn map<T>(self, map: impl FnOnce(S) -> T) -> Done<T> {
+        Done { result: map(self.result), afterwards: self.afterwards }
+    }
+
+    /// Does what is left, and gives what the hook returns.
+    pub(crate) fn finish(self, request: RequestHandle<'_>) -> S {
+        self.afterwards.carry_out(request);
+        self.result
+    }
+}
+
+/// What an event has done.
+#[derive(Clone, Copy)]
+enum EventAction {
+    /// What the engine says
+    Filter(FilterAction),
+    /// A local reply
+    Replied,
+}
+
+/// A reply that needs nothing of the engine.
+fn bare_refusal() -> (FilterAction, Afterwards) {
+    let reply = LocalReply { status: 503, details: "internal_error", headers: &[], body: b"", grpc_status: None };
+    (FilterAction::Pause, Afterwards::reply(&reply))
+}
+
+const fn headers_status(action: EventAction) -> HeadersStatus {
+    match action {
+        EventAction::Filter(FilterAction::Continue) => HeadersStatus::Continue,
+        EventAction::Filter(FilterAction::Pause) | EventAction::Replied => HeadersStatus::StopIteration,
+        EventAction::Filter(FilterAction::PauseReading) => HeadersStatus::StopAllIterationAndWatermark,
+    }
+}
+
+const fn trailers_status(action: EventAction) -> TrailersStatus {
+    match action {
+        EventAction::Filter(FilterAction::Continue) => TrailersStatus::Continue,
+        EventAction::Filter(_) | EventAction::Replied => TrailersStatus::StopIteration,
+    }
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Builds the native module for Envoy: dist/libedge_idempotency.so, the same under a name with the beginning of its checksum, and
+# SHA-256 files. Envoy loads another module only under another name. Of the names with a checksum dist/ has the present one only.
+#
+# usage: scripts/build-native.sh [--arch x86_64|aarch64] [--glibc VERSION]
+#   --arch    for another processor than this machine's: dist/libedge_idempotency-ARCH.so. It needs cargo-zigbuild, which is
+#             fetched from PyPI into .tools/
+#   --glibc   for this version of glibc or newer, such as 2.17, with the same tool. Without it the module needs a glibc as new
+#             as this machine's asks for; the script prints which
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# The versions of what compiles for another processor or an older glibc.
+ZIGBUILD=0.20.1
+ZIG=0.14.1
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+arch=${host%%-*} glibc='' name=libedge_idempotency
+while [ $# -gt 0 ]; do
+    case $1 in
+        --arch | --glibc) [ $# -gt 1 ] || die "$1 needs a value" ;;
+        *) die "unknown argument: $1" "usage: scripts/build-native.sh [--arch x86_64|aarch64] [--glibc VERSION]" ;;
+    esac
+    case $1 in
+        --arch) arch=$2 ;;
+        --glibc) glibc=$2 ;;
+    esac
+    shift 2
+done
+case $arch in
+    x86_64 | aarch64) target=$arch-unknown-linux-gnu ;;
+    *) die "--arch $arch is neither x86_64 nor aarch64: for these Envoy exists" ;;
+esac
+[[ $host == *-linux-gnu ]] || die "the native module is for Linux with glibc, as Envoy's own programs are; this is $host"
+
+# The tool that compiles for other processors and older versions of glibc.
+fetch_zigbuild() {
+    local place=$TOOLS/zigbuild-$ZIGBUILD-$ZIG
+    if [ ! -x "$place/bin/cargo-zigbuild" ]; then
+        has python3 || die "cargo-zigbuild comes from PyPI: install python3"
+        say "native: fetching cargo-zigbuild $ZIGBUILD and zig $ZIG (80 MB)"
+        rm -rf "$place"
+        python3 -m venv "$place" && "$place/bin/pip" install --quiet "cargo-zigbuild==$ZIGBUILD" "ziglang==$ZIG" \
+            >"$TOOLS/zigbuild.log" 2>&1 || die "cannot install cargo-zigbuild (log: .tools/zigbuild.log)"
+    fi
+    PATH=$place/bin:$PATH
+}
+
+printf -v flags -- '--remap-path-prefix=%s\x1f' "$ROOT=/edge-idempotency" "${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+    "$(rustc --print sysroot)/lib/rustlib/src/rust=/rust"
+export CARGO_ENCODED_RUSTFLAGS=${flags%$'\x1f'}
+cd "$ROOT"
+build=(--package edge-idempotency-native --lib --profile module)
+if [ "$target" = "$host" ] && [ -z "$glibc" ]; then
+    cargo build "${build[@]}" >&2
+    built=${CARGO_TARGET_DIR:-target}/module/$name.so
+else
+    fetch_zigbuild
+    rustup target add "$target" >/dev/null 2>&1 || true
+    cargo zigbuild "${build[@]}" --target "$target${glibc:+.$glibc}" >&2
+    built=${CARGO_TARGET_DIR:-target}/$target/module/$name.so
+fi
+[ "$target" = "$host" ] || name=$name-$arch
+
+mkdir -p dist
+hash=$(sha256sum "$built" | cut -c 1-64)
+named=$name-${hash:0:12}.so
+if ! cmp -s "$built" "dist/$name.so"; then
+    cp "$built" "dist/$name.so.tmp" && mv "dist/$name.so.tmp" "dist/$name.so"
+fi
+cp "$built" "dist/$named.tmp" && mv "dist/$named.tmp" "dist/$named"
+printf '%s  %s\n' "$hash" "$name.so" >"dist/$name.so.sha256"
+printf '%s  %s\n' "$hash" "$named" >"dist/$named.sha256"
+find dist -regextype posix-extended -regex "dist/$name-[0-9a-f]{12}\.so(\.sha256)?" ! -name "$named*" -delete
+if has objdump; then
+    needs=$(objdump -T "$built" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+    say "native: dist/$named ($(stat -c %s "$built") bytes, $arch, needs ${needs/_/ } or newer)"
+else
+    say "native: dist/$named ($(stat -c %s "$built") bytes, $arch)"
+fi
