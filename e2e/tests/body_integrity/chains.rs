@@ -45,17 +45,18 @@ pub(crate) fn keeps_trailers(name: &str) -> bool {
 }
 
 /// All listeners, each with what stands beside our filter. The processors are started.
-pub(crate) fn all(processors: &mut Vec<Processor>) -> Result<Vec<(&'static str, Vec<Change>)>> {
+pub(crate) fn all(processors: &mut Vec<Processor>) -> Result<Vec<(String, Vec<Change>)>> {
     let mut external = Vec::new();
     for (name, mode) in MODES {
         let processor = Processor::start(mode)?;
         external.push((name, processor.filter_of_both()));
         processors.push(processor);
     }
-    let mut chains = vec![(CORRUPTING, vec![Change::Behind(corrupting())])];
+    let mut chains = vec![(CORRUPTING.to_owned(), vec![Change::Behind(corrupting())])];
     for name in names() {
         let Some((filter, place)) = name.split_once(", ") else {
-            chains.push((name, Vec::new()));
+            chains.push((name.to_owned(), Vec::new()));
+            chains.push((without_ours(name), vec![Change::Instead(lua("handle:body()"))]));
             continue;
         };
         let filters = match external.iter().find(|(name, _)| *name == filter) {
@@ -73,9 +74,17 @@ pub(crate) fn all(processors: &mut Vec<Processor>) -> Result<Vec<(&'static str, 
             let filters = if is_gzip { gzip_and_back(false) } else { filters };
             changes.extend(filters.into_iter().rev().map(Change::Behind));
         }
-        chains.push((name, changes));
+        let mut without = changes.clone();
+        without.push(Change::Instead(lua("handle:body()")));
+        chains.push((name.to_owned(), changes));
+        chains.push((without_ours(name), without));
     }
     Ok(chains)
+}
+
+/// The name of the same listener with a filter of Envoy's in the place of ours. It waits for bodies, too.
+pub(crate) fn without_ours(name: &str) -> String {
+    format!("{name}, without ours")
 }
 
 fn named(name: &str) -> Vec<Value> {

@@ -28,6 +28,9 @@ pub(super) enum ResponseBody {
     Replaced(Vec<u8>),
 }
 
+/// Header lines that the gateway writes anew for a local reply.
+const OF_A_MESSAGE: [&str; 4] = ["content-length", "content-type", "date", "transfer-encoding"];
+
 impl Stream {
     /// Handles the response's headers; `end_of_stream`: neither a body nor trailers follow.
     pub(super) fn response_headers<H: Host>(
@@ -160,7 +163,19 @@ impl Stream {
         self.exchange.response_body(&policy, &[], &mut effects);
         if effects.iter().any(|effect| matches!(effect, Effect::Body(_))) {
             let lines = host.header_lines(HeaderMapKind::Response);
-            return Some(self.reply_instead(host, &lines.headers()?, &effects));
+            let headers = lines.headers()?;
+            // The headers were edited before, so what they say has to be in the reply.
+            let is_set = |name: &str| {
+                effects.iter().any(|effect| matches!(effect, Effect::Set { name: set, .. } if *set == name))
+            };
+            let is_kept = |name: &str| !name.starts_with(':') && !OF_A_MESSAGE.contains(&name) && !is_set(name);
+            let kept = headers.iter().filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));
+            let mut all: Vec<_> = kept
+                .filter(|(name, _)| is_kept(name))
+                .map(|(name, value)| Effect::Set { map: HeaderMapKind::Response, name, value: value.into() })
+                .collect();
+            all.extend(effects);
+            return Some(self.reply_instead(host, &headers, &all));
         }
         let _ = edit(host, &effects);
         None
