@@ -17,6 +17,16 @@ LONG=("100,000 webhooks" "a store that is down")
 # The Envoys that load a dynamic module of the interface that native/ is built for.
 NATIVE=(1.39.3 1.40.0)
 
+# What an older Envoy does otherwise (docs/hosts.md has the same list): the test that it fails, and why.
+differences() {
+    case $1 in
+        1.37.* | 1.38.*) echo "that is listed later|a variable of the environment that is listed later counts after a restart only" ;;
+    esac
+    case $1 in
+        1.37.*) echo "a histogram of the attempts|a value that is a bucket's upper bound is counted in the next bucket" ;;
+    esac
+}
+
 LOGS=target/test-logs
 [ $# -gt 0 ] || set -- "${OLDER_ENVOYS[@]}" "$ENVOY_VERSION"
 results=() failed=0
@@ -26,11 +36,15 @@ run() {
     local log=$LOGS/envoy-$1-$2.log envoy=$TOOLS/envoy-$1/envoy skips=() name line
     say "envoys: $2 in Envoy $1 (log: $log)"
     for name in "${LONG[@]}"; do skips+=(--skip "$name"); done
+    while IFS='|' read -r name line; do
+        skips+=(--skip "$name")
+        results+=("SKIPPED: \"$name\" in Envoy $1: $line")
+    done < <(differences "$1")
     EDGE_HOST=$2 EDGE_ENVOY=$envoy EDGE_LONG=1 EDGE_MODULES=$MODULES \
         cargo test --workspace --test e2e -- "${skips[@]}" </dev/null >"$log" 2>&1
     local status=$?
     line=$(sed -n 's/^test result: //p' "$log")
-    grep -a '^SKIPPED: ' "$log"
+    grep -ao 'SKIPPED: .*' "$log"
     results+=("$2 in Envoy $1: ${line:-no test ran}")
     if [ $status -ne 0 ] || ! grep -q '^test result: ok. [1-9]' "$log"; then
         failed=1

@@ -25,11 +25,11 @@ scratch() {
     WORK=$(mktemp -d "$TOOLS/.installing.XXXXXX")
 }
 
-# installed NAME VERSION BINARY: true if the stamp and the binary exist; links the binary into .tools/bin, unless it is an older
+# installed NAME VERSION BINARY: true if the stamp and the binary exist; links the binary into .tools/bin, unless it is another
 # Envoy, which is run by the path of its own.
 installed() {
     [ "$(cat "$TOOLS/$1-$2/.installed" 2>/dev/null)" = "$1 $2" ] && [ -x "$TOOLS/$1-$2/$3" ] || return 1
-    case " ${OLDER_ENVOYS[*]/#/envoy-} " in *" $1-$2 "*) return ;; esac
+    [ "$1" != envoy ] || [ "$2" = "$ENVOY_VERSION" ] || return 0
     mkdir -p "$TOOLS/bin"
     [ "$(readlink "$TOOLS/bin/$3" || true)" = "../$1-$2/$3" ] || ln -sfn "../$1-$2/$3" "$TOOLS/bin/$3"
 }

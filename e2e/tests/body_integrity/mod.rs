@@ -101,7 +101,7 @@ fn whole(setup: &IntegritySetup, chain: &str, protocol: Protocol) -> Result<()> 
         let of_envoy = setup.run(&chains::without_ours(chain), protocol, &plain)?;
         if !of_envoy.is_empty() {
             println!(
-                "SKIPPED: body_integrity::{chain}, {protocol:?}: not whole {} of {}, and without the filter {} of {COMPARED}, so Envoy \
+                "\nSKIPPED: body_integrity::{chain}, {protocol:?}: not whole {} of {}, and without the filter {} of {COMPARED}, so Envoy \
                  alone does it: {}",
                 faults.len(),
                 exchanges.len(),
