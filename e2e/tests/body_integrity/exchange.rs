@@ -163,15 +163,15 @@ pub(crate) fn some(count: usize, seed: u64) -> Vec<Exchange> {
         let mut sent = |length| Sent {
             length,
             variant: random.usize(..VARIANTS),
-            framing: FRAMINGS[random.usize(..FRAMINGS.len())],
+            framing: random.choice(FRAMINGS).unwrap_or(Framing::Length),
         };
         let (sent, mut answered) = (sent(length), sent(0));
-        answered.length = LENGTHS[random.usize(..LENGTHS.len())];
+        answered.length = random.choice(LENGTHS).unwrap_or(0);
         if route == Route::Fails {
             // An error that is no JSON passes as it is.
             answered.length = answered.length.max(SHORTEST_JSON);
         }
-        all.push(Exchange { number, route, sent, answered, lengths: PIECES[random.usize(..PIECES.len())] });
+        all.push(Exchange { number, route, sent, answered, lengths: random.choice(PIECES).unwrap_or(&[1]) });
     }
     all
 }
@@ -185,13 +185,14 @@ impl Sent {
             let mut random = fastrand::Rng::with_seed(7);
             (0..LENGTHS.into_iter().max().unwrap_or(0) + 100 * VARIANTS).map(|_| random.lowercase() as u8).collect()
         });
-        let letters = &letters[100 * self.variant..];
+        let letters = letters.get(100 * self.variant..).unwrap_or_default();
+        let first = |count: usize| letters.get(..count).unwrap_or_default();
         if self.length < SHORTEST_JSON {
-            return letters[..self.length].to_vec();
+            return first(self.length).to_vec();
         }
         // An error loses its second member.
         let (head, end) = (&b"{\"id\":7,\"stacktrace\":\"main.rs\",\"padding\":\""[..], &b"\"}"[..]);
-        [head, &letters[..self.length - head.len() - end.len()], end].concat()
+        [head, first(self.length - head.len() - end.len()), end].concat()
     }
 
     /// In a header, so that the upstream knows what was sent, and what to answer.

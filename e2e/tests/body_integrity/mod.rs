@@ -106,7 +106,7 @@ fn whole(setup: &IntegritySetup, chain: &str, protocol: Protocol) -> Result<()> 
                 faults.len(),
                 exchanges.len(),
                 of_envoy.len(),
-                first(&of_envoy[..1]).trim()
+                first(&of_envoy).lines().next().unwrap_or_default().trim()
             );
             return Ok(());
         }
