@@ -172,8 +172,13 @@ krakend-plugin: ## build the plugin for one release of KrakenD into dist/: KRAKE
 
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
-test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases
+test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases, every Envoy
 	@MAKE=$(MAKE) scripts/test-long.sh
+
+# One of them alone: scripts/envoys.sh 1.37.0
+.PHONY: envoys
+envoys: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) programs ## a part of the end-to-end tests in each Envoy that PyPI has, from the oldest that is supported
+	@scripts/envoys.sh
 
 # Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
 SOAK_ARGS ?=

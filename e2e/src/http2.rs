@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::raw::{Reply, Request};
 use crate::runner::runtime;
@@ -29,6 +29,36 @@ async fn send(address: SocketAddr, request: &Request) -> Result<Reply> {
     let reply = on(sender, request).await;
     connection.abort();
     reply
+}
+
+/// A connection for several requests, also at once.
+pub struct Connection {
+    sender: h2::client::SendRequest<Bytes>,
+    task: JoinHandle<Result<(), h2::Error>>,
+}
+
+impl Connection {
+    /// Connects.
+    pub async fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address).await.context("cannot connect")?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = h2::client::handshake(stream).await?;
+        Ok(Self { sender, task: tokio::spawn(connection) })
+    }
+
+    /// Sends a request whose body comes in DATA frames of these lengths, again and again.
+    pub async fn exchange(&self, request: &Request, lengths: &[usize]) -> Result<Reply> {
+        match tokio::time::timeout(PATIENCE, in_pieces(self.sender.clone(), request, lengths)).await {
+            Ok(reply) => reply,
+            Err(_) => bail!("no answer over HTTP/2 within {PATIENCE:?}"),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// Sends a request so often on one connection, `at_once` of them side by side, and checks the status of each answer.
@@ -93,6 +123,10 @@ impl UnderWay {
 }
 
 async fn on(sender: h2::client::SendRequest<Bytes>, request: &Request) -> Result<Reply> {
+    in_pieces(sender, request, &[usize::MAX]).await
+}
+
+async fn in_pieces(sender: h2::client::SendRequest<Bytes>, request: &Request, lengths: &[usize]) -> Result<Reply> {
     let target = std::str::from_utf8(&request.target).context("the target is no text")?;
     let mut head = http::Request::builder()
         .method(request.method.as_str())
@@ -101,7 +135,7 @@ async fn on(sender: h2::client::SendRequest<Bytes>, request: &Request) -> Result
     *head.headers_mut() = map(&request.headers)?;
     let ends = request.body.is_empty() && request.trailers.is_empty();
     let (response, mut stream) = sender.ready().await?.send_request(head, ends)?;
-    let sent = send_rest(&mut stream, request);
+    let sent = send_rest(&mut stream, request, lengths).await;
     // Who refuses a request may reset the stream before all of it is sent; the answer counts.
     let answer = match (response.await, sent) {
         (Ok(answer), _) => answer,
@@ -121,9 +155,16 @@ async fn on(sender: h2::client::SendRequest<Bytes>, request: &Request) -> Result
     Ok(Reply { status: head.status.as_u16(), headers: lines(&head.headers), body: whole, trailers })
 }
 
-fn send_rest(stream: &mut h2::SendStream<Bytes>, request: &Request) -> Result<()> {
-    if !request.body.is_empty() {
-        stream.send_data(Bytes::from(request.body.clone()), request.trailers.is_empty())?;
+async fn send_rest(stream: &mut h2::SendStream<Bytes>, request: &Request, lengths: &[usize]) -> Result<()> {
+    let mut rest = Bytes::from(request.body.clone());
+    for length in lengths.iter().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let piece = rest.split_to(rest.len().min(*length));
+        stream.send_data(piece, rest.is_empty() && request.trailers.is_empty())?;
+        // The connection's task writes the frame meanwhile.
+        tokio::task::yield_now().await;
     }
     if !request.trailers.is_empty() {
         stream.send_trailers(map(&request.trailers)?)?;

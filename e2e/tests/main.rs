@@ -11,6 +11,7 @@ mod admin;
 mod answer_buffer;
 mod api_keys;
 mod body_buffer;
+mod body_integrity;
 mod cases;
 mod clients;
 mod collision;
@@ -53,7 +54,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 45] = [
+const MODULES: [Module; 46] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -68,6 +69,7 @@ const MODULES: [Module; 45] = [
     ("answer_buffer", answer_buffer::groups),
     ("api_keys", api_keys::groups),
     ("body_buffer", body_buffer::groups),
+    ("body_integrity", body_integrity::groups),
     ("cases", cases::groups),
     ("clients", clients::groups),
     ("explain", explain::groups),

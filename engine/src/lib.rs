@@ -156,12 +156,11 @@ pub use exchange::HeaderMapKind;
 pub use headers::{Headers, RouterHints};
 pub use host::{
     HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, MetricKind, MetricSeries, OperatorAdvice,
-    SecretReader,
 };
 pub use identity::{AttributeValue, Attributes, MetadataJson, MetadataPath};
 pub use json::Issue;
 pub use metrics::{Metrics, metric_names};
-pub use policy::PolicyErrors;
+pub use policy::{PolicyErrors, SecretReader};
 pub use stream::{FilterAction, Stream};
 pub use telemetry::RECORD_TYPE;
 

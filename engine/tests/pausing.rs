@@ -130,7 +130,8 @@ proptest! {
             }
         }
         if has_trailers && gateway.replies.borrow().is_empty() {
-            prop_assert_eq!(stream.on_response_trailers(gateway, shared), FilterAction::Continue);
+            let action = stream.on_response_trailers(gateway, shared);
+            prop_assert!(action == FilterAction::Continue || !gateway.replies.borrow().is_empty());
         }
     }
 

@@ -196,14 +196,6 @@ impl<'e> RequestHandle<'e> {
         }
     }
 
-    /// Whether two bodies are one and the same: where another filter goes on after trailers, Envoy gives this
-    /// one what it has kept as if it had just come.
-    pub(crate) fn is_one_body(self, kept: BodyType, received: BodyType) -> bool {
-        let size = self.body_size(kept);
-        let start = |body| self.chunks(body).first().map(|chunk| chunk.ptr);
-        size > 0 && size == self.body_size(received) && start(kept) == start(received)
-    }
-
     /// The parts of a body. They are valid until the body changes.
     fn chunks(self, body: BodyType) -> Vec<Buffer> {
         // SAFETY: the filter lives.

@@ -133,8 +133,7 @@ impl<'e> StreamHost<'e> {
     /// How many bytes of the body have come that this filter has not let pass.
     pub(crate) fn body_size(&self) -> usize {
         let size = |held, buffered, received| {
-            let is_kept = held && !self.request.is_one_body(buffered, received);
-            let kept = if is_kept { self.request.body_size(buffered) } else { 0 };
+            let kept = if held { self.request.body_size(buffered) } else { 0 };
             kept + self.request.body_size(received)
         };
         match self.phase {
@@ -171,7 +170,7 @@ impl<'e> StreamHost<'e> {
     ) -> Vec<u8> {
         let mut found = Vec::new();
         let mut skip = start;
-        if held && !(is_received && self.request.is_one_body(buffered, received)) {
+        if held {
             self.request.copy_body(buffered, skip, max, &mut found);
             skip = skip.saturating_sub(self.request.body_size(buffered));
         }

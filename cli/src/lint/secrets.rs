@@ -100,7 +100,7 @@ mod tests {
         let places = |new: &str, old: &str| -> Vec<String> {
             let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
             policy
-                .read_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec()), |_| Ok(()), "")
+                .read_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec()), |_| true, "")
                 .unwrap();
             let mut findings = Vec::new();
             check(&policy, &mut findings);

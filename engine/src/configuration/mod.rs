@@ -73,8 +73,9 @@ impl Configuration {
         variable: impl Fn(&str) -> Option<Vec<u8>>,
         metrics: &Metrics,
     ) -> Result<Self, PolicyErrors> {
-        let subscribe =
-            |secret: &LiveSecret| host.secret_reader(&secret.name, &secret.source).map(|reader| secret.attach(reader));
+        let subscribe = |secret: &LiveSecret| {
+            host.secret_reader(&secret.name, &secret.source).map(|reader| secret.attach(reader)).is_ok()
+        };
         let with_secrets =
             |mut policy: Policy| policy.read_secrets(variable, subscribe, host.advice().environment).map(|()| policy);
         let policy = Policy::from_json(document).and_then(with_secrets).inspect_err(|errors| {

@@ -20,7 +20,7 @@ pub(in crate::policy) use backend::GUARD;
 pub(crate) use backend::{BackendDocument, BackendsDocument};
 pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityOwner, IdentityRules};
-pub use live_secret::LiveSecret;
+pub use live_secret::{LiveSecret, SecretReader};
 pub(crate) use recovery::RecoverySettings;
 pub(crate) use retention::ServiceRetention;
 pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, WebhookBlock};

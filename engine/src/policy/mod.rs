@@ -22,7 +22,8 @@ mod text_index;
 
 pub use crate::backend::BackendKind;
 pub use document::{
-    Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration,
+    Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, SecretReader, Unmatched,
+    parse_duration,
 };
 pub use find::RouteLookup;
 pub use path::{NormalPath, PathError, split_query};

@@ -1,7 +1,6 @@
 //! The secrets of a policy: taken from the environment, and listed for checks.
 
 use super::{Policy, PolicyErrors, Secret};
-use crate::host::HostError;
 use crate::json::Issues;
 use crate::json::cursor::child;
 use crate::policy::document::{Binding, KeyRegistry, LiveSecret};
@@ -29,7 +28,7 @@ impl Policy {
     pub fn read_secrets(
         &mut self,
         variable: impl Fn(&str) -> Option<Vec<u8>>,
-        subscribe: impl Fn(&LiveSecret) -> Result<(), HostError>,
+        subscribe: impl Fn(&LiveSecret) -> bool,
         advice: &str,
     ) -> Result<(), PolicyErrors> {
         let mut issues = Issues::default();
@@ -42,10 +41,9 @@ impl Policy {
                 *secret = Secret::Value(value);
             }
             if let Secret::Sds(live) = secret
-                && subscribe(live).is_err()
+                && !subscribe(live)
             {
-                let message = "this gateway gives the filter no secrets by SDS, which the native module in Envoy 1.40 or newer has \
-                               alone: write {\"env\": \"NAME\"}";
+                let message = "this gateway gives the filter no secrets by SDS: write {\"env\": \"NAME\"}";
                 return issues.add(pointer(), message);
             }
             if let Secret::Value(value) = secret
@@ -131,11 +129,11 @@ mod tests {
     fn secrets_come_from_the_environment_and_are_never_shown() {
         let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
         let missing =
-            policy.read_secrets(|name| (name == "NEW").then(|| b"planted".to_vec()), |_| Ok(()), "").unwrap_err();
+            policy.read_secrets(|name| (name == "NEW").then(|| b"planted".to_vec()), |_| true, "").unwrap_err();
         let places: Vec<&str> = missing.0.iter().map(|issue| issue.pointer.as_str()).collect();
         assert_eq!(places, ["/webhooks/static/wh_01JABC/secrets/1"]);
         assert!(!format!("{policy:?} {missing}").contains("planted"));
-        policy.read_secrets(|_| Some(b"planted".to_vec()), |_| Ok(()), "").unwrap();
+        policy.read_secrets(|_| Some(b"planted".to_vec()), |_| true, "").unwrap();
         assert_eq!(policy.bindings["wh_01JABC"].secrets, vec![Secret::Value(b"planted".to_vec()); 2]);
         assert!(!format!("{policy:?}").contains("planted"));
     }
@@ -144,7 +142,7 @@ mod tests {
     fn a_gateway_without_sds_starts_with_no_such_secret() {
         let document = DOCUMENT.replace(r#"{"env": "OLD"}"#, r#"{"sds": "old"}"#);
         let mut policy = Policy::from_json(document.as_bytes()).unwrap();
-        let errors = policy.read_secrets(|_| Some(b"planted".to_vec()), |_| Err(HostError), "").unwrap_err();
+        let errors = policy.read_secrets(|_| Some(b"planted".to_vec()), |_| false, "").unwrap_err();
         let [issue] = errors.0.as_slice() else { panic!("{errors}") };
         assert_eq!(issue.pointer, "/webhooks/static/wh_01JABC/secrets/1");
         assert!(issue.message.contains("no secrets by SDS"), "{}", issue.message);
@@ -153,7 +151,7 @@ mod tests {
     #[test]
     fn lists_of_secrets_have_their_places_and_show_no_value() {
         let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
-        policy.read_secrets(|_| Some(b"planted".to_vec()), |_| Ok(()), "").unwrap();
+        policy.read_secrets(|_| Some(b"planted".to_vec()), |_| true, "").unwrap();
         let lists = policy.secret_lists();
         let places: Vec<&str> = lists.iter().map(|list| list.pointer.as_str()).collect();
         assert_eq!(places, ["/webhooks/static/wh_01JABC/secrets"]);
@@ -170,7 +168,7 @@ mod tests {
         let places = |token: &[u8]| {
             let variable = |name: &str| (name != "KEY").then(|| token.to_vec());
             let errors =
-                Policy::from_json(document.as_bytes()).unwrap().read_secrets(variable, |_| Ok(()), "").unwrap_err();
+                Policy::from_json(document.as_bytes()).unwrap().read_secrets(variable, |_| true, "").unwrap_err();
             assert!(!errors.to_string().contains("planted"));
             errors.0.into_iter().map(|issue| issue.pointer).collect::<Vec<_>>()
         };

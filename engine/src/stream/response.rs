@@ -28,6 +28,9 @@ pub(super) enum ResponseBody {
     Replaced(Vec<u8>),
 }
 
+/// Header lines that the gateway writes anew for a local reply.
+const OF_A_MESSAGE: [&str; 4] = ["content-length", "content-type", "date", "transfer-encoding"];
+
 impl Stream {
     /// Handles the response's headers; `end_of_stream`: neither a body nor trailers follow.
     pub(super) fn response_headers<H: Host>(
@@ -118,6 +121,12 @@ impl Stream {
     /// Handles the response's trailers. If the body was awaited, it is complete now.
     pub(super) fn response_trailers<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
         match std::mem::take(&mut self.response) {
+            ResponseBody::Awaited { size: 0, .. } => {
+                configuration.body_watch().arrived();
+                if let Some(action) = self.end_without_body(host) {
+                    return action;
+                }
+            }
             ResponseBody::Awaited { limit, size } => {
                 configuration.body_watch().arrived();
                 self.evaluate_response_body(host, size, limit);
@@ -145,6 +154,31 @@ impl Stream {
             None => self.exchange.response_body_too_large(&policy, &mut effects),
         }
         self.finish_body(host, effects);
+    }
+
+    /// Evaluates a response that ends in trailers and has no body. The action, if it got a body and was replied to instead.
+    fn end_without_body<H: Host>(&mut self, host: &H) -> Option<FilterAction> {
+        let policy = self.policy.clone()?;
+        let mut effects = Vec::new();
+        self.exchange.response_body(&policy, &[], &mut effects);
+        if effects.iter().any(|effect| matches!(effect, Effect::Body(_))) {
+            let lines = host.header_lines(HeaderMapKind::Response);
+            let headers = lines.headers()?;
+            // The headers were edited before, so what they say has to be in the reply.
+            let is_set = |name: &str| {
+                effects.iter().any(|effect| matches!(effect, Effect::Set { name: set, .. } if *set == name))
+            };
+            let is_kept = |name: &str| !name.starts_with(':') && !OF_A_MESSAGE.contains(&name) && !is_set(name);
+            let kept = headers.iter().filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));
+            let mut all: Vec<_> = kept
+                .filter(|(name, _)| is_kept(name))
+                .map(|(name, value)| Effect::Set { map: HeaderMapKind::Response, name, value: value.into() })
+                .collect();
+            all.extend(effects);
+            return Some(self.reply_instead(host, &headers, &all));
+        }
+        let _ = edit(host, &effects);
+        None
     }
 
     /// Replaces a response whose body was discarded, at the body's end.

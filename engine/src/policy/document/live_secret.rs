@@ -1,8 +1,14 @@
 //! Secrets that the gateway keeps up to date.
 
-use crate::host::SecretReader;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Reads a secret that the gateway keeps up to date. It is called on threads of the gateway, at events of the configuration or of its
+/// streams.
+pub trait SecretReader: Send + Sync {
+    /// The value as it is now; `None` if there is none yet.
+    fn read(&self) -> Option<Vec<u8>>;
+}
 
 /// A secret of the gateway's secret discovery service (SDS). When its value changes, the one before it counts for some time, so
 /// that nobody is refused between the change here and the one at the sender. Clones share the values.
