@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use harness::demo_policy::POLICY;
 use harness::envoy::{EnvoyOptions, render};
-use harness::stack::POLICY;
 use serde_json::{Map, Value, json};
 
 const LISTENER: &str = "/static_resources/listeners/0";

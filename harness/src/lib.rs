@@ -39,6 +39,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod demo_policy;
 pub mod envoy;
 pub mod faults;
 pub mod guard;

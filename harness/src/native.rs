@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use edge_idempotency_engine::Policy;
 use serde_json::{Map, Value, json};
 
-use crate::stack::POLICY;
+use crate::demo_policy::POLICY;
 
 const WASM: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
 const NATIVE: &str = "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter";

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::json;
 use tokio::sync::Mutex;
 
+use crate::demo_policy::POLICY;
 use crate::envoy::{Envoy, EnvoyOptions, Stores};
 use crate::openbao::{OpenBao, OpenBaoOptions};
 use crate::ports::{Ports, loopback};
@@ -17,9 +18,6 @@ use crate::senders::{LOOKED_UP, Senders, random};
 use crate::service::Service;
 use crate::tokens::Signer;
 use crate::tools::Tools;
-
-/// The policy document of the demo.
-pub const POLICY: &str = include_str!("../../demo/policy.json");
 
 /// How to run the stack.
 #[derive(Clone, Debug)]

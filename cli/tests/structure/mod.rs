@@ -199,7 +199,7 @@ fn imports_lead_to_the_file_that_defines_the_name() {
 }
 
 /// What a host can use of the engine. The modules of the engine are for the command and the tests.
-const FOR_HOSTS: [&str; 25] = [
+const FOR_HOSTS: [&str; 29] = [
     "AttributeValue",
     "Attributes",
     "Call",
@@ -215,16 +215,20 @@ const FOR_HOSTS: [&str; 25] = [
     "LocalReply",
     "LogLevel",
     "MAX_REPLY_BYTES",
+    "MetadataJson",
     "MetadataPath",
     "MetricId",
     "MetricKind",
+    "MetricSeries",
     "Metrics",
     "OperatorAdvice",
     "PolicyErrors",
     "RECORD_TYPE",
     "RouterHints",
+    "SecretReader",
     "Stream",
     "TICK_MS",
+    "metric_names",
 ];
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use harness::stack::POLICY;
+use harness::demo_policy::POLICY;
 use harness::tokens::ISSUER;
 use serde_json::{Value, json};
 

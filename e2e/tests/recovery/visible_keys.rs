@@ -6,8 +6,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
 use e2e::runner::{Test, runtime};
+use harness::demo_policy::POLICY;
 use harness::http::Request;
-use harness::stack::{POLICY, Stack, StackOptions};
+use harness::stack::{Stack, StackOptions};
 use harness::tools::built;
 use serde_json::{Value, json};
 

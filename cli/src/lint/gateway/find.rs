@@ -1,13 +1,20 @@
 //! Where the filter is in an Envoy configuration: in the chain of a connection manager, by itself, or in a file that ECDS
 //! reads.
 
-use super::native;
 use super::reading::unwrap_structs;
 use crate::diagnostics::source::SourceText;
 use crate::diagnostics::tree::SpannedNode;
 use crate::diagnostics::yaml;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// The message of the native filter.
+const NATIVE_MESSAGE: &str = "DynamicModuleFilter";
+
+/// Whether a filter of this project is a native module.
+pub(super) fn is_native(config: &SpannedNode) -> bool {
+    config.is_type(NATIVE_MESSAGE)
+}
 
 /// The chain that the filter stands in.
 pub(super) struct FilterChain<'t> {
@@ -37,7 +44,7 @@ impl FoundPlugin<'_> {
     /// Whether it is a native module.
     pub(super) fn is_native(&self) -> bool {
         let discovered = || self.discovered.as_ref().and_then(|file| plugin_config(&file.tree, Some(&file.name)));
-        self.config.or_else(discovered).is_some_and(native::is_native)
+        self.config.or_else(discovered).is_some_and(is_native)
     }
 }
 
@@ -155,7 +162,7 @@ fn collect_managers<'t>(
 
 /// The plugin's `config` in a Wasm filter; the whole message of a dynamic module.
 fn message_config(typed: &SpannedNode) -> Option<&SpannedNode> {
-    if typed.is_type(native::MESSAGE) {
+    if typed.is_type(NATIVE_MESSAGE) {
         Some(typed)
     } else {
         typed.is_type("Wasm").then(|| typed.get("config")).flatten()

@@ -222,7 +222,7 @@ fn one(
     }
     if let Some(config) = config {
         let needs = result.as_ref().map(|(needs, _)| needs);
-        if native::is_native(config) {
+        if find::is_native(config) {
             native::check(config, &parent, &mut own);
         } else {
             plugin::check(config, &parent, needs, &mut own);

@@ -8,17 +8,10 @@ use super::{GatewayFindings, member_span};
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::ops::Range;
 
-/// The message of the native filter.
-pub(super) const MESSAGE: &str = "DynamicModuleFilter";
 /// The filter state in which the module looks for metadata.
 const OBJECT: &str = "edge_idempotency.metadata";
 /// Without it, the names of the filter's metrics have a prefix.
 const METRIC_NAMES: &str = "envoy.reloadable_features.dynamic_modules_strip_custom_stat_prefix";
-
-/// Whether a filter of this project is a native module.
-pub(super) fn is_native(config: &SpannedNode) -> bool {
-    config.is_type(MESSAGE)
-}
 
 /// Checks the filter's own configuration. `parent`: the bytes of the filter.
 pub(super) fn check(config: &SpannedNode, parent: &Range<usize>, findings: &mut GatewayFindings) {

@@ -1,7 +1,7 @@
 //! The filter's own configuration.
 
 use super::GatewayFindings;
-use super::native::is_native;
+use super::find::is_native;
 use super::needs::GatewayNeeds;
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::ops::Range;
