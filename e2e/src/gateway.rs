@@ -13,7 +13,7 @@ use harness::envoy::{Envoy, EnvoyOptions, Stores};
 use harness::http;
 use harness::ports::{Ports, loopback};
 use harness::tokens::Signer;
-use harness::tools::Tools;
+use harness::tools::{Filter, Tools};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -107,12 +107,14 @@ pub struct TestEnvironment {
     pub trace: bool,
     /// What webhooks are looked up in.
     pub stores: Option<Stores>,
+    /// Another module than the one under test.
+    pub filter: Option<Filter>,
 }
 
 impl Default for TestEnvironment {
     /// One worker in front of the capture.
     fn default() -> Self {
-        Self { environment: Vec::new(), backend: None, concurrency: 1, trace: false, stores: None }
+        Self { environment: Vec::new(), backend: None, concurrency: 1, trace: false, stores: None, filter: None }
     }
 }
 
@@ -147,6 +149,9 @@ impl TestGateway {
         options.concurrency = around.concurrency;
         options.environment.clone_from(&around.environment);
         options.stores.clone_from(&around.stores);
+        if let Some(filter) = &around.filter {
+            options.filter = filter.clone();
+        }
         if around.trace {
             options.program = traced(&options, directory.path())?;
         }

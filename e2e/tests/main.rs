@@ -31,6 +31,7 @@ mod native_errors;
 mod native_paths;
 mod observability;
 mod own_api;
+mod panics;
 mod path_readers;
 mod playbook;
 mod promises;
@@ -51,7 +52,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 43] = [
+const MODULES: [Module; 44] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -80,6 +81,7 @@ const MODULES: [Module; 43] = [
     ("moving_over", moving_over::groups),
     ("native_paths", native_paths::groups),
     ("own_api", own_api::groups),
+    ("panics", panics::groups),
     ("path_readers", path_readers::groups),
     ("playbook", playbook::groups),
     ("rbac", rbac::groups),

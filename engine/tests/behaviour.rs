@@ -21,7 +21,12 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
         })
     });
     let starts = file.start_errors.into_iter().map(|case| {
-        Trial::test(name(&case.name), move || Ok(cases::verdict(&case.compare(&Native.start(&case, &edge_idempotency_engine::OperatorAdvice::GENERAL)), &[])?))
+        Trial::test(name(&case.name), move || {
+            Ok(cases::verdict(
+                &case.compare(&Native.start(&case, &edge_idempotency_engine::OperatorAdvice::GENERAL)),
+                &[],
+            )?)
+        })
     });
     requests.chain(starts).collect()
 }

@@ -25,8 +25,7 @@ pub struct Module {
 impl Engine for Module {
     /// Runs a case in a process of its own, and then a plain request, which has to be answered as ever.
     fn run(&self, case: &Case) -> CaseOutcome {
-        self.exchange(case)
-            .unwrap_or_else(|error| CaseOutcome { failures: vec![error], ..CaseOutcome::default() })
+        self.exchange(case).unwrap_or_else(|error| CaseOutcome { failures: vec![error], ..CaseOutcome::default() })
     }
 
     fn start(&self, case: &StartErrors) -> Vec<String> {
@@ -68,8 +67,7 @@ impl Module {
         stream.close();
         config.tick();
 
-        let repeated =
-            |(name, count): (String, u64)| vec![name; usize::try_from(count).unwrap_or_default()];
+        let repeated = |(name, count): (String, u64)| vec![name; usize::try_from(count).unwrap_or_default()];
         let samples = envoy.histograms().into_iter();
         let samples = samples.flat_map(|(name, values)| values.into_iter().map(move |value| sample(&name, value)));
         let mut metrics: Vec<String> = envoy.counters().into_iter().flat_map(repeated).chain(samples).collect();

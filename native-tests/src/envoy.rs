@@ -51,7 +51,7 @@ impl<E> Queue<E> {
         self.posted.notify_one();
     }
 
-    fn take(&self) -> Option<E> {
+    pub(crate) fn take(&self) -> Option<E> {
         locked(&self.events).pop_front()
     }
 
@@ -187,15 +187,6 @@ impl Envoy {
         }
     }
 
-    /// Handles what has been posted to a worker thread, and gives its number. The streams are those of the test's thread.
-    pub fn run_worker(&self, worker: usize) -> usize {
-        let mut handled = 0;
-        while let Some((stream, event)) = self.0.workers.get(worker).and_then(Queue::take) {
-            handled += usize::from(crate::stream::scheduled(stream, event));
-        }
-        handled
-    }
-
     /// The log so far, each line with its level.
     pub fn log(&self) -> Vec<String> {
         locked(&self.0.log).clone()
@@ -303,11 +294,7 @@ impl Config {
     fn event(&self, event: u64) {
         // SAFETY: the module's configuration lives.
         let hook = || unsafe {
-            hooks::envoy_dynamic_module_on_http_filter_config_scheduled(
-                self.0.cast_mut().cast(),
-                self.module(),
-                event,
-            );
+            hooks::envoy_dynamic_module_on_http_filter_config_scheduled(self.0.cast_mut().cast(), self.module(), event);
         };
         on_main(|| within(&self.state().process, hook));
     }

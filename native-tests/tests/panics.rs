@@ -86,7 +86,8 @@ fn a_request_in_which_a_hook_panics_is_refused() {
 fn an_answer_in_whose_body_a_hook_panics_is_no_whole_one() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (envoy, config) = start(1);
-    let error = Message::new([(":status", "500"), ("content-type", "application/json")], "{\"message\": \"x\", \"code\": 500}");
+    let error =
+        Message::new([(":status", "500"), ("content-type", "application/json")], "{\"message\": \"x\", \"code\": 500}");
     let stream = Stream::new(&config, 0, StreamInfo::default());
     let mut headers = by_alice("/orders", "k-1");
     headers.add("x-test-panic", "response_body");

@@ -196,13 +196,8 @@ unsafe extern "C" {
         body: BodyType,
         chunks: *mut Buffer,
     ) -> bool;
-    pub fn envoy_dynamic_module_callback_http_append_body(
-        filter: FilterPtr,
-        body: BodyType,
-        data: Buffer,
-    ) -> bool;
-    pub fn envoy_dynamic_module_callback_http_drain_body(filter: FilterPtr, body: BodyType, size: usize)
-    -> bool;
+    pub fn envoy_dynamic_module_callback_http_append_body(filter: FilterPtr, body: BodyType, data: Buffer) -> bool;
+    pub fn envoy_dynamic_module_callback_http_drain_body(filter: FilterPtr, body: BodyType, size: usize) -> bool;
     pub fn envoy_dynamic_module_callback_http_filter_get_worker_index(filter: FilterPtr) -> u32;
     pub fn envoy_dynamic_module_callback_http_filter_config_define_counter(
         config: ConfigPtr,
@@ -219,10 +214,7 @@ unsafe extern "C" {
         id: *mut usize,
     ) -> u32;
     pub fn envoy_dynamic_module_callback_http_filter_config_scheduler_new(config: ConfigPtr) -> SchedulerPtr;
-    pub fn envoy_dynamic_module_callback_http_filter_config_scheduler_commit(
-        scheduler: SchedulerPtr,
-        event: u64,
-    );
+    pub fn envoy_dynamic_module_callback_http_filter_config_scheduler_commit(scheduler: SchedulerPtr, event: u64);
     pub fn envoy_dynamic_module_callback_http_filter_config_scheduler_delete(scheduler: SchedulerPtr);
 }
 

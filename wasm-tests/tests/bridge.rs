@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use libtest_mimic::Trial;
-use wasm_tests::bridge::Bridge;
 use testkit::trials::{Engine, of_all_files, of_file};
+use wasm_tests::bridge::Bridge;
 
 static BRIDGE: LazyLock<Result<Bridge, String>> = LazyLock::new(Bridge::load);
 

@@ -5,8 +5,8 @@
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use wasm_tests::engine::Wasm;
 use testkit::trials::{Engine, of_all_files, of_file};
+use wasm_tests::engine::Wasm;
 
 mod bridge;
 mod vectors;

@@ -19,8 +19,8 @@ use libtest_mimic::{Failed, Trial};
 use serde_json::{Map, Value, json};
 use testkit::cases::{Case, Client, workspace};
 use testkit::http::{Headers, Message};
-use testkit::vectors::{self, ExpectedKey, Vector, expected};
 use testkit::trials::{self, Engine, Source};
+use testkit::vectors::{self, ExpectedKey, Vector, expected};
 
 const WEBHOOK_ID: &str = "wh_01JABC";
 const NAMESPACE: &str = "t-acme:shop:service:webhook-ingest";

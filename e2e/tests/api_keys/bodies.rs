@@ -104,9 +104,9 @@ fn in_two(setup: &KeysSetup) -> Result<()> {
     })?;
     setup.gateway.until("the key is looked up", |_| Ok(setup.asked(&key) == 1))?;
     setup.unkey.server().recover();
-    setup.gateway.until("the request has gone on", |gateway| {
-        Ok(gateway.stat("^cluster.backend.*upstream_rq_active$")? == 1)
-    })?;
+    setup
+        .gateway
+        .until("the request has gone on", |gateway| Ok(gateway.stat("^cluster.backend.*upstream_rq_active$")? == 1))?;
     // The end stands in the last part.
     body.send_data(Bytes::from_static(last), true)?;
     let status = runtime()?.block_on(async { anyhow::Ok(response.await?.status().as_u16()) })?;

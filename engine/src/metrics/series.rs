@@ -194,7 +194,9 @@ impl SeriesTable {
         if table != self.number {
             return false;
         }
-        let Some(Series { instrument, values, subject, metric }) = self.series.get_mut(id as usize) else { return true };
+        let Some(Series { instrument, values, subject, metric }) = self.series.get_mut(id as usize) else {
+            return true;
+        };
         let Some(about) = subjects.get(*subject as usize) else { return true };
         let labels = || labels(*instrument, texts(values), texts(about));
         if let Some(metric) = metric.define(host, instrument.name(), MetricKind::Histogram, &labels) {
