@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::config::ListenerSpec;
+use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::{Reply, Request};
 use e2e::runner::{Group, Test, runtime, sharing};
@@ -82,7 +82,7 @@ impl PanicsSetup {
             let path = "/api/v1/h/{provider}/{webhook_id}";
             routes.push(json!({"endpoint": "hooks", "path": path, "policy": "REQUIRED_B", "webhook": {}}));
         }
-        let listener = ListenerSpec { policy: policy.to_string(), changes: Vec::new() };
+        let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::Trailers] };
         let around = TestEnvironment {
             stores: Some(stores(&unkey)),
             filter: Some(Filter::Native(module)),
@@ -102,7 +102,8 @@ impl PanicsSetup {
     fn planted(&self, hook: &str) -> Result<Reply> {
         let request = match hook {
             // A delivery goes on with its whole body only.
-            "request_body" => Request::post("/api/v1/h/github/wh_static01").header("x-hub-signature-256", "sha256=00"),
+            "request_body" => Request::post("/api/v1/h/github/wh_static01")
+                .header("x-hub-signature-256", format!("sha256={}", "0".repeat(64))),
             "request_trailers" => order(&self.key(hook)).trailer("x-end", "1"),
             _ => order(&self.key(hook)),
         };
