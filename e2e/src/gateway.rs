@@ -107,7 +107,7 @@ pub struct TestEnvironment {
     pub trace: bool,
     /// What webhooks are looked up in.
     pub stores: Option<Stores>,
-    /// Another module than the one under test.
+    /// The module in the place of the one that `EDGE_HOST` chooses.
     pub filter: Option<Filter>,
 }
 

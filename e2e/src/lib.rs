@@ -20,7 +20,7 @@
 //! | [`lookup_stores`] | the registry and the secret store, and webhooks in them |
 //! | [`payouts`] | calls that are in flight until a test confirms them |
 //! | [`prometheus`] | a Prometheus that scrapes such an Envoy |
-//! | [`host`] | tests that do not run on the native host, and why |
+//! | [`host`] | tests that do not run on one of the hosts, and why |
 //! | [`runner`] | running groups of tests, and an end for every process |
 
 pub mod behaviour;

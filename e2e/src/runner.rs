@@ -80,14 +80,15 @@ impl Group {
         self
     }
 
-    /// Leaves out what says nothing about the native host.
-    fn leave_out_wasm_alone(&mut self, module: &str, is_told: bool) {
+    /// Leaves out what says nothing about this host.
+    fn leave_out_other_host(&mut self, module: &str, is_native: bool, arguments: &Arguments) {
         for (name, job) in std::mem::take(&mut self.jobs) {
-            match host::wasm_alone(&full(module, &name)) {
+            match host::left_out(&full(module, &name), is_native) {
                 None => self.jobs.push_back((name, job)),
                 Some(reason) => {
-                    if is_told {
-                        eprintln!("NOT RUN on the native host: {module}::{name}: {reason}");
+                    let trial = Trial::test(full(module, &name), || Ok(()));
+                    if !arguments.list && !arguments.is_filtered_out(&trial) {
+                        eprintln!("NOT RUN on this host: {module}::{name}: {reason}");
                     }
                     self.left_out.push(name);
                 }
@@ -180,9 +181,7 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
         });
         for mut group in groups {
             names.extend(group.jobs.iter().map(|(name, _)| name).chain(&group.left_out).map(|name| full(module, name)));
-            if is_native {
-                group.leave_out_wasm_alone(module, !arguments.list);
-            }
+            group.leave_out_other_host(module, is_native, &arguments);
             let (left_out, planned) = Planned::new(module, group, &arguments, &mut trials);
             let left_out = left_out.into_iter().map(|name| Trial::test(name, || Err("it is left out here".into())));
             trials.extend(left_out.map(|trial| trial.with_ignored_flag(true)));

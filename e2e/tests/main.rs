@@ -24,10 +24,12 @@ mod idempotent_apis;
 mod krakend;
 mod lookups;
 mod mapping;
+mod metadata;
 mod metrics;
 mod metrics_bounds;
 mod moving_over;
 mod native_errors;
+mod native_host;
 mod native_paths;
 mod observability;
 mod own_api;
@@ -52,7 +54,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 44] = [
+const MODULES: [Module; 46] = [
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -76,8 +78,10 @@ const MODULES: [Module; 44] = [
     ("hosts", hosts::groups),
     ("idempotent_apis", idempotent_apis::groups),
     ("mapping", mapping::groups),
+    ("metadata", metadata::groups),
     ("metrics", metrics::groups),
     ("native_errors", native_errors::groups),
+    ("native_host", native_host::groups),
     ("moving_over", moving_over::groups),
     ("native_paths", native_paths::groups),
     ("own_api", own_api::groups),

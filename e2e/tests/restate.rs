@@ -105,7 +105,9 @@ impl RestateSetup {
         let stats =
             Request::get("/stats?filter=handler_internal_dedup_hit_total").send(&self.stack.envoy.admin_url()).await?;
         let stats = stats.text();
-        let of_endpoint = stats.lines().filter(|line| line.contains(&format!("endpoint={endpoint}")));
+        // A WebAssembly module has labels in its names, and a native one has Envoy's tags.
+        let labels = [format!("endpoint={endpoint}"), format!("endpoint.{endpoint}")];
+        let of_endpoint = stats.lines().filter(|line| labels.iter().any(|label| line.contains(label)));
         Ok(of_endpoint.filter_map(|line| line.rsplit_once(": ")?.1.parse::<u64>().ok()).sum())
     }
 

@@ -370,7 +370,9 @@ impl SecretsSetup {
         })?;
         places.push(("the access log".to_owned(), gateway.access_log()?));
         let log = gateway.log()?;
-        ensure!(log.contains(&format!("[trace][{}]", tools()?.filter.component())), "nothing was traced");
+        let component = tools()?.filter.component();
+        let is_traced = ["trace", "debug"].iter().any(|level| log.contains(&format!("[{level}][{component}]")));
+        ensure!(is_traced, "nothing was traced");
         places.push(("Envoy's log".to_owned(), log));
         // Restate writes the path of a request that failed into its log, so that is one of the places that keep keys.
         for (name, file) in [("Restate's log", "restate.log"), ("the service's log", "service.log")] {

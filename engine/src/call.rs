@@ -82,6 +82,6 @@ pub(crate) fn request_lines(service: &Service, method: &str, path: String) -> Ve
 pub(crate) fn credential(service: &Service) -> Option<String> {
     match &service.credential {
         Some(Secret::Value(value)) => String::from_utf8(value.clone()).ok(),
-        Some(Secret::Env(_)) | None => None,
+        Some(Secret::Env(_) | Secret::Sds(_)) | None => None,
     }
 }

@@ -7,6 +7,7 @@ use crate::call::Call;
 use crate::exchange::HeaderMapKind;
 use crate::headers::Headers;
 use crate::identity::Attributes;
+use std::sync::Arc;
 
 pub use crate::headers::RouterHints;
 
@@ -105,6 +106,13 @@ pub struct LocalReply<'r> {
     /// The status of gRPC, if the reply is one to a gRPC client. The headers have it, too: this is for a host that makes replies to
     /// such clients by itself, as Envoy does.
     pub grpc_status: Option<u8>,
+}
+
+/// Reads a secret that the gateway keeps up to date. It is called on threads of the gateway, at events of the configuration or of its
+/// streams.
+pub trait SecretReader: Send + Sync {
+    /// The value as it is now; `None` if there is none yet.
+    fn read(&self) -> Option<Vec<u8>>;
 }
 
 /// A gateway, at an event of one of its requests or of a configuration. [`Attributes`] are what the gateway knows about the
@@ -206,6 +214,16 @@ pub trait Host: Attributes {
     /// # Errors
     /// The gateway did not take it.
     fn set_record(&self, record: &[u8]) -> Result<(), HostError>;
+
+    /// Asks the gateway for a secret of its secret discovery service, while a configuration is loaded. `source`: a `ConfigSource` of
+    /// Envoy as JSON, empty for a secret that the gateway itself has.
+    ///
+    /// # Errors
+    /// The gateway has no such secrets.
+    fn secret_reader(&self, name: &str, source: &str) -> Result<Arc<dyn SecretReader>, HostError> {
+        let (_, _) = (name, source);
+        Err(HostError)
+    }
 
     /// What operators of this gateway have to change.
     fn advice(&self) -> &'static OperatorAdvice {

@@ -156,6 +156,7 @@ pub use exchange::HeaderMapKind;
 pub use headers::{Headers, RouterHints};
 pub use host::{
     HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, MetricKind, MetricSeries, OperatorAdvice,
+    SecretReader,
 };
 pub use identity::{AttributeValue, Attributes, MetadataJson, MetadataPath};
 pub use json::Issue;

@@ -59,7 +59,7 @@ fn block(language: &str, index: usize) -> &'static str {
 fn policy() -> Policy {
     let mut policy = Policy::from_json(block("json", 0).as_bytes()).unwrap();
     let variable = |name: &str| SECRETS.iter().find(|(known, _)| *known == name);
-    policy.read_secrets(|name| variable(name).map(|(_, value)| value.as_bytes().to_vec()), "").unwrap();
+    policy.read_secrets(|name| variable(name).map(|(_, value)| value.as_bytes().to_vec()), |_| Ok(()), "").unwrap();
     policy
 }
 
@@ -187,7 +187,7 @@ fn policy_with(template: &str, scope: &str, mode: &str) -> Policy {
     document["routes"][0]["scope"] = scope.into();
     document["routes"][0]["mode"] = mode.into();
     let mut policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
-    policy.read_secrets(|_| Some(SECRETS[0].1.as_bytes().to_vec()), "").unwrap();
+    policy.read_secrets(|_| Some(SECRETS[0].1.as_bytes().to_vec()), |_| Ok(()), "").unwrap();
     policy
 }
 

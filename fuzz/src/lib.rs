@@ -165,7 +165,7 @@ pub fn policy(input: &[u8]) {
             }
         }
         Ok(mut policy) => {
-            let _ = policy.read_secrets(|name| Some(name.as_bytes().to_vec()), "");
+            let _ = policy.read_secrets(|name| Some(name.as_bytes().to_vec()), |_| Ok(()), "");
             let _ = (policy.summary(), format!("{policy:?}"));
             let mut id = 0;
             while let Some(route) = policy.route(id) {

@@ -110,6 +110,6 @@ fn policy(file: &[u8], secret: &str) -> Option<Policy> {
     let mut policy = Policy::from_json(&document)
         .map_err(|errors| assert!(errors.0.iter().all(|error| !error.message.is_empty()) && !errors.0.is_empty()))
         .ok()?;
-    policy.read_secrets(|_| None, "").unwrap();
+    policy.read_secrets(|_| None, |_| Ok(()), "").unwrap();
     Some(policy)
 }

@@ -82,9 +82,10 @@ impl Envoy {
 
     /// As [`Envoy::start`], with a configuration that was rendered and changed: it listens on the ports of `options`.
     pub async fn start_with(options: EnvoyOptions, config: &Path) -> Result<Self> {
-        if let Filter::Native(_) = options.filter {
-            native::adapt_file(config)?;
-        }
+        let config = match options.filter {
+            Filter::Wasm(_) => config.to_owned(),
+            Filter::Native(_) => native::adapt_file(config)?,
+        };
         if let Some(stores) = &options.stores {
             write_credential(&options.run_dir, UNKEY_ROOT_KEY, Some(&stores.unkey_root_key))?;
             write_credential(&options.run_dir, OPENBAO_TOKEN, stores.openbao_token.as_deref())?;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use edge_idempotency_engine::Policy;
@@ -21,15 +21,19 @@ const NATIVE: &str = "type.googleapis.com/envoy.extensions.filters.http.dynamic_
 pub const RECORDS: [&str; 2] =
     ["%TYPED_CEL(filter_state['wasm.edge_idempotency'])%", "%DYNAMIC_METADATA(edge_idempotency)%"];
 
-/// As [`adapt`], for a file, which is left as it is if nothing in it names a native module.
-pub fn adapt_file(path: &Path) -> Result<()> {
+/// How a member of the record begins with the WebAssembly module.
+const MEMBER: &str = "%CEL(filter_state['wasm.edge_idempotency'].";
+
+/// As [`adapt`], for a file: the path of the one that Envoy gets, beside it.
+pub fn adapt_file(path: &Path) -> Result<PathBuf> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut config: Value = serde_saphyr::from_str(&text).with_context(|| format!("{}", path.display()))?;
-    if adapt(&mut config) {
-        // JSON is YAML, and leaves no question of which type a value has.
-        fs::write(path, format!("{config:#}\n")).with_context(|| format!("cannot write {}", path.display()))?;
+    if !adapt(&mut config) {
+        return Ok(path.to_owned());
     }
-    Ok(())
+    let adapted = path.with_extension("native.json");
+    fs::write(&adapted, format!("{config:#}\n")).with_context(|| format!("cannot write {}", adapted.display()))?;
+    Ok(adapted)
 }
 
 /// Puts native filters in the place of WebAssembly filters whose module is a native one. Whether there was any.
@@ -78,6 +82,11 @@ fn adapt_records(value: &mut Value) {
         Value::Object(members) => members.values_mut().for_each(adapt_records),
         Value::Array(items) => items.iter_mut().for_each(adapt_records),
         Value::String(text) if text == RECORDS[0] => RECORDS[1].clone_into(text),
+        Value::String(text) => {
+            if let Some(member) = text.strip_prefix(MEMBER).and_then(|rest| rest.strip_suffix(")%")) {
+                *text = format!("%DYNAMIC_METADATA(edge_idempotency:{member})%");
+            }
+        }
         _ => {}
     }
 }
@@ -99,7 +108,7 @@ fn insert_metadata(filters: &mut Vec<Value>) -> bool {
     found
 }
 
-/// The policy of a filter that comes by discovery, whose type then is the native one. While its file is not there, that is the
+/// The policy of a filter that comes by discovery, whose type then is the native one. While its file holds no policy, that is the
 /// demo's: all policies under test read the same metadata as it does, or less.
 fn discovered(discovery: &mut Value) -> Option<String> {
     let types = discovery.get_mut("type_urls").filter(|types| **types == json!([WASM]))?;
@@ -107,7 +116,7 @@ fn discovered(discovery: &mut Value) -> Option<String> {
     let path = discovery.pointer("/config_source/path_config_source/path").and_then(Value::as_str)?;
     let file: Option<Value> = fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok());
     let text = file.as_ref().and_then(|file| file.pointer("/resources/0/typed_config/filter_config/value")?.as_str());
-    Some(text.unwrap_or(POLICY).to_owned())
+    Some(text.filter(|text| Policy::from_json(text.as_bytes()).is_ok()).unwrap_or(POLICY).to_owned())
 }
 
 fn policy(typed: &Value) -> String {

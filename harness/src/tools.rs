@@ -86,7 +86,7 @@ impl Tools {
         };
         let is_native = is_native()?;
         let filter = if is_native {
-            Filter::Native(find("EDGE_NATIVE", "dist/libedge_idempotency.so"))
+            Filter::Native(find(NATIVE.0, NATIVE.1))
         } else {
             Filter::Wasm(find("EDGE_WASM", "dist/edge_idempotency.wasm"))
         };
@@ -99,6 +99,19 @@ impl Tools {
         let openbao = Some(path_of("EDGE_OPENBAO", ".tools/bin/bao")).filter(|path| path.is_file());
         Ok(Self { filter, envoy, restate, openbao, service: service()? })
     }
+}
+
+/// The variable that names the native module, and the place where it is without it.
+const NATIVE: (&str, &str) = ("EDGE_NATIVE", "dist/libedge_idempotency.so");
+
+/// The native module, for what is about that host alone.
+///
+/// # Errors
+/// It is not there.
+pub fn native() -> Result<Filter> {
+    let path = path_of(NATIVE.0, NATIVE.1);
+    ensure!(path.is_file(), "{} is not there (or set {}): run `make native` first", path.display(), NATIVE.0);
+    Ok(Filter::Native(path))
 }
 
 /// The repository this program was built from.

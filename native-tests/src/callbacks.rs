@@ -4,7 +4,7 @@
 //! [`envoy_1_40!`](crate::envoy_1_40), and the module finds them by their names, as in Envoy.
 
 use crate::envoy::{ConfigScheduler, ConfigState, Kind, Process, current, line, locked};
-use crate::side::Direction;
+use crate::side::{Chunk, Direction};
 use crate::stream::StreamState;
 use edge_idempotency::abi::{
     AbiLogLevel, AttributeId, BodyType, Buffer, ConfigPtr, FilterPtr, HeaderLine, HeaderType, MetadataSource,
@@ -462,6 +462,28 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_drain_body(
 ) -> bool {
     // SAFETY: the stream's hook runs.
     unsafe { edit_body(filter, body, |bytes| drop(bytes.drain(..size.min(bytes.len())))) }
+}
+
+/// Whether what the hook shows of a message is the buffer itself.
+///
+/// # Safety
+/// The stream's hook has to run.
+unsafe fn shows_buffer(filter: FilterPtr, direction: Direction) -> bool {
+    // SAFETY: as the caller says.
+    let stream = unsafe { stream(filter) };
+    matches!(stream.parts.borrow_mut().side(direction).chunk, Chunk::Buffered)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_received_buffered_request_body(filter: FilterPtr) -> bool {
+    // SAFETY: the stream's hook runs.
+    unsafe { shows_buffer(filter, Direction::Request) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_received_buffered_response_body(filter: FilterPtr) -> bool {
+    // SAFETY: the stream's hook runs.
+    unsafe { shows_buffer(filter, Direction::Response) }
 }
 
 #[unsafe(no_mangle)]

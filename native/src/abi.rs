@@ -198,6 +198,8 @@ unsafe extern "C" {
     ) -> bool;
     pub fn envoy_dynamic_module_callback_http_append_body(filter: FilterPtr, body: BodyType, data: Buffer) -> bool;
     pub fn envoy_dynamic_module_callback_http_drain_body(filter: FilterPtr, body: BodyType, size: usize) -> bool;
+    pub fn envoy_dynamic_module_callback_http_received_buffered_request_body(filter: FilterPtr) -> bool;
+    pub fn envoy_dynamic_module_callback_http_received_buffered_response_body(filter: FilterPtr) -> bool;
     pub fn envoy_dynamic_module_callback_http_filter_get_worker_index(filter: FilterPtr) -> u32;
     pub fn envoy_dynamic_module_callback_http_filter_config_define_counter(
         config: ConfigPtr,

@@ -184,19 +184,7 @@ impl<'e> RequestHandle<'e> {
 
     /// Appends the bytes of a body from `skip` on to `found`, until it has `max` bytes.
     pub(crate) fn copy_body(self, body: BodyType, skip: usize, max: usize, found: &mut Vec<u8>) {
-        // SAFETY: the filter lives.
-        let count = unsafe { abi::envoy_dynamic_module_callback_http_get_body_chunks_size(self.filter, body) };
-        let mut chunks = Vec::<Buffer>::with_capacity(count);
-        // SAFETY: the filter lives, and there is room for `count` chunks, which is how many Envoy writes.
-        if count == 0
-            || !unsafe {
-                abi::envoy_dynamic_module_callback_http_get_body_chunks(self.filter, body, chunks.as_mut_ptr())
-            }
-        {
-            return;
-        }
-        // SAFETY: Envoy has written that many chunks.
-        unsafe { chunks.set_len(count) };
+        let chunks = self.chunks(body);
         let mut skip = skip;
         for chunk in &chunks {
             // SAFETY: Envoy's chunks are valid until the body is changed, which does not happen here.
@@ -206,6 +194,31 @@ impl<'e> RequestHandle<'e> {
             let room = max.saturating_sub(found.len()).min(part.len());
             found.extend_from_slice(part.get(..room).unwrap_or_default());
         }
+    }
+
+    /// Whether two bodies are one and the same: where another filter goes on after trailers, Envoy gives this
+    /// one what it has kept as if it had just come.
+    pub(crate) fn is_one_body(self, kept: BodyType, received: BodyType) -> bool {
+        let size = self.body_size(kept);
+        let start = |body| self.chunks(body).first().map(|chunk| chunk.ptr);
+        size > 0 && size == self.body_size(received) && start(kept) == start(received)
+    }
+
+    /// The parts of a body. They are valid until the body changes.
+    fn chunks(self, body: BodyType) -> Vec<Buffer> {
+        // SAFETY: the filter lives.
+        let count = unsafe { abi::envoy_dynamic_module_callback_http_get_body_chunks_size(self.filter, body) };
+        let mut chunks = Vec::<Buffer>::with_capacity(count);
+        // SAFETY: the filter lives, and there is room for `count` chunks, which is how many Envoy writes.
+        let are_there = count > 0
+            && unsafe {
+                abi::envoy_dynamic_module_callback_http_get_body_chunks(self.filter, body, chunks.as_mut_ptr())
+            };
+        if are_there {
+            // SAFETY: Envoy has written that many chunks.
+            unsafe { chunks.set_len(count) };
+        }
+        chunks
     }
 
     /// Removes all bytes of a body.
@@ -218,6 +231,18 @@ impl<'e> RequestHandle<'e> {
     pub(crate) fn append_body(self, body: BodyType, data: &[u8]) -> Result<(), Refused> {
         // SAFETY: the filter lives, and the bytes are valid during the call.
         done(unsafe { abi::envoy_dynamic_module_callback_http_append_body(self.filter, body, argument(data)) })
+    }
+
+    /// Whether the part of the request's body that Envoy shows is all that it has kept, so that both are the same bytes.
+    pub(crate) fn shows_kept_request(self) -> bool {
+        // SAFETY: the filter lives.
+        unsafe { abi::envoy_dynamic_module_callback_http_received_buffered_request_body(self.filter) }
+    }
+
+    /// The same for the response.
+    pub(crate) fn shows_kept_response(self) -> bool {
+        // SAFETY: the filter lives.
+        unsafe { abi::envoy_dynamic_module_callback_http_received_buffered_response_body(self.filter) }
     }
 
     /// Sends a local reply. Envoy may destroy the filter during the call.

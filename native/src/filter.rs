@@ -9,7 +9,7 @@ use crate::ticker::Ticker;
 use edge_idempotency_engine::{CallReply, Configuration, LogLevel};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What the main thread is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,9 @@ pub(crate) struct Filter {
     ticker: Ticker,
 }
 
+/// The configurations that Envoy has not removed. While the lock is held it removes none.
+static PRESENT: Mutex<Vec<Weak<Filter>>> = Mutex::new(Vec::new());
+
 /// What a worker thread has of a configuration. Its lock is free but while the main thread takes a tick.
 pub(crate) struct Worker {
     pub(crate) configuration: Configuration,
@@ -65,9 +68,10 @@ impl Filter {
             Mutex::new(Worker { configuration: main.for_worker(&host, &thread.metrics), streams: 0 })
         };
         let metadata = main.metadata_operators().into_iter().collect();
+        instruments.keep(config, &threads);
         instruments.measure(config, &host.samples);
         let scheduler = Arc::new(config.scheduler());
-        Some(Arc::new(Self {
+        let filter = Arc::new(Self {
             config,
             instruments,
             calls: Calls::new(scheduler.clone()),
@@ -78,7 +82,9 @@ impl Filter {
             metadata,
             has_told_of_metadata: AtomicBool::new(false),
             ticker: Ticker::start(scheduler),
-        }))
+        });
+        locked(&PRESENT).push(Arc::downgrade(&filter));
+        Some(filter)
     }
 
     pub(crate) const fn config(&self) -> ConfigHandle {
@@ -193,16 +199,25 @@ impl Filter {
         locked(&self.main).count_failure();
     }
 
-    /// Writes what is left to count and to log, when Envoy removes the configuration.
-    pub(crate) fn end(&self) {
+    /// Writes what is left to log, when Envoy removes the configuration. Its counts wait for the configurations that are left, or are
+    /// written if there are none.
+    pub(crate) fn end(self: &Arc<Self>) {
         self.ticker.stop();
+        let mut present = locked(&PRESENT);
+        present.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(self)));
+        let others: Vec<_> = present.iter().filter_map(Weak::upgrade).collect();
+        let others = others.iter().filter(|other| Arc::ptr_eq(&other.threads, &self.threads));
+        let is_last = others.clone().next().is_none();
+        for other in others {
+            other.instruments.keep(other.config, &self.threads);
+        }
         for (worker, thread) in self.workers.iter().zip(self.threads.iter()) {
-            let host = MainHost::new(self.config, None, thread);
+            let host = MainHost::ending(self.config, thread, is_last);
             std::mem::take(&mut locked(worker).configuration).on_end(&host);
             self.instruments.measure(self.config, &host.samples);
         }
         if let Some(thread) = self.threads.last() {
-            let host = MainHost::new(self.config, None, thread);
+            let host = MainHost::ending(self.config, thread, is_last);
             std::mem::take(&mut *locked(&self.main)).on_end(&host);
             self.instruments.measure(self.config, &host.samples);
         }

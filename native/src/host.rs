@@ -10,10 +10,11 @@ use crate::metrics::{Samples, ThreadMetrics};
 use crate::record;
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
-    MetadataJson, MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints,
+    MetadataJson, MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints, SecretReader,
 };
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::Arc;
 
 /// The key of the filter state with the metadata that identity sources read, as `envoy.filters.http.set_filter_state` writes it.
 pub(crate) const METADATA: &str = "edge_idempotency.metadata";
@@ -118,13 +119,22 @@ impl<'e> StreamHost<'e> {
         record: &'e Cell<Vec<u8>>,
     ) -> Self {
         let (metadata, edited, samples, afterwards) = Default::default();
+        // Another filter that goes on lets Envoy show again what this one has paused for.
+        let shows_kept = match phase {
+            Phase::Other => Held::default(),
+            Phase::Request => Held { request: held.request && request.shows_kept_request(), response: false },
+            Phase::Response => Held { request: false, response: held.response && request.shows_kept_response() },
+        };
+        let held =
+            Held { request: held.request && !shows_kept.request, response: held.response && !shows_kept.response };
         Self { request, filter, thread, phase, held, record, metadata, edited, samples, afterwards }
     }
 
     /// How many bytes of the body have come that this filter has not let pass.
     pub(crate) fn body_size(&self) -> usize {
         let size = |held, buffered, received| {
-            let kept = if held { self.request.body_size(buffered) } else { 0 };
+            let is_kept = held && !self.request.is_one_body(buffered, received);
+            let kept = if is_kept { self.request.body_size(buffered) } else { 0 };
             kept + self.request.body_size(received)
         };
         match self.phase {
@@ -161,7 +171,7 @@ impl<'e> StreamHost<'e> {
     ) -> Vec<u8> {
         let mut found = Vec::new();
         let mut skip = start;
-        if held {
+        if held && !(is_received && self.request.is_one_body(buffered, received)) {
             self.request.copy_body(buffered, skip, max, &mut found);
             skip = skip.saturating_sub(self.request.body_size(buffered));
         }
@@ -314,13 +324,20 @@ pub(crate) struct MainHost<'e> {
     /// `None` while the configuration is made
     filter: Option<&'e Filter>,
     thread: &'e ThreadMetrics,
+    /// Whether counts are taken; else they wait for another configuration
+    counts: bool,
     pub(crate) samples: Samples,
 }
 
 impl<'e> MainHost<'e> {
     /// `thread`: whose metrics are flushed.
     pub(crate) fn new(config: ConfigHandle, filter: Option<&'e Filter>, thread: &'e ThreadMetrics) -> Self {
-        Self { config, filter, thread, samples: Samples::default() }
+        Self { config, filter, thread, counts: true, samples: Samples::default() }
+    }
+
+    /// The host of a configuration that ends; `counts`: whether it is the last one.
+    pub(crate) fn ending(config: ConfigHandle, thread: &'e ThreadMetrics, counts: bool) -> Self {
+        Self { counts, ..Self::new(config, None, thread) }
     }
 }
 
@@ -395,7 +412,7 @@ impl Host for MainHost<'_> {
     }
 
     fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError> {
-        if self.samples.add(self.thread, metric, count) { Ok(()) } else { Err(HostError) }
+        if self.counts && self.samples.add(self.thread, metric, count) { Ok(()) } else { Err(HostError) }
     }
 
     fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError> {
@@ -404,6 +421,11 @@ impl Host for MainHost<'_> {
 
     fn set_record(&self, _: &[u8]) -> Result<(), HostError> {
         Err(HostError)
+    }
+
+    fn secret_reader(&self, name: &str, source: &str) -> Result<Arc<dyn SecretReader>, HostError> {
+        let id = self.config.subscribe_secret(name, source).map_err(|_| HostError)?;
+        Ok(Arc::new(EnvoySecret { config: self.config, id }))
     }
 
     fn advice(&self) -> &'static OperatorAdvice {
@@ -416,6 +438,18 @@ impl Host for MainHost<'_> {
 
     fn log_level(&self) -> LogLevel {
         log_level()
+    }
+}
+
+/// A secret of Envoy's. It is read at events of streams and of the configuration, which live as long as Envoy's configuration.
+struct EnvoySecret {
+    config: ConfigHandle,
+    id: usize,
+}
+
+impl SecretReader for EnvoySecret {
+    fn read(&self) -> Option<Vec<u8>> {
+        self.config.secret(self.id)
     }
 }
 

@@ -4,7 +4,8 @@
 use crate::calls::{ConfigHandle, InstrumentId, Refused};
 use edge_idempotency_engine::{MetricId, MetricKind, MetricSeries, Metrics, metric_names};
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The instruments of one configuration.
 pub(crate) struct Instruments(Vec<(&'static str, InstrumentId)>);
@@ -22,6 +23,22 @@ impl Instruments {
         defined.collect::<Result<_, _>>().map(Self)
     }
 
+    /// Makes Envoy keep the counts of configurations that this one replaces: it forgets a counter with the last configuration that has
+    /// it. There is nothing like it for histograms.
+    pub(crate) fn keep(&self, config: ConfigHandle, threads: &[ThreadMetrics]) {
+        let mut kept = HashSet::new();
+        for thread in threads {
+            for series in locked(&thread.series).iter() {
+                let id = self.0.iter().find(|(name, _)| *name == series.name).map(|(_, id)| *id);
+                if let Some(counter @ InstrumentId::Counter(_)) = id
+                    && kept.insert(series.clone())
+                {
+                    let _ = config.measure(counter, &series.labels, 0);
+                }
+            }
+        }
+    }
+
     /// Gives samples to Envoy.
     pub(crate) fn measure(&self, config: ConfigHandle, samples: &Samples) {
         for (series, value) in samples.0.take() {
@@ -34,6 +51,7 @@ impl Instruments {
 }
 
 /// A series of a worker.
+#[derive(PartialEq, Eq, Hash)]
 struct Series {
     name: &'static str,
     /// The values of its labels
@@ -51,7 +69,7 @@ pub(crate) struct ThreadMetrics {
 impl ThreadMetrics {
     /// Gives a series a number.
     pub(crate) fn define(&self, series: &MetricSeries<'_>) -> Option<MetricId> {
-        let mut known = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.series);
         let id = u32::try_from(known.len()).ok()?;
         let labels = series.labels.iter().map(|(_, value)| value.clone()).collect();
         known.push(Arc::new(Series { name: series.name, labels }));
@@ -66,9 +84,13 @@ pub(crate) struct Samples(RefCell<Vec<(Arc<Series>, u64)>>);
 impl Samples {
     /// Adds a value; `false` if there is no such series.
     pub(crate) fn add(&self, thread: &ThreadMetrics, MetricId(id): MetricId, value: u64) -> bool {
-        let known = thread.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = locked(&thread.series);
         let Some(series) = known.get(id as usize).cloned() else { return false };
         self.0.borrow_mut().push((series, value));
         true
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,6 +17,8 @@ pub(crate) struct EnvoyStream {
     worker: usize,
     /// The number that the engine knows it by
     number: u32,
+    /// Whether its request has come as far as this filter. If not, the response is that of another filter, and nothing to this one.
+    has_begun: Cell<bool>,
     state: RefCell<State>,
     /// The record that the gateway has
     record: Cell<Vec<u8>>,
@@ -39,13 +41,13 @@ impl EnvoyStream {
             stream = Some(Stream::new(number, &part.configuration));
         }
         let state = RefCell::new(State { stream, held: Held::default(), can_wake: false });
-        Self { filter, worker, number, state, record: Cell::default() }
+        Self { filter, worker, number, has_begun: Cell::new(false), state, record: Cell::default() }
     }
 
     /// A stream whose request is refused, because the filter failed when it began.
     pub(crate) fn failed(filter: Arc<Filter>) -> Self {
         let state = RefCell::new(State { stream: None, held: Held::default(), can_wake: false });
-        Self { filter, worker: 0, number: 0, state, record: Cell::default() }
+        Self { filter, worker: 0, number: 0, has_begun: Cell::new(false), state, record: Cell::default() }
     }
 
     pub(crate) fn filter(&self) -> &Filter {
@@ -54,6 +56,7 @@ impl EnvoyStream {
 
     pub(crate) fn on_request_headers(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<HeadersStatus> {
         crate::panics::plant(request);
+        self.has_begun.set(true);
         let done = self.event(request, ("request_headers", Phase::Other), |stream, host, shared| {
             if self.filter.reads_metadata() && !host.has_metadata() {
                 self.filter.tell_of_metadata();
@@ -82,6 +85,9 @@ impl EnvoyStream {
     }
 
     pub(crate) fn on_response_headers(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<HeadersStatus> {
+        if !self.has_begun.get() {
+            return Done::at_once(HeadersStatus::Continue);
+        }
         let done = self.event(request, ("response_headers", Phase::Other), |stream, host, shared| {
             stream.on_response_headers(host, shared, end_of_stream)
         });
@@ -89,7 +95,7 @@ impl EnvoyStream {
     }
 
     pub(crate) fn on_response_body(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<BodyStatus> {
-        if self.ignores(Stream::ignores_response_body) {
+        if !self.has_begun.get() || self.ignores(Stream::ignores_response_body) {
             return Done::at_once(BodyStatus::Continue);
         }
         let done = self.event(request, ("response_body", Phase::Response), |stream, host, shared| {
@@ -99,6 +105,9 @@ impl EnvoyStream {
     }
 
     pub(crate) fn on_response_trailers(&self, request: RequestHandle<'_>) -> Done<TrailersStatus> {
+        if !self.has_begun.get() {
+            return Done::at_once(TrailersStatus::Continue);
+        }
         let done = self.event(request, ("response_trailers", Phase::Other), |stream, host, shared| {
             stream.on_response_trailers(host, shared)
         });

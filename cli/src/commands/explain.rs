@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         }
         let Some((mut read, document)) = read_policy_document(file, args.json)? else { return Ok(BAD_INPUT) };
         // Without them a delivery is refused as the gateway would refuse it: 503.
-        let taken = read.read_secrets(variable, edge_idempotency_envoy::ADVICE.environment);
+        let taken = read.read_secrets(variable, |_| Ok(()), edge_idempotency_envoy::ADVICE.environment);
         // The line of a delivery has no signature that a secret could fit.
         if let (Err(missing), None) = (taken, &args.log_line) {
             missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));

@@ -98,6 +98,56 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Put a part of the file's SHA-256 into its name, or use `remote` with `sha256`.",
     },
     Lint {
+        name: "envoy-native-unload",
+        severity: Error,
+        summary: "Envoy may unload the native module.",
+        why: "The module has a thread of its own. If Envoy unloads the file while that thread runs, the process ends.",
+        instead: "Write `do_not_close: true` into `dynamic_module_config`.",
+    },
+    Lint {
+        name: "envoy-native-terminal",
+        severity: Error,
+        summary: "The native filter is declared as the end of the chain.",
+        why: "The filter forwards requests and answers few of them itself. Envoy takes no router behind a terminal filter, so no request \
+              would reach a backend.",
+        instead: "Remove `terminal_filter`, and leave `envoy.filters.http.router` as the last filter.",
+    },
+    Lint {
+        name: "envoy-native-metadata",
+        severity: Error,
+        summary: "A native module is not handed metadata that an identity source reads.",
+        why: "A native module sees no nested metadata, as the claims of a token are. It reads them in an object that another filter writes. \
+              Without the object every request is answered 503 `policy_invalid`, without a member callers with that identity get 401.",
+        instead: "Put the filter `set_filter_state` before this one, with a member for each path (docs/native.md); `render envoy --native` \
+                  writes it. If the namespace has a `:`, let the source read another one.",
+    },
+    Lint {
+        name: "envoy-native-metadata-order",
+        severity: Error,
+        summary: "Metadata is handed to a native module before it is there, or after the module needs it.",
+        why: "`set_filter_state` writes what the metadata holds at its own place in the chain: nothing, where authentication comes later. \
+              Callers get 401 `identity_missing`, whatever token they have.",
+        instead: "Put `set_filter_state` behind every filter that says who is calling, and directly before this one.",
+    },
+    Lint {
+        name: "envoy-native-metadata-form",
+        severity: Error,
+        summary: "The object with metadata for a native module has another form than the module reads.",
+        why: "The module reads JSON with a member for each path, whose value has its own type. A text in which values are only put one \
+              after the other does not say where a value ends, nor that it is a number, which is no identity.",
+        instead: "Write `factory_key: envoy.string` and a `json_format` whose members are `PATH: \"%DYNAMIC_METADATA(PATH)%\"` \
+                  (docs/native.md).",
+    },
+    Lint {
+        name: "envoy-native-metrics",
+        severity: Warning,
+        summary: "Names of a native module's metrics begin with a prefix.",
+        why: "Envoy shows `envoy_edge_idempotency_idempotency_requests_total` in the place of `idempotency_requests_total`, so the \
+              dashboard and the alerts of this project find nothing.",
+        instead: "Write `envoy.reloadable_features.dynamic_modules_strip_custom_stat_prefix: true` into a `static_layer` of \
+                  `layered_runtime`.",
+    },
+    Lint {
         name: "envoy-filter-order",
         severity: Error,
         summary: "The filter is not the last one before the router.",

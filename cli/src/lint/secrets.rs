@@ -99,7 +99,9 @@ mod tests {
     fn weak_secrets_are_told_by_their_places() {
         let places = |new: &str, old: &str| -> Vec<String> {
             let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
-            policy.read_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec()), "").unwrap();
+            policy
+                .read_secrets(|name| Some(if name == "NEW" { new } else { old }.as_bytes().to_vec()), |_| Ok(()), "")
+                .unwrap();
             let mut findings = Vec::new();
             check(&policy, &mut findings);
             assert!(findings.iter().all(|finding| !finding.message.contains("planted")), "{findings:?}");

@@ -87,7 +87,7 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend
              `edge-idempotency check --envoy envoy.yaml`",
         ));
     }
-    let taken = policy.read_secrets(variable, edge_idempotency_envoy::ADVICE.environment);
+    let taken = policy.read_secrets(variable, |_| Ok(()), edge_idempotency_envoy::ADVICE.environment);
     if let Err(PolicyErrors(missing)) = taken {
         findings.extend(missing.into_iter().map(|issue| {
             let message = format!("not set here: {}", issue.message);

@@ -29,9 +29,14 @@ fn collect(value: &Value, found: &mut Vec<RunningFilter>) {
     match value {
         Value::Object(members) => {
             let kind = members.get("@type").and_then(Value::as_str).unwrap_or_default();
-            if kind.ends_with("filters.http.wasm.v3.Wasm")
-                && let Some(filter) = value.get("config").and_then(filter)
-            {
+            let own = if kind.ends_with("filters.http.wasm.v3.Wasm") {
+                value.get("config").and_then(filter)
+            } else if kind.ends_with("filters.http.dynamic_modules.v3.DynamicModuleFilter") {
+                native(value)
+            } else {
+                None
+            };
+            if let Some(filter) = own {
                 found.push(filter);
                 return;
             }
@@ -47,16 +52,28 @@ fn collect(value: &Value, found: &mut Vec<RunningFilter>) {
     }
 }
 
-/// The filter of a plugin's configuration, if it is of this project.
+/// The filter of a WebAssembly plugin's configuration, if it is of this project.
 fn filter(config: &Value) -> Option<RunningFilter> {
-    let text = config.pointer("/configuration/value").and_then(Value::as_str).unwrap_or_default();
-    let policy: Option<Value> = serde_json::from_str(text).ok();
-    let code = config.pointer("/vm_config/code");
+    own(config.pointer("/configuration/value"), config.pointer("/vm_config/code"), config.get("name"))
+}
+
+/// The filter of a dynamic module, if it is of this project.
+fn native(filter: &Value) -> Option<RunningFilter> {
+    own(
+        filter.pointer("/filter_config/value"),
+        filter.pointer("/dynamic_module_config/module"),
+        filter.get("filter_name"),
+    )
+}
+
+/// A filter with this policy, module and name, if it is of this project.
+fn own(policy: Option<&Value>, code: Option<&Value>, name: Option<&Value>) -> Option<RunningFilter> {
+    let policy: Option<Value> = policy.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok());
     let module = ["/local/filename", "/remote/http_uri/uri"].iter().find_map(|at| code?.pointer(at)?.as_str());
     let is_policy =
         policy.as_ref().is_some_and(|policy| policy.get("routes").is_some() && policy.get("backend").is_some());
     let is_named = module.is_some_and(|module| module.contains("edge_idempotency"))
-        || config.get("name").and_then(Value::as_str).is_some_and(|name| name.contains("idempotency"));
+        || name.and_then(Value::as_str).is_some_and(|name| name.contains("idempotency"));
     (is_policy || is_named).then(|| RunningFilter { module: module.unwrap_or("a module").to_owned(), policy })
 }
 
@@ -94,15 +111,18 @@ mod tests {
                 "vm_config": {"code": {"local": {"filename": module}}}, "configuration": {"value": text}}})
         };
         let policy = "{\"backend\": {}, \"routes\": []}";
+        let native = json!({"@type": "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter",
+            "dynamic_module_config": {"module": {"local": {"filename": "/m.so"}}}, "filter_config": {"value": policy}});
         let dump = json!({"configs": [
             {"dynamic_listeners": [{"name": "gateway", "active_state": {"a": [wasm("/m.wasm", policy), wasm("/other.wasm", "x")]},
                 "warming_state": wasm("/new.wasm", policy), "error_state": {"details": "no such file"}}]},
             {"ecds_filters": [{"ecds_filter": {"typed_config": wasm("/edge_idempotency-1.wasm", "no JSON")}}]},
+            {"ecds_filters": [{"ecds_filter": {"typed_config": native}}]},
         ]});
         let found = filters(&dump);
         let names: Vec<&str> = found.iter().map(|filter| filter.module.as_str()).collect();
-        assert_eq!(names, ["/m.wasm", "/edge_idempotency-1.wasm"]);
-        assert!(found[0].policy.is_some() && found[1].policy.is_none());
+        assert_eq!(names, ["/m.wasm", "/edge_idempotency-1.wasm", "/m.so"]);
+        assert!(found[0].policy.is_some() && found[1].policy.is_none() && found[2].policy.is_some());
         assert_eq!(refused(&dump), [("gateway".to_owned(), "no such file".to_owned())]);
     }
 }

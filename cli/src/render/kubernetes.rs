@@ -1,7 +1,7 @@
 //! Resources of Istio and Envoy Gateway for a policy. Nothing of this was run in a cluster: tests check it against the published
 //! descriptions of these APIs, and the parts that are Envoy's own are those of `envoy.rs`.
 
-use super::envoy::EnvoyPlan;
+use super::envoy::{EnvoyPlan, NativeNeeds};
 use super::json_text::compact_json;
 use super::needs::{GatewayNeeds, JWT_FILTER};
 use super::template::fill;
@@ -11,6 +11,7 @@ const ISTIO_EXTENSION: &str = include_str!("templates/istio-extension.yaml");
 const ISTIO_PLUGIN: &str = include_str!("templates/istio-plugin.yaml");
 const ISTIO_FILTER: &str = include_str!("templates/istio-filter.yaml");
 const GATEWAY_EXTENSION: &str = include_str!("templates/gateway-extension.yaml");
+const GATEWAY_NATIVE: &str = include_str!("templates/gateway-native.yaml");
 const GATEWAY_PATCH: &str = include_str!("templates/gateway-patch.yaml");
 
 /// The metadata in which Istio leaves the claims of a token.
@@ -32,7 +33,7 @@ pub(crate) enum IstioForm {
 pub(crate) enum EnvoyGatewayForm {
     /// Patches Envoy's configuration: everything that the filter needs
     EnvoyPatchPolicy,
-    /// Cannot let the filter wait for bodies
+    /// With --native everything that the filter needs; the WebAssembly module cannot wait for bodies there
     EnvoyExtensionPolicy,
 }
 
@@ -120,6 +121,9 @@ impl ResourcePlan {
     /// As [`ResourcePlan::istio`].
     pub(crate) fn envoy_gateway(&self, needs: &GatewayNeeds, form: EnvoyGatewayForm) -> Result<String, String> {
         let mut values = json!({"gateway": self.gateway, "listener": self.listener, "routes": self.routes});
+        if let Some(native) = &self.envoy.native {
+            return self.native_extension(needs, native, form);
+        }
         if form == EnvoyGatewayForm::EnvoyPatchPolicy {
             let idle = self.envoy.idle_s(needs);
             let members = [
@@ -152,6 +156,35 @@ impl ResourcePlan {
         );
         extend(&mut all, values);
         fill(GATEWAY_EXTENSION, &all)
+    }
+
+    /// The filter as a native module. Envoy Gateway has no resource for the filter that hands metadata over.
+    fn native_extension(
+        &self,
+        needs: &GatewayNeeds,
+        native: &NativeNeeds,
+        form: EnvoyGatewayForm,
+    ) -> Result<String, String> {
+        if form == EnvoyGatewayForm::EnvoyPatchPolicy {
+            return Err("--native needs --form envoy-extension-policy: EnvoyPatchPolicy is for the WebAssembly module"
+                .to_owned());
+        }
+        if let Some(operator) = native.operators.first() {
+            return Err(format!(
+                "the policy's identity sources read metadata ({operator}), which a native module is handed by a filter that Envoy Gateway \
+                 cannot add: let them read headers (`headers_owned_by`), which claimToHeaders of a SecurityPolicy sets (docs/native.md)"
+            ));
+        }
+        let mut values = self.envoy.values(needs)?;
+        let owners = needs.owners.iter().map(|(name, headers)| json!({"name": name, "headers": headers}));
+        extend(
+            &mut values,
+            json!({
+                "gateway": self.gateway, "namespace": self.namespace, "owners": owners.collect::<Vec<_>>(),
+                "policy": compact_json(&self.document),
+            }),
+        );
+        fill(GATEWAY_NATIVE, &values)
     }
 
     /// The checksum of what proxies load: of the image where `url` names one, else of the module.

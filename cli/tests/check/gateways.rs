@@ -389,6 +389,7 @@ fn every_lint_of_a_gateway_has_a_mistake() {
         .map(|(lint, ..)| *lint)
         .chain(["envoy-host-spelling", "envoy-open-host", "envoy-unserved-host"])
         .chain(["envoy-second-filter", "envoy-token-removed", "envoy-wrong-backend"])
+        .chain(super::native::LINTS)
         .collect();
     for name in all_lints().iter().filter(|name| name.starts_with("envoy-")) {
         assert!(planted.contains(name.as_str()), "{name}");

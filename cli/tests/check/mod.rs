@@ -10,6 +10,7 @@
 mod formats;
 mod gateways;
 mod lints;
+mod native;
 mod planted;
 pub(crate) mod rendered;
 mod shipped;

@@ -23,9 +23,14 @@ pub(super) fn root() -> PathBuf {
 
 /// The configuration that `render envoy` writes, with an upstream for each cluster that the policy names.
 pub(super) fn render(policy: &Path) -> String {
+    render_with(policy, &[])
+}
+
+/// As [`render`], with more options.
+pub(super) fn render_with(policy: &Path, options: &[&str]) -> String {
     let document: Value = serde_json::from_slice(&std::fs::read(policy).unwrap()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
-    command.args(["render", "envoy", "--policy"]).arg(policy);
+    command.args(["render", "envoy", "--policy"]).arg(policy).args(options);
     for (port, name) in upstream_names(&document).iter().enumerate() {
         command.args(["--upstream", &format!("{name}=http://127.0.0.1:{}", port + 8081)]);
     }

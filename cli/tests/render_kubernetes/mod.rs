@@ -301,3 +301,28 @@ fn upstreams(document: &Value) -> Vec<String> {
     let names = upstream_names(document);
     names.iter().map(|name| format!("--upstream={name}=https://{name}.example:8443")).collect()
 }
+
+/// Envoy Gateway loads native modules, which need no flag to wait for bodies.
+#[test]
+fn a_native_module_is_for_envoy_gateway_alone() {
+    let native = ["--native", "--module-dir=/opt"];
+    let gateway = ["render", "envoy-gateway", "--form=envoy-extension-policy", "--policy"];
+    let args = [&gateway[..], &["policies/examples/api-keys.json"], &native].concat();
+    let resource = fitting(&args, &run(&args));
+    let module = &resource["spec"]["dynamicModule"][0];
+    assert_eq!((&module["name"], &module["filterName"]), (&json!("edge-idempotency"), &json!("edge-idempotency")));
+    assert_eq!(module["config"], document("policies/examples/api-keys.json"));
+    for (args, told) in [
+        ([&gateway[..], &["policies/examples/payments.json"], &native].concat(), "claimToHeaders"),
+        ([&args[..], &["--module-url=https://m"]].concat(), "--module-url would change nothing"),
+        (
+            vec!["render", "envoy-gateway", "--native", "--policy=policies/examples/api-keys.json"],
+            "envoy-extension-policy",
+        ),
+        (vec!["render", "istio", "--native", "--policy=policies/examples/api-keys.json"], "Istio has no resource"),
+    ] {
+        let output = run(&args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && output.stdout.is_empty() && said.contains(told), "{args:?}: {said}");
+    }
+}

@@ -14,6 +14,7 @@ use crate::call::CallReply;
 use crate::host::{Host, LogLevel};
 use crate::lookup::LookupAnswer;
 use crate::metrics::{Count, Counter, Metrics, NONE};
+use crate::policy::document::LiveSecret;
 use crate::policy::{Policy, PolicyErrors};
 use crate::problem::Problem;
 use crate::telemetry::{PREFIX, Recorder};
@@ -72,8 +73,10 @@ impl Configuration {
         variable: impl Fn(&str) -> Option<Vec<u8>>,
         metrics: &Metrics,
     ) -> Result<Self, PolicyErrors> {
+        let subscribe =
+            |secret: &LiveSecret| host.secret_reader(&secret.name, &secret.source).map(|reader| secret.attach(reader));
         let with_secrets =
-            |mut policy: Policy| policy.read_secrets(variable, host.advice().environment).map(|()| policy);
+            |mut policy: Policy| policy.read_secrets(variable, subscribe, host.advice().environment).map(|()| policy);
         let policy = Policy::from_json(document).and_then(with_secrets).inspect_err(|errors| {
             host.log(LogLevel::Error, &format!("{PREFIX} {}", errors.headline()));
             for error in &errors.0 {
@@ -130,6 +133,9 @@ impl Configuration {
                 }
                 dependencies.record_times(host, series);
             });
+        }
+        if let Some(policy) = self.policy.as_ref().filter(|_| !self.shares) {
+            policy.live_secrets().for_each(|secret| secret.refresh(host.now_unix_ms()));
         }
         self.body_watch.on_tick();
         self.metrics.with(|series| series.flush(host));

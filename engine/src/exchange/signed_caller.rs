@@ -7,7 +7,7 @@ use super::refusal::body_can_be_awaited;
 use super::request_head::EditedLines;
 use super::trace::{TraceEvent, TraceStep};
 use super::waiting::UnverifiedRequest;
-use super::webhook::secret_values;
+use super::webhook::{secret_values, texts};
 use super::{Case, Effect, Exchange, RequestFlow, State};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};
@@ -15,6 +15,7 @@ use crate::policy::document::{CallerHeaders, SignedCaller};
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
 use crate::provider::{Delivery, IdentifierHeaders, Provider, VerifyError};
+use std::borrow::Cow;
 
 impl Policy {
     /// The index of the first signed caller of the route whose signature header the request has.
@@ -29,8 +30,8 @@ impl Policy {
 }
 
 impl SignedCaller {
-    fn secret_values(&self) -> Vec<&[u8]> {
-        secret_values(&self.secrets)
+    fn secret_values(&self, now_unix_ms: u64) -> Vec<Cow<'_, [u8]>> {
+        secret_values(&self.secrets, now_unix_ms)
     }
 }
 
@@ -64,7 +65,8 @@ impl Exchange {
             return Err(self.unverified(VerifyError::AmbiguousHeader, Problem::signature_invalid));
         }
         let head = Delivery { method: b"", url: b"", headers, body: b"" };
-        let checked = caller.signature.check_head(&head, Some(&caller.secret_values()), now_unix_ms);
+        let secrets = caller.secret_values(now_unix_ms());
+        let checked = caller.signature.check_head(&head, Some(&texts(&secrets)), now_unix_ms);
         checked.map_err(|error| self.unverified(error, Problem::signature_invalid))?;
         let request = UnverifiedRequest::of(policy, request, authority);
         self.state = State::AwaitsSignedBody(Box::new(WaitingSigned { caller: id, request }));
@@ -87,7 +89,7 @@ impl Exchange {
 
         let url = unverified.url(policy);
         let delivery = Delivery { method: unverified.request.line().method, url: &url, headers, body };
-        let verified = caller.signature.verify(&delivery, &caller.secret_values(), now_unix_ms);
+        let verified = caller.signature.verify(&delivery, &texts(&caller.secret_values(now_unix_ms)), now_unix_ms);
         verified.map_err(|error| self.unverified(error, Problem::signature_invalid))?;
         self.note(|| TraceEvent::Verified);
         let mut edited = EditedLines::of_kept(headers);

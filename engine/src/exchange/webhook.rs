@@ -20,6 +20,7 @@ use crate::provider::{
     BodyMember, Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, NoMember, Provider, Verified,
     VerifyError, body_digest,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A delivery that waits for lookups, or for its whole body.
@@ -67,7 +68,7 @@ struct BoundWebhook<'p> {
 impl BoundWebhook<'_> {
     /// Verifies the signature with each of the secrets.
     fn verify(&self, delivery: &Delivery<'_>, now_unix_ms: u64) -> Result<Verified, VerifyError> {
-        self.provider.verify(delivery, &secret_values(self.secrets), now_unix_ms)
+        self.provider.verify(delivery, &texts(&secret_values(self.secrets, now_unix_ms)), now_unix_ms)
     }
 
     /// The namespaced key of a delivery, and the digest of its body if the key is bound to it. If the identifier makes the key
@@ -119,7 +120,8 @@ impl Exchange {
             return Err(Problem::unsupported_content_encoding());
         }
         let listed = static_binding.filter(|binding| !binding.secrets.is_empty() || policy.openbao().is_none());
-        let secrets = listed.map(|binding| secret_values(&binding.secrets));
+        let secrets = listed.map(|binding| secret_values(&binding.secrets, now_unix_ms()));
+        let secrets = secrets.as_deref().map(texts);
         let head = Delivery { method: b"", url: b"", headers, body: b"" };
         let unverifiable = provider_rules.check_head(&head, secrets.as_deref(), now_unix_ms).err();
         if let (Some(error), Some(_)) = (unverifiable, static_binding) {
@@ -351,12 +353,21 @@ fn unmatched_detail(name: &str, why: NoMember) -> String {
 
 /// The values of secrets. Those of variables were put in their places at start.
 #[inline(never)]
-pub(super) fn secret_values(secrets: &[Secret]) -> Vec<&[u8]> {
-    let values = secrets.iter().filter_map(|secret| match secret {
-        Secret::Value(value) => Some(value.as_slice()),
-        Secret::Env(_) => None,
-    });
-    values.collect()
+pub(super) fn secret_values(secrets: &[Secret], now_unix_ms: u64) -> Vec<Cow<'_, [u8]>> {
+    let mut values = Vec::with_capacity(secrets.len());
+    for secret in secrets {
+        match secret {
+            Secret::Value(value) => values.push(Cow::Borrowed(value.as_slice())),
+            Secret::Sds(live) => values.extend(live.values(now_unix_ms).into_iter().map(Cow::Owned)),
+            Secret::Env(_) => {}
+        }
+    }
+    values
+}
+
+/// The values as the provider takes them.
+pub(super) fn texts<'v>(values: &'v [Cow<'_, [u8]>]) -> Vec<&'v [u8]> {
+    values.iter().map(AsRef::as_ref).collect()
 }
 
 /// The webhook id and the provider, from the `webhook` block or from the path parameters.

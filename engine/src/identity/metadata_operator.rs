@@ -1,9 +1,7 @@
 //! Metadata as Envoy's operator `%DYNAMIC_METADATA(…)%` gives it. A native module can read no nested metadata by itself; there the
 //! filter `set_filter_state` hands over one object, with a member for each operator (docs/native.md).
 
-use super::{IdentityPlace, MetadataPath};
-use crate::policy::Policy;
-use std::collections::BTreeSet;
+use super::MetadataPath;
 
 impl MetadataPath {
     /// The operator's argument for the longest beginning of this path that it can express, and the segments that are left to follow
@@ -21,23 +19,6 @@ impl MetadataPath {
 fn is_expressible(segment: &str) -> bool {
     let is_index = segment.bytes().all(|byte| byte.is_ascii_digit());
     !is_index && !segment.chars().any(|char| ":)%".contains(char) || char.is_control())
-}
-
-impl Policy {
-    /// Every path into dynamic metadata that an identity source reads.
-    pub fn metadata_paths(&self) -> impl Iterator<Item = &MetadataPath> {
-        let sources = self.identity_sources();
-        let places = sources.flat_map(|source| source.places()).filter_map(|(_, place)| place);
-        places.filter_map(|place| match place {
-            IdentityPlace::Metadata(path) => Some(path),
-            _ => None,
-        })
-    }
-
-    /// The arguments of the operators that give all of [`Policy::metadata_paths`], each once.
-    pub fn metadata_operators(&self) -> BTreeSet<String> {
-        self.metadata_paths().filter_map(|path| Some(path.operator()?.0)).collect()
-    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,9 @@ pub(crate) mod template;
 mod text_index;
 
 pub use crate::backend::BackendKind;
-pub use document::{Answers, KeyInLogs, KeySubject, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration};
+pub use document::{
+    Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, Unmatched, parse_duration,
+};
 pub use find::RouteLookup;
 pub use path::{NormalPath, PathError, split_query};
 pub use route::Route;
@@ -32,14 +34,14 @@ pub use template::Template;
 
 use crate::backend::Backend;
 use crate::headers::NamePrefilter;
-use crate::identity::{AttributeValue, Attributes, IdentitySource, Subject};
+use crate::identity::{AttributeValue, Attributes, IdentityPlace, IdentitySource, MetadataPath, Subject};
 use crate::json::Issue;
 use crate::provider::Provider;
 use crate::waits::WaitLimits;
 use document::{Binding, CallerHeaders, IdentityRules, KeyRegistry, OpenBao, RecoverySettings, SignedCaller, Unkey};
 use operations::Operations;
 use routes::RouteTable;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use text_index::TextIndex;
@@ -244,9 +246,19 @@ impl Policy {
         self.caller_headers.as_ref()
     }
 
-    /// The identity sources: the document's first, then those of routes.
-    pub(crate) fn identity_sources(&self) -> impl Iterator<Item = &IdentitySource> {
-        self.identities.iter().flat_map(|rules| &rules.sources)
+    /// Every path into dynamic metadata that an identity source reads.
+    pub fn metadata_paths(&self) -> impl Iterator<Item = &MetadataPath> {
+        let sources = self.identities.iter().flat_map(|rules| &rules.sources);
+        let places = sources.flat_map(|source| source.places()).filter_map(|(_, place)| place);
+        places.filter_map(|place| match place {
+            IdentityPlace::Metadata(path) => Some(path),
+            _ => None,
+        })
+    }
+
+    /// The arguments of the operators that give all of [`Policy::metadata_paths`], each once.
+    pub fn metadata_operators(&self) -> BTreeSet<String> {
+        self.metadata_paths().filter_map(|path| Some(path.operator()?.0)).collect()
     }
 
     /// Where the identity of a signed caller stands.

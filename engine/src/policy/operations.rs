@@ -88,7 +88,7 @@ impl Operations {
     fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.secrets.iter().filter_map(|secret| match secret {
             Secret::Value(value) if !value.is_empty() => Some(value.as_slice()),
-            Secret::Value(_) | Secret::Env(_) => None,
+            Secret::Value(_) | Secret::Env(_) | Secret::Sds(_) => None,
         })
     }
 

@@ -1,9 +1,10 @@
 //! The secrets of a policy: taken from the environment, and listed for checks.
 
 use super::{Policy, PolicyErrors, Secret};
+use crate::host::HostError;
 use crate::json::Issues;
 use crate::json::cursor::child;
-use crate::policy::document::{Binding, KeyRegistry};
+use crate::policy::document::{Binding, KeyRegistry, LiveSecret};
 use crate::provider::Provider;
 use std::sync::Arc;
 
@@ -19,14 +20,16 @@ pub struct SecretList<'p> {
 }
 
 impl Policy {
-    /// Replaces the names of environment variables by the secrets in them. `explain` works without this call, on a
+    /// Replaces the names of environment variables by the secrets in them, and subscribes to those that the gateway keeps up to
+    /// date. `explain` works without this call, on a
     /// machine that does not have the secrets.
     ///
     /// # Errors
-    /// All missing variables (`variable` returns `None`) and malformed credentials, each with its JSON pointer.
+    /// All missing variables (`variable` returns `None`), secrets that the gateway does not keep, and malformed credentials, each with its JSON pointer.
     pub fn read_secrets(
         &mut self,
         variable: impl Fn(&str) -> Option<Vec<u8>>,
+        subscribe: impl Fn(&LiveSecret) -> Result<(), HostError>,
         advice: &str,
     ) -> Result<(), PolicyErrors> {
         let mut issues = Issues::default();
@@ -37,6 +40,13 @@ impl Policy {
                     return issues.add(pointer(), message);
                 };
                 *secret = Secret::Value(value);
+            }
+            if let Secret::Sds(live) = secret
+                && subscribe(live).is_err()
+            {
+                let message = "this gateway gives the filter no secrets by SDS, which the native module in Envoy 1.40 or newer has \
+                               alone: write {\"env\": \"NAME\"}";
+                return issues.add(pointer(), message);
             }
             if let Secret::Value(value) = secret
                 && is_header
@@ -72,6 +82,16 @@ impl Policy {
             operations.check_keys(&mut issues);
         }
         if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
+    }
+
+    /// The secrets that the gateway keeps up to date.
+    pub(crate) fn live_secrets(&self) -> impl Iterator<Item = &LiveSecret> {
+        let bindings = self.bindings.values().flat_map(|binding| &binding.secrets);
+        let secrets = bindings.chain(self.callers.iter().flat_map(|caller| &caller.secrets));
+        secrets.filter_map(|secret| match secret {
+            Secret::Sds(live) => Some(live),
+            Secret::Env(_) | Secret::Value(_) => None,
+        })
     }
 
     /// The secrets of bindings, signed callers and operation ids, for checks before a start. [`Policy::read_secrets`] comes
@@ -110,19 +130,30 @@ mod tests {
     #[test]
     fn secrets_come_from_the_environment_and_are_never_shown() {
         let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
-        let missing = policy.read_secrets(|name| (name == "NEW").then(|| b"planted".to_vec()), "").unwrap_err();
+        let missing =
+            policy.read_secrets(|name| (name == "NEW").then(|| b"planted".to_vec()), |_| Ok(()), "").unwrap_err();
         let places: Vec<&str> = missing.0.iter().map(|issue| issue.pointer.as_str()).collect();
         assert_eq!(places, ["/webhooks/static/wh_01JABC/secrets/1"]);
         assert!(!format!("{policy:?} {missing}").contains("planted"));
-        policy.read_secrets(|_| Some(b"planted".to_vec()), "").unwrap();
+        policy.read_secrets(|_| Some(b"planted".to_vec()), |_| Ok(()), "").unwrap();
         assert_eq!(policy.bindings["wh_01JABC"].secrets, vec![Secret::Value(b"planted".to_vec()); 2]);
         assert!(!format!("{policy:?}").contains("planted"));
     }
 
     #[test]
+    fn a_gateway_without_sds_starts_with_no_such_secret() {
+        let document = DOCUMENT.replace(r#"{"env": "OLD"}"#, r#"{"sds": "old"}"#);
+        let mut policy = Policy::from_json(document.as_bytes()).unwrap();
+        let errors = policy.read_secrets(|_| Some(b"planted".to_vec()), |_| Err(HostError), "").unwrap_err();
+        let [issue] = errors.0.as_slice() else { panic!("{errors}") };
+        assert_eq!(issue.pointer, "/webhooks/static/wh_01JABC/secrets/1");
+        assert!(issue.message.contains("no secrets by SDS"), "{}", issue.message);
+    }
+
+    #[test]
     fn lists_of_secrets_have_their_places_and_show_no_value() {
         let mut policy = Policy::from_json(DOCUMENT.as_bytes()).unwrap();
-        policy.read_secrets(|_| Some(b"planted".to_vec()), "").unwrap();
+        policy.read_secrets(|_| Some(b"planted".to_vec()), |_| Ok(()), "").unwrap();
         let lists = policy.secret_lists();
         let places: Vec<&str> = lists.iter().map(|list| list.pointer.as_str()).collect();
         assert_eq!(places, ["/webhooks/static/wh_01JABC/secrets"]);
@@ -138,7 +169,8 @@ mod tests {
         let document = DOCUMENT.replace(r#""webhooks": {"static""#, &format!(r#"{webhooks}"static""#));
         let places = |token: &[u8]| {
             let variable = |name: &str| (name != "KEY").then(|| token.to_vec());
-            let errors = Policy::from_json(document.as_bytes()).unwrap().read_secrets(variable, "").unwrap_err();
+            let errors =
+                Policy::from_json(document.as_bytes()).unwrap().read_secrets(variable, |_| Ok(()), "").unwrap_err();
             assert!(!errors.to_string().contains("planted"));
             errors.0.into_iter().map(|issue| issue.pointer).collect::<Vec<_>>()
         };

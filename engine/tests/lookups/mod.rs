@@ -168,7 +168,7 @@ fn shown(answer: &LookupAnswer) -> String {
         LookupAnswer::Secrets(StoreAnswer { result: Ok(secrets), .. }) => {
             let text = |secret: &Secret| match secret {
                 Secret::Value(value) => String::from_utf8_lossy(value).into_owned(),
-                Secret::Env(_) => panic!("a looked-up secret is a value"),
+                Secret::Env(_) | Secret::Sds(_) => panic!("a looked-up secret is a value"),
             };
             secrets.iter().map(text).collect::<Vec<_>>().join("+")
         }

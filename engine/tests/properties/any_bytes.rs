@@ -29,7 +29,7 @@ static POLICIES: LazyLock<Vec<Policy>> = LazyLock::new(|| {
     let compiled = DOCUMENTS.iter().map(|document| Policy::from_json(document.as_bytes()).unwrap());
     compiled
         .map(|mut policy| {
-            policy.read_secrets(|_| Some(b"secret".to_vec()), "").unwrap();
+            policy.read_secrets(|_| Some(b"secret".to_vec()), |_| Ok(()), "").unwrap();
             policy
         })
         .collect()

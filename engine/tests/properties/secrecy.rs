@@ -123,9 +123,9 @@ fn judge_document(text: &[u8]) {
         Ok(mut policy) => {
             is_clean("the policy's summary", &policy.summary());
             is_clean("the policy", &format!("{policy:?}"));
-            let missing = policy.read_secrets(|_| None, "").err();
+            let missing = policy.read_secrets(|_| None, |_| Ok(()), "").err();
             is_clean("a missing secret", &format!("{missing:?}"));
-            let taken = policy.read_secrets(|_| Some(PLANTED.into()), "");
+            let taken = policy.read_secrets(|_| Some(PLANTED.into()), |_| Ok(()), "");
             is_clean("a policy with secrets", &format!("{taken:?} {policy:?} {:?}", policy.warnings()));
         }
         Err(errors) => is_clean("a start failure", &format!("{errors} {errors:?}")),

@@ -273,10 +273,14 @@ fn nothing_is_said_that_no_test_shows() {
         Ok(mut policy) => {
             policy.warnings().iter().for_each(|warning| said += &warning.message);
             said += &policy.summary();
-            said += &policy.read_secrets(|_| None, "").err().map(|errors| errors.to_string()).unwrap_or_default();
+            said += &policy
+                .read_secrets(|_| None, |_| Ok(()), "")
+                .err()
+                .map(|errors| errors.to_string())
+                .unwrap_or_default();
             for value in ["", "short"] {
                 let mut policy = Policy::from_json(text).unwrap();
-                let unusable = policy.read_secrets(|_| Some(value.as_bytes().to_vec()), "");
+                let unusable = policy.read_secrets(|_| Some(value.as_bytes().to_vec()), |_| Ok(()), "");
                 said += &unusable.err().map(|errors| errors.to_string()).unwrap_or_default();
             }
         }

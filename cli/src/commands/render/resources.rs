@@ -3,7 +3,7 @@
 use super::super::{BAD_INPUT, FORWARD};
 use super::{ModuleOptions, PolicyOption, ReadPolicy};
 use crate::input::print;
-use crate::render::envoy::EnvoyPlan;
+use crate::render::envoy::{EnvoyPlan, NativeNeeds};
 use crate::render::kubernetes::{EnvoyGatewayForm, IstioForm, ResourcePlan};
 use crate::render::module::ModuleKind;
 use crate::render::needs::GatewayNeeds;
@@ -49,6 +49,8 @@ pub(super) struct IstioArguments {
     after_help = "Examples:
   edge-idempotency render envoy-gateway --policy policy.json --module dist/edge_idempotency.wasm --module-dir /etc/envoy \\
     --gateway eg --listener tcp-80 --routes http-80 --upstream restate=http://restate.default.svc.cluster.local:8080
+  edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy --native --module dist/libedge_idempotency.so \\
+    --module-dir /etc/envoy
   edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy --module-url oci://registry/edge-idempotency:0.1.0"
 )]
 pub(super) struct EnvoyGatewayArguments {
@@ -74,6 +76,9 @@ struct ResourceArguments {
     policy: PolicyOption,
     #[command(flatten)]
     module: ModuleOptions,
+    /// The filter as a native module (Envoy Gateway 1.8 and newer, with --form envoy-extension-policy; Istio has no resource for it).
+    #[arg(long)]
+    native: bool,
     /// Where the proxies get the module, for the kinds of resource that do not take a file.
     #[arg(long, value_name = "URL")]
     module_url: Option<String>,
@@ -104,21 +109,23 @@ impl ResourceArguments {
         } else {
             [(!self.upstreams.is_empty(), "--upstream"), (self.retries.is_some(), "--retries")]
         };
-        let module_dir = (!patches && self.module.module_dir.is_some(), "--module-dir");
-        if let Some((_, name)) = idle.iter().chain([&module_dir]).find(|(is_idle, _)| *is_idle) {
-            let has = if patches { "names a file of the proxy (--module-dir)" } else { "has no place for it" };
+        let module_dir = (!patches && !self.native && self.module.module_dir.is_some(), "--module-dir");
+        let module_url = (self.native && self.module_url.is_some(), "--module-url");
+        if let Some((_, name)) = idle.iter().chain([&module_dir, &module_url]).find(|(is_idle, _)| *is_idle) {
+            let has =
+                if patches || self.native { "names a file of the proxy (--module-dir)" } else { "has no place for it" };
             return Err(format!(
                 "{name} would change nothing here: this kind of resource {has}; leave it out, or choose another --form"
             ));
         }
-        let Some(ReadPolicy { text, document, needs, source, policy: _ }) = self.policy.read()? else {
+        let Some(ReadPolicy { text, document, needs, source, policy }) = self.policy.read()? else {
             return Ok(None);
         };
         let envoy = EnvoyPlan {
             source,
             policy: text,
-            module: self.module.find_in(proxys_dir, ModuleKind::Wasm)?,
-            native: None,
+            module: self.module.find_in(proxys_dir, if self.native { ModuleKind::Native } else { ModuleKind::Wasm })?,
+            native: self.native.then(|| NativeNeeds::of(&policy)).transpose()?,
             upstreams: self.upstreams.clone(),
             providers: Vec::new(),
             ext_authz: None,
@@ -151,6 +158,12 @@ impl ResourceArguments {
 
 /// Runs `render istio`; its exit status.
 pub(super) fn istio(args: &IstioArguments) -> Result<u8, String> {
+    if args.resource.native {
+        return Err(
+            "--native: Istio has no resource for native modules; leave it out, or take `render envoy --native`"
+                .to_owned(),
+        );
+    }
     let patches = args.form == IstioForm::EnvoyFilter;
     let Some((mut plan, needs)) = args.resource.plan(patches, "/etc/istio/extensions")? else { return Ok(BAD_INPUT) };
     plan.labels.clone_from(&args.label);

@@ -142,7 +142,7 @@ pub(super) fn per_filter<'t>(node: &'t SpannedNode, name: &str) -> Option<&'t Sp
 }
 
 /// Whether a filter is the one of this name: it is called so, or its message is of the extension of this name.
-fn is_called(filter: &SpannedNode, name: &str) -> bool {
+pub(super) fn is_called(filter: &SpannedNode, name: &str) -> bool {
     let extension = name.rsplit('.').next().unwrap_or(name);
     let message = filter.text_at(&["typed_config", "@type"]).unwrap_or_default();
     filter.text_at(&["name"]) == Some(name) || message.contains(&format!(".filters.http.{extension}.v"))

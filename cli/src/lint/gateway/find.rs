@@ -1,6 +1,7 @@
 //! Where the filter is in an Envoy configuration: in the chain of a connection manager, by itself, or in a file that ECDS
 //! reads.
 
+use super::native;
 use super::reading::unwrap_structs;
 use crate::diagnostics::source::SourceText;
 use crate::diagnostics::tree::SpannedNode;
@@ -22,7 +23,7 @@ pub(super) struct FilterChain<'t> {
 pub(super) struct FoundPlugin<'t> {
     /// The bytes of the filter
     pub(super) span: Range<usize>,
-    /// The plugin's `config`, if it is in this file
+    /// The plugin's `config`, of a native module the filter's message, if it is in this file
     pub(super) config: Option<&'t SpannedNode>,
     /// The chain; `None` for a resource by itself, and for what ECDS takes until it has one
     pub(super) chain: Option<FilterChain<'t>>,
@@ -30,6 +31,14 @@ pub(super) struct FoundPlugin<'t> {
     pub(super) discovered: Option<DiscoveredFile>,
     /// Whether another extension decides for each request if the filter runs
     pub(super) wrapped: bool,
+}
+
+impl FoundPlugin<'_> {
+    /// Whether it is a native module.
+    pub(super) fn is_native(&self) -> bool {
+        let discovered = || self.discovered.as_ref().and_then(|file| plugin_config(&file.tree, Some(&file.name)));
+        self.config.or_else(discovered).is_some_and(native::is_native)
+    }
 }
 
 /// A file that ECDS reads a filter from.
@@ -90,10 +99,10 @@ pub(super) fn filters<'t>(tree: &'t SpannedNode, path: &Path) -> FoundFilters<'t
 /// Takes an entry of `http_filters` if it is of this project.
 fn take<'t>(found: &mut FoundFilters<'t>, chain: FilterChain<'t>, filter: &'t SpannedNode, path: &Path) {
     let span = filter.span.clone();
-    let direct = filter.get("typed_config").and_then(wasm_config).filter(|config| is_ours(filter, config));
+    let direct = filter.get("typed_config").and_then(message_config).filter(|config| is_ours(filter, config));
     if let Some(discovery) = filter.get("config_discovery") {
         let Some(result) = discovered(filter, discovery, path) else { return };
-        if let Some(config) = discovery.get("default_config").and_then(wasm_config) {
+        if let Some(config) = discovery.get("default_config").and_then(message_config) {
             let span = config.span.clone();
             found.plugins.push(FoundPlugin {
                 span,
@@ -144,17 +153,25 @@ fn collect_managers<'t>(
     node.items().iter().for_each(|item| collect_managers(item, listener, managers));
 }
 
-/// The plugin's `config` in a Wasm filter.
-fn wasm_config(typed: &SpannedNode) -> Option<&SpannedNode> {
-    typed.is_type("Wasm").then(|| typed.get("config")).flatten()
+/// The plugin's `config` in a Wasm filter; the whole message of a dynamic module.
+fn message_config(typed: &SpannedNode) -> Option<&SpannedNode> {
+    if typed.is_type(native::MESSAGE) {
+        Some(typed)
+    } else {
+        typed.is_type("Wasm").then(|| typed.get("config")).flatten()
+    }
 }
 
-/// Whether a Wasm filter is of this project: by a name, the module's file, or a configuration that is a policy document.
+/// Whether a filter is of this project: by a name, the module's file, or a configuration that is a policy document.
 fn is_ours(filter: &SpannedNode, config: &SpannedNode) -> bool {
     let has = |node: Option<&str>, text: &str| node.is_some_and(|name| name.contains(text));
+    let module = config.get("dynamic_module_config");
     let file = config.text_at(&["vm_config", "code", "local", "filename"]);
-    let document = config.text_at(&["configuration", "value"]);
-    has(filter.text_at(&["name"]), "idempotency")
+    let file = file.or_else(|| module.and_then(|module| module.text_at(&["module", "local", "filename"])));
+    let file = file.or_else(|| module.and_then(|module| module.text_at(&["name"])));
+    let document = config.text_at(&["configuration", "value"]).or_else(|| config.text_at(&["filter_config", "value"]));
+    has(config.text_at(&["filter_name"]), "idempotency")
+        || has(filter.text_at(&["name"]), "idempotency")
         || has(config.text_at(&["name"]), "idempotency")
         || has(file, "edge_idempotency")
         || has(document, "\"routes\"") && has(document, "\"backend\"")
@@ -169,7 +186,7 @@ pub(super) fn is_own(filter: &SpannedNode) -> bool {
 
 /// The first plugin of this project anywhere in a tree; with `name` the one of this resource.
 pub(super) fn plugin_config<'t>(node: &'t SpannedNode, name: Option<&str>) -> Option<&'t SpannedNode> {
-    if let Some(config) = node.get("typed_config").and_then(wasm_config) {
+    if let Some(config) = node.get("typed_config").and_then(message_config) {
         let is_named = name.is_some() && node.text_at(&["name"]) == name;
         if is_named || name.is_none() && is_ours(node, config) {
             return Some(config);
@@ -208,6 +225,6 @@ fn discovered(filter: &SpannedNode, discovery: &SpannedNode, path: &Path) -> Opt
     };
     match plugin_config(&tree, Some(name)) {
         Some(_) => Some(Ok(DiscoveredFile { name: name.to_owned(), source, tree })),
-        None => is_named.then(|| Err(format!("{file} has no Wasm filter with the name `{name}`"))),
+        None => is_named.then(|| Err(format!("{file} has no filter of this project with the name `{name}`"))),
     }
 }

@@ -10,8 +10,8 @@ use crate::lint::view::duration;
 /// The member that says what the gateway does with escaped slashes.
 const ESCAPED_SLASHES: &str = "path_with_escaped_slashes_action";
 
-/// What a format of the access log writes as the filter's record.
-const RECORD: &str = "wasm.edge_idempotency";
+/// What a format of the access log writes as the filter's record, of a WebAssembly module and of a native one.
+const RECORDS: [&str; 2] = ["wasm.edge_idempotency", "DYNAMIC_METADATA(edge_idempotency"];
 
 /// Filters that say who is calling, by the last part of the message's name, and the metadata namespace that two of them
 /// write.
@@ -24,7 +24,12 @@ pub(super) const AUTHENTICATION: [(&str, &str); 6] = [
     ("RBAC", ""),
 ];
 
-pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
+pub(super) fn check(
+    chain: &FilterChain<'_>,
+    is_native: bool,
+    needs: Option<&GatewayNeeds>,
+    findings: &mut GatewayFindings,
+) {
     let manager = chain.manager;
     order(chain, findings);
     for (lint, member) in [("envoy-normalize-path", "normalize_path"), ("envoy-merge-slashes", "merge_slashes")] {
@@ -44,7 +49,9 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: Option<&GatewayNeeds>, findi
         );
     }
     held(manager, findings);
-    if !manager.get("access_log").is_some_and(|log| mentions(log, RECORD)) {
+    let [wasm, native] = RECORDS;
+    let record = if is_native { native } else { wasm };
+    if !manager.get("access_log").is_some_and(|log| mentions(log, record)) {
         let member = manager.member("access_log");
         findings.at_member("envoy-access-log", member, &manager.span, "no access log has the filter's record");
     }

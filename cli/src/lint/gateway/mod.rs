@@ -5,6 +5,7 @@
 //! | `reading` | how Envoy reads a file: members that stand twice, wrapped messages |
 //! | `find` | where the filter is, also where ECDS reads it from a file |
 //! | `plugin` | the filter's own configuration |
+//! | `native` | the filter as a native module, and the metadata that it is handed |
 //! | `manager` | the connection manager and the listener |
 //! | `hosts` | virtual hosts that do not fit the hosts of the policy's routes |
 //! | `callers` | who is calling: tokens, and headers that name the caller |
@@ -26,6 +27,7 @@ mod find;
 mod hosts;
 mod manager;
 mod mark;
+mod native;
 mod needs;
 mod paths;
 mod plugin;
@@ -38,7 +40,6 @@ use super::{CheckedPolicy, KnownGateway, Variables, check_policy, lint};
 use crate::diagnostics::source::SourceText;
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use crate::diagnostics::{CheckedFile, Finding, yaml};
-use edge_idempotency_engine::Policy;
 use find::FoundPlugin;
 use needs::GatewayNeeds;
 use std::ops::Range;
@@ -53,6 +54,14 @@ impl GatewayFindings {
         let lint = lint(name);
         let (severity, help) = (lint.severity, lint.instead.to_owned());
         self.0.push(Finding { lint, severity, pointer: None, span, message: message.into(), help });
+    }
+
+    /// As [`GatewayFindings::add`], with lines to write in the place of what the lint says.
+    fn helped(&mut self, name: &str, span: Range<usize>, message: impl Into<String>, help: String) {
+        self.add(name, span, message);
+        if let Some(finding) = self.0.last_mut() {
+            finding.help = help;
+        }
     }
 
     /// Adds a finding at a member, or where it should be.
@@ -119,6 +128,7 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
     }
     seconds(&found, &mut findings);
     for plugin in &mut found.plugins {
+        let is_native = plugin.is_native();
         let policy = match plugin.discovered.take() {
             None => one(&mut source, plugin, plugin.config, variable, &mut findings.0),
             Some(mut other) => {
@@ -133,7 +143,7 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
                 policy.map(|(needs, _)| (needs, String::new()))
             }
         };
-        around(&tree, plugin, policy.as_ref().map(|(needs, _)| needs), &mut findings);
+        around(&tree, plugin, is_native, policy.as_ref().map(|(needs, _)| needs), &mut findings);
         if let Some((needs, summary)) = policy {
             all_needs.push(needs);
             summaries.extend(Some(summary).filter(|summary| !summary.is_empty()));
@@ -202,28 +212,43 @@ fn one(
         let text = scalar.text().unwrap_or_default();
         let document = SourceText::new(source.name.clone(), text.as_bytes());
         let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), variable, KnownGateway::Envoy);
-        let summary = checked.policy.as_ref().map(Policy::summary);
+        let read =
+            checked.policy.as_ref().and_then(|policy| Some((GatewayNeeds::read(text, policy)?, policy.summary())));
         let mut located = checked.locate_in(&document, source, scalar);
         // The gateway's own settings are looked at below.
         located.retain(|finding| !["host-spelling", "missing-variable"].contains(&finding.lint.name));
         own.0.append(&mut located);
-        result = summary.and_then(|summary| Some((GatewayNeeds::read(text)?, summary)));
+        result = read;
     }
     if let Some(config) = config {
-        plugin::check(config, &parent, result.as_ref().map(|(needs, _)| needs), &mut own);
+        let needs = result.as_ref().map(|(needs, _)| needs);
+        if native::is_native(config) {
+            native::check(config, &parent, &mut own);
+        } else {
+            plugin::check(config, &parent, needs, &mut own);
+        }
     }
     findings.append(&mut own.0);
     result
 }
 
 /// Checks what stands around the filter.
-fn around(tree: &SpannedNode, found: &FoundPlugin<'_>, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
+fn around(
+    tree: &SpannedNode,
+    found: &FoundPlugin<'_>,
+    is_native: bool,
+    needs: Option<&GatewayNeeds>,
+    findings: &mut GatewayFindings,
+) {
     if found.wrapped {
         let message = "another extension decides for each request whether the filter runs";
         findings.add("envoy-disabled", found.span.clone(), message);
     }
     if let Some(chain) = &found.chain {
-        manager::check(chain, needs, findings);
+        manager::check(chain, is_native, needs, findings);
+        if is_native {
+            native::around(tree, chain, needs, findings);
+        }
         table::check(tree, chain, needs, findings);
         if let Some(needs) = needs {
             hosts::check(chain, needs, findings);

@@ -3,6 +3,7 @@
 use super::mark::ONLY_MARK;
 use crate::backends::Backends;
 use crate::lint::view::KeyView;
+use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::target_parts;
 use serde::Deserialize;
 use serde_json::Value;
@@ -57,6 +58,10 @@ pub(super) struct GatewayNeeds {
     pub(super) is_generic: bool,
     /// Whether the filter keeps headers back until a body is there
     pub(super) keeps_headers: bool,
+    /// Arguments of the operators that hand a native module the metadata that identity sources read
+    pub(super) operators: BTreeSet<String>,
+    /// The first namespace of such metadata that no operator can name
+    pub(super) nameless: Option<String>,
 }
 
 /// Headers that name the caller.
@@ -188,8 +193,8 @@ struct RecoveryOfGateway {
 }
 
 impl GatewayNeeds {
-    /// Reads a document that the engine has accepted; `None` if it cannot be read.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    /// Reads a document, which the engine has accepted as this policy; `None` if it cannot be read.
+    pub(super) fn read(text: &str, policy: &Policy) -> Option<Self> {
         let whole: Value = serde_json::from_str(text).ok()?;
         let document: PolicyOfGateway = serde_json::from_value(whole.clone()).ok()?;
         let called: BTreeSet<&String> = document.callers.values().flat_map(|caller| &caller.routes).collect();
@@ -290,6 +295,11 @@ impl GatewayNeeds {
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
             is_generic: document.backends.iter().any(|backend| backend.value.kind == "generic"),
             keeps_headers,
+            operators: policy.metadata_operators(),
+            nameless: policy
+                .metadata_paths()
+                .find(|path| path.operator().is_none())
+                .and_then(|path| path.segments().first().cloned()),
         })
     }
 }

@@ -1,23 +1,29 @@
 //! The filter's own configuration.
 
 use super::GatewayFindings;
+use super::native::is_native;
 use super::needs::GatewayNeeds;
-use crate::diagnostics::tree::SpannedNode;
+use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::ops::Range;
 
 /// The scalar with the policy document, if the configuration is a StringValue.
 pub(super) fn policy_scalar<'t>(config: &'t SpannedNode, findings: &mut GatewayFindings) -> Option<&'t SpannedNode> {
-    let Some(configuration) = config.member("configuration") else {
-        findings.add(
-            "envoy-configuration",
-            config.span.clone(),
-            "the plugin has no `configuration`: the filter does not start",
-        );
+    let is_native = is_native(config);
+    let name = if is_native { "filter_config" } else { "configuration" };
+    let Some(configuration) = config.member(name) else {
+        let message = format!("the plugin has no `{name}`: the filter does not start");
+        findings.add("envoy-configuration", config.span.clone(), message);
         return None;
     };
+    // Envoy hands the module their text; it does not stand here.
+    if is_native && ["Struct", "BytesValue"].iter().any(|message| configuration.value.is_type(message)) {
+        let message = "the policy is no StringValue here, so it was not checked: check the document by itself";
+        findings.add("envoy-not-seen", configuration.name_span.clone(), message);
+        return None;
+    }
     if !configuration.value.is_type("StringValue") {
         let written = configuration.value.text_at(&["@type"]).unwrap_or("nothing");
-        let message = format!("the plugin's `configuration` is `{written}`, and the filter reads text");
+        let message = format!("the plugin's `{name}` is `{written}`, and the filter reads text");
         findings.add("envoy-configuration", configuration.name_span.clone(), message);
         return None;
     }
@@ -50,7 +56,8 @@ pub(super) fn check(
         let message = format!("the module runs in `{}`", runtime.value.text().unwrap_or_default());
         findings.at_member("envoy-runtime", Some(runtime), at, message);
     }
-    module(&vm.value, &vm.name_span, findings);
+    let file = vm.value.at(&["code", "local"]).and_then(|local| local.member("filename"));
+    named_build(vm.value.at(&["code", "remote"]), file, findings);
     if let Some(needs) = needs {
         variables(&vm.value, &vm.name_span, needs, findings);
     }
@@ -81,8 +88,8 @@ fn failures(config: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindi
 }
 
 /// Whether the configuration names one build of the module.
-fn module(vm: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindings) {
-    if let Some(remote) = vm.at(&["code", "remote"]) {
+pub(super) fn named_build(remote: Option<&SpannedNode>, file: Option<&SpannedMember>, findings: &mut GatewayFindings) {
+    if let Some(remote) = remote {
         if remote.text_at(&["sha256"]).is_none_or(str::is_empty) {
             findings.add(
                 "envoy-module-name",
@@ -92,12 +99,12 @@ fn module(vm: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindings) {
         }
         return;
     }
-    let Some(file) = vm.at(&["code", "local"]).and_then(|local| local.member("filename")) else { return };
+    let Some(file) = file else { return };
     let name = file.value.text().unwrap_or_default().rsplit('/').next().unwrap_or_default();
     let is_hash = |part: &str| part.len() >= 8 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !name.split(|char: char| !char.is_ascii_alphanumeric()).any(is_hash) {
         let message = format!("`{name}` does not say which build of the module it is");
-        findings.at_member("envoy-module-name", Some(file), at, message);
+        findings.at_member("envoy-module-name", Some(file), &file.name_span, message);
     }
 }
 

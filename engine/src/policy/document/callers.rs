@@ -1,7 +1,7 @@
 //! The `callers` object: schedulers and other services that sign their requests (docs/contract.md section 7).
 
 use super::parse_name;
-use super::secrets::{Secret, read_secrets};
+use super::secrets::{Live, Secret, read_secrets};
 use super::webhooks::parse_subject;
 use crate::identity::Subject;
 use crate::json::cursor::{Issues, JsonCursor};
@@ -58,7 +58,7 @@ fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
         None => KeyGrammar::new("", extra.unwrap_or_default()).ok(),
     };
     let signature = fields.need("signature", issues).and_then(|at| Provider::of_caller(name, &at, issues));
-    let secrets = fields.need("secrets", issues).map(|at| read_secrets(&at, inline, issues));
+    let secrets = fields.need("secrets", issues).map(|at| read_secrets(&at, (inline, Live::Allowed), issues));
     let subject = fields.need("subject", issues).and_then(|at| at.parse(issues, parse_subject));
     let routes = fields.need("routes", issues).and_then(|at| {
         let routes = at.list(issues, parse_name)?;

@@ -1,7 +1,7 @@
 //! The `operations` object of a `backend`.
 
 use super::Secret;
-use super::secrets::{read_secret, read_secrets};
+use super::secrets::{Live, read_secret, read_secrets};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::policy::template::Template;
 
@@ -22,9 +22,9 @@ impl OperationsDocument {
         let prefix = fields.need_parse("path", issues, parse_path);
         let secret = fields.need("secret", issues)?;
         let secrets = if secret.is_array() {
-            read_secrets(&secret, inline, issues)
+            read_secrets(&secret, (inline, Live::Refused), issues)
         } else {
-            read_secret(&secret, inline, issues).into_iter().collect()
+            read_secret(&secret, (inline, Live::Refused), issues).into_iter().collect()
         };
         Some(Self { prefix: prefix?, secrets })
     }

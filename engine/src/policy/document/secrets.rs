@@ -1,14 +1,25 @@
 //! Secrets in policy documents.
 
+use super::live_secret::LiveSecret;
 use super::parse_text;
-use crate::json::{Issues, JsonCursor};
+use crate::json::{Issues, Json, JsonCursor, to_text};
 use std::fmt;
 
-/// A secret, or the variable that holds it. `Debug` does not show the value (invariant I6).
+/// How long the value before the present one counts if the document does not say it, in seconds
+const DEFAULT_GRACE_S: u64 = 3600;
+/// The longest such time, in seconds: a week
+const MAX_GRACE_S: u64 = 604_800;
+
+/// The members of a secret that the gateway keeps up to date
+const LIVE_MEMBERS: [&str; 3] = ["sds", "config_source", "rotation_grace_s"];
+
+/// A secret, or where it is. `Debug` does not show the value (invariant I6).
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// The name of a variable in the VM's environment
     Env(String),
+    /// A secret that the gateway keeps up to date
+    Sds(LiveSecret),
     /// The secret itself: from the environment, or from the document (`allow_inline_secrets`)
     Value(Vec<u8>),
 }
@@ -17,23 +28,24 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Env(name) => f.debug_tuple("Env").field(name).finish(),
+            Self::Sds(secret) => secret.fmt(f),
             Self::Value(_) => f.write_str("Value(…)"),
         }
     }
 }
 
 #[inline(never)]
-pub(super) fn read_secrets(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Vec<Secret> {
+pub(super) fn read_secrets(at: &JsonCursor<'_>, (inline, live): (bool, Live), issues: &mut Issues) -> Vec<Secret> {
     let items = at.items(issues).unwrap_or_default();
     if items.is_empty() && at.is_array() {
         issues.add(at.pointer.clone(), "name at least one secret, such as {\"env\": \"NAME\"}");
     }
-    items.iter().filter_map(|item| read_secret(item, inline, issues)).collect()
+    items.iter().filter_map(|item| read_secret(item, (inline, live), issues)).collect()
 }
 
 /// Reads a secret. Its issues do not show the value.
 #[inline(never)]
-pub(super) fn read_secret(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Secret> {
+pub(super) fn read_secret(at: &JsonCursor<'_>, (inline, live): (bool, Live), issues: &mut Issues) -> Option<Secret> {
     if at.is_text() {
         if !inline {
             issues.add(
@@ -45,8 +57,32 @@ pub(super) fn read_secret(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues
         }
         return at.parse(issues, parse_text).map(|text| Secret::Value(text.into_bytes()));
     }
+    if live == Live::Allowed
+        && let Json::Object(members) = at.json()
+        && members.iter().any(|(name, _)| LIVE_MEMBERS.contains(&&**name))
+    {
+        return read_live_secret(at, issues).map(Secret::Sds);
+    }
     let fields = at.fields(&["env"], issues)?;
     fields.need_parse("env", issues, parse_variable).map(Secret::Env)
+}
+
+#[inline(never)]
+fn read_live_secret(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<LiveSecret> {
+    let fields = at.fields(&LIVE_MEMBERS, issues)?;
+    let name = fields.need_parse("sds", issues, parse_text);
+    let source = fields.get("config_source").and_then(|at| at.map(issues).map(|_| to_text(at.json())));
+    let grace = fields.integer("rotation_grace_s", 0..=MAX_GRACE_S, issues).unwrap_or(DEFAULT_GRACE_S);
+    Some(LiveSecret::new(name?, source.unwrap_or_default(), grace * 1000))
+}
+
+/// Whether a secret can be one that the gateway keeps up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Live {
+    /// It verifies signatures, so that it may change while requests come.
+    Allowed,
+    /// It is a credential, or makes the tags of operation ids.
+    Refused,
 }
 
 /// Parses the name of an environment variable.

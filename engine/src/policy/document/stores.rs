@@ -1,7 +1,7 @@
 //! `webhooks.unkey` and `webhooks.openbao`: the services for lookups of bindings and secrets.
 
 use super::parse_text;
-use super::secrets::{Secret, read_secret};
+use super::secrets::{Live, Secret, read_secret};
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 
 /// The maximum age of a cached result, stale use included, in seconds. After that time a revoked secret stops working.
@@ -148,7 +148,7 @@ fn read_service(
 ) -> Option<Service> {
     let cluster = fields.need("cluster", issues).and_then(|at| at.parse(issues, parse_text));
     let authority = fields.get("authority").and_then(|at| at.parse(issues, parse_authority));
-    let credential = fields.get(credential).and_then(|at| read_secret(&at, inline, issues));
+    let credential = fields.get(credential).and_then(|at| read_secret(&at, (inline, Live::Refused), issues));
     let mut number = |name: &str, default: u64, bounds: std::ops::RangeInclusive<u64>| {
         fields.get(name).and_then(|at| at.integer(bounds, issues)).unwrap_or(default)
     };

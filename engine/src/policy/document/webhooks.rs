@@ -1,7 +1,7 @@
 //! The `webhooks` object: third parties that sign their deliveries.
 
 use super::parse_url;
-use super::secrets::{Secret, read_secrets};
+use super::secrets::{Live, Secret, read_secrets};
 use super::stores::{OpenBao, Unkey, read_openbao, read_unkey};
 use crate::identity::{Project, Subject, Tenant};
 use crate::json::cursor::{Issues, JsonCursor, suggestion};
@@ -107,7 +107,7 @@ fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Is
         .and_then(|at| at.parse(issues, |text| Project::parse(text.as_bytes()).map_err(|_| segment.to_owned())));
     let provider = fields.need_parse("provider", issues, parse_provider);
     let secrets = match fields.get("secrets") {
-        Some(at) => read_secrets(&at, inline, issues),
+        Some(at) => read_secrets(&at, (inline, Live::Allowed), issues),
         None if stored => Vec::new(),
         None => {
             issues.add(at.pointer.clone(), "a binding needs `secrets`, such as [{\"env\": \"NAME\"}]");

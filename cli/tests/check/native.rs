@@ -1,0 +1,114 @@
+//! `check --envoy` of the filter as a native module: what `render envoy --native` writes is clean, and each mistake that is planted
+//! in it is found.
+
+use super::gateways::ConfiguredGateway;
+use super::names;
+use super::rendered::{render_with, root};
+use std::collections::BTreeSet;
+
+/// The lints that only a native module has.
+pub(super) const LINTS: [&str; 6] = [
+    "envoy-native-unload",
+    "envoy-native-terminal",
+    "envoy-native-metadata",
+    "envoy-native-metadata-form",
+    "envoy-native-metadata-order",
+    "envoy-native-metrics",
+];
+
+fn gateway() -> String {
+    let config = render_with(&root().join("policies/examples/payments.json"), &["--native"]);
+    // The module as `make native` leaves it.
+    config.replacen("/etc/envoy/libedge_idempotency.so", "/etc/envoy/libedge_idempotency-3f9fbb3c6dbb.so", 1)
+}
+
+fn found(config: &str) -> BTreeSet<String> {
+    names(&ConfiguredGateway::new(config).report()).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_render_writes_is_clean() {
+    assert_eq!(found(&gateway()), BTreeSet::new());
+}
+
+const OPERATOR: &str = "\"%DYNAMIC_METADATA(envoy.filters.http.jwt_authn:jwt:sub)%\"";
+const FILTER: &str = "          - name: edge-idempotency\n";
+const STATE: &str = "          - name: envoy.filters.http.set_filter_state\n";
+const ROUTER: &str = "          - name: envoy.filters.http.router\n";
+
+#[test]
+fn each_planted_mistake_is_found_and_nothing_else() {
+    let clean = gateway();
+    let start = clean.find(STATE).unwrap();
+    let state = &clean[start..start + clean[start..].find("\n\n").unwrap() + 1];
+    let authentication = clean.find("          - name: envoy.filters.http.jwt_authn\n").unwrap();
+    let without = clean.replacen(state, "", 1);
+    let before = [&clean[..authentication], state, &without[authentication..]].concat();
+    let replaced = |right: &str, wrong: &str| {
+        assert!(clean.contains(right), "{right}");
+        clean.replacen(right, wrong, 1)
+    };
+    let planted = [
+        ("envoy-native-unload", replaced("do_not_close: true", "do_not_close: false"), None),
+        ("envoy-native-terminal", replaced("filter_name:", "terminal_filter: true\n              filter_name:"), None),
+        ("envoy-native-metadata", without.clone(), None),
+        ("envoy-native-metadata", replaced(STATE, &format!("{STATE}            disabled: true\n")), None),
+        ("envoy-native-metadata", replaced("edge_idempotency.metadata", "metadata"), None),
+        ("envoy-native-metadata", replaced("\"envoy.filters.http.jwt_authn:jwt:sub\":", "sub:"), None),
+        ("envoy-native-metadata-form", replaced(OPERATOR, &OPERATOR.replace("sub", "email")), None),
+        ("envoy-native-metadata-form", replaced("envoy.string", "envoy.hashable_string"), None),
+        (
+            "envoy-native-metadata-form",
+            replaced(
+                "format_string:\n                  json_format:",
+                "format_string:\n                  text_format:",
+            ),
+            None,
+        ),
+        ("envoy-native-metadata-order", before, None),
+        (
+            "envoy-native-metadata-order",
+            without.replacen(ROUTER, &format!("{state}{ROUTER}"), 1),
+            Some("envoy-filter-order"),
+        ),
+        ("envoy-native-metrics", replaced("strip_custom_stat_prefix: true", "strip_custom_stat_prefix: false"), None),
+        (
+            "envoy-access-log",
+            replaced("%DYNAMIC_METADATA(edge_idempotency)%", "%TYPED_CEL(filter_state['wasm.edge_idempotency'])%"),
+            None,
+        ),
+        ("envoy-module-name", replaced("-3f9fbb3c6dbb", ""), None),
+        ("envoy-configuration", replaced("filter_config:", "other:"), None),
+        ("envoy-not-seen", replaced("google.protobuf.StringValue", "google.protobuf.Struct"), None),
+        ("envoy-disabled", replaced(FILTER, &format!("{FILTER}            disabled: true\n")), None),
+        ("envoy-buffer-limit", replaced("limit_bytes: 1114112", "limit_bytes: 1048576"), None),
+    ];
+    let mut seen = BTreeSet::new();
+    for (lint, config, also) in planted {
+        let expected: BTreeSet<String> = also.into_iter().chain([lint]).map(str::to_owned).collect();
+        assert_eq!(found(&config), expected, "{config}");
+        seen.insert(lint);
+    }
+    assert!(LINTS.iter().all(|lint| seen.contains(lint)), "{seen:?}");
+}
+
+/// The lines stand in the finding as they can be put into the file.
+#[test]
+fn the_lines_to_add_are_printed() {
+    let clean = gateway();
+    let start = clean.find(STATE).unwrap();
+    let state = &clean[start..start + clean[start..].find("\n\n").unwrap() + 1];
+    let report = ConfiguredGateway::new(&clean.replacen(state, "", 1)).report();
+    let help = report["findings"][0]["help"].as_str().unwrap();
+    let (said, lines) = help.split_once('\n').unwrap();
+    assert_eq!(said, "Put this before the filter, behind authentication:");
+    let indented: String = lines.lines().map(|line| format!("          {line}\n")).collect();
+    assert_eq!(indented, state);
+}
+
+/// `:` stands between the segments of the operator's argument.
+#[test]
+fn a_namespace_that_no_operator_can_name_is_found() {
+    let config = gateway().replacen("\"metadata\": [\"envoy.filters.http.jwt_authn\"", "\"metadata\": [\"a:b\"", 1);
+    assert!(found(&config).contains("envoy-native-metadata"));
+}
