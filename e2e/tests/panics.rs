@@ -74,11 +74,12 @@ impl PanicsSetup {
             .with_context(|| format!("{} (or set {variable}): run `make planted`", module.display()))?;
         let unkey = runtime()?.block_on(Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY))?;
         let mut policy = policy(&json!({}));
-        policy["allow_inline_secrets"] = true.into();
-        policy["webhooks"] = json!({"static": {"wh_static01": {
-            "tenant": "acme", "project": "shop", "provider": "github", "secrets": ["gh_secret"],
-        }}});
-        if let Some(routes) = policy["routes"].as_array_mut() {
+        let webhook = json!({"tenant": "acme", "project": "shop", "provider": "github", "secrets": ["gh_secret"]});
+        if let Some(members) = policy.as_object_mut() {
+            members.insert("allow_inline_secrets".to_owned(), true.into());
+            members.insert("webhooks".to_owned(), json!({"static": {"wh_static01": webhook}}));
+        }
+        if let Some(routes) = policy.pointer_mut("/routes").and_then(Value::as_array_mut) {
             let path = "/api/v1/h/{provider}/{webhook_id}";
             routes.push(json!({"endpoint": "hooks", "path": path, "policy": "REQUIRED_B", "webhook": {}}));
         }
