@@ -152,8 +152,13 @@ programs: ## build the test programs, and what the tests start
 	@$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),scripts/krakend.sh build,:) & go=$$!; \
 		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %); rust=$$?; wait $$go && exit $$rust
 
+# Its hooks panic where a test asks for it.
+.PHONY: planted
+planted: ## build the native module with planted panics, for e2e/tests/panics.rs
+	@cargo build --quiet --package edge-idempotency-native --lib --features planted-panics --target-dir target/planted
+
 .PHONY: rust
-rust: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
+rust: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) programs planted ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
 	@echo "== rust"
 	@cargo test --no-fail-fast --workspace --tests; tests=$$?; cargo test --quiet --package edge-idempotency-engine --doc && exit $$tests
 

@@ -26,6 +26,7 @@ cargo build --quiet --workspace --test short
 
 part "properties, ten times" env PROPTEST_TIMES=10 cargo test --workspace --lib --test engine --test cases -- --skip behaviour::
 part "the bridge with the race detector" env EDGE_LONG=1 cargo test --workspace --test e2e "race detector"
+part "the native module under Miri and with AddressSanitizer" scripts/native-sanitizers.sh
 part "hostile requests" env HOSTILE_CASES=5000 cargo test --workspace --test e2e adversary
 part "soak" cargo test --workspace --test short
 say "test-long: every Envoy"

@@ -34,6 +34,7 @@ mod native_host;
 mod native_paths;
 mod observability;
 mod own_api;
+mod panics;
 mod path_readers;
 mod playbook;
 mod promises;
@@ -86,6 +87,7 @@ const MODULES: [Module; 46] = [
     ("moving_over", moving_over::groups),
     ("native_paths", native_paths::groups),
     ("own_api", own_api::groups),
+    ("panics", panics::groups),
     ("path_readers", path_readers::groups),
     ("playbook", playbook::groups),
     ("rbac", rbac::groups),

@@ -51,7 +51,7 @@ impl<E> Queue<E> {
         self.posted.notify_one();
     }
 
-    fn take(&self) -> Option<E> {
+    pub(crate) fn take(&self) -> Option<E> {
         locked(&self.events).pop_front()
     }
 
@@ -185,15 +185,6 @@ impl Envoy {
         if let Some(queue) = self.0.workers.get(worker) {
             queue.wait();
         }
-    }
-
-    /// Handles what has been posted to a worker thread, and gives its number. The streams are those of the test's thread.
-    pub fn run_worker(&self, worker: usize) -> usize {
-        let mut handled = 0;
-        while let Some((stream, event)) = self.0.workers.get(worker).and_then(Queue::take) {
-            handled += usize::from(crate::stream::scheduled(stream, event));
-        }
-        handled
     }
 
     /// The log so far, each line with its level.

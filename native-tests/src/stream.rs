@@ -1,6 +1,6 @@
 //! One request and its response: Envoy's filter manager with the module as the last filter before the router.
 
-use crate::envoy::{Config, Envoy, within};
+use crate::envoy::{Config, Envoy, Queue, within};
 use crate::hooks::{self, ModulePtr};
 use crate::lent::Lent;
 use crate::side::{Chunk, Direction, Iteration, Side};
@@ -77,8 +77,19 @@ thread_local! {
     static STREAMS: RefCell<HashMap<u64, Weak<StreamState>>> = RefCell::default();
 }
 
+impl Envoy {
+    /// Handles what has been posted to a worker thread, and gives its number. The streams are those of the test's thread.
+    pub fn run_worker(&self, worker: usize) -> usize {
+        let mut handled = 0;
+        while let Some((stream, event)) = self.0.workers.get(worker).and_then(Queue::take) {
+            handled += usize::from(scheduled(stream, event));
+        }
+        handled
+    }
+}
+
 /// Calls the hook of a stream for events of other threads. Whether there is still such a stream.
-pub(crate) fn scheduled(id: u64, event: u64) -> bool {
+fn scheduled(id: u64, event: u64) -> bool {
     let stream = STREAMS.with_borrow(|streams| streams.get(&id).and_then(Weak::upgrade));
     // SAFETY: the module's stream lives.
     let hook = |filter, module| unsafe { hooks::envoy_dynamic_module_on_http_filter_scheduled(filter, module, event) };

@@ -5,7 +5,7 @@ mod bodies;
 mod crowds;
 mod failures;
 mod holders;
-mod setup;
+pub(crate) mod setup;
 
 use anyhow::Result;
 use e2e::runner::{Group, sharing};

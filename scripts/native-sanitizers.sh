@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs native-tests/ with AddressSanitizer and, in part, under Miri, which need a nightly toolchain. A part that cannot run says so.
+#
+# usage: scripts/native-sanitizers.sh
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+status=0
+if cargo +nightly miri --version >/dev/null 2>&1; then
+    say "native-sanitizers: Miri"
+    # Some ten seconds for each configuration that a test makes, so not all tests.
+    MIRIFLAGS="-Zmiri-disable-isolation" cargo +nightly miri test --quiet --package native-tests --test native --test native_panics -- \
+        --skip bodies:: --skip many_streams --skip a_request_in_which || status=1
+else
+    say "NOT RUN under Miri: rustup toolchain install nightly --component miri,rust-src"
+fi
+if cargo +nightly --version >/dev/null 2>&1; then
+    say "native-sanitizers: AddressSanitizer"
+    RUSTFLAGS="-Zsanitizer=address" cargo +nightly test --quiet --package native-tests --tests --target "$host" --target-dir target/asan || status=1
+else
+    say "NOT RUN with AddressSanitizer: rustup toolchain install nightly"
+fi
+exit $status
