@@ -158,7 +158,7 @@ planted: ## build the native module with planted panics, for e2e/tests/panics.rs
 	@cargo build --quiet --package edge-idempotency-native --lib --features planted-panics --target-dir target/planted
 
 .PHONY: rust
-rust: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) programs planted ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
+rust: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) programs planted ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
 	@echo "== rust"
 	@cargo test --no-fail-fast --workspace --tests; tests=$$?; cargo test --quiet --package edge-idempotency-engine --doc && exit $$tests
 
@@ -244,7 +244,7 @@ bench-backend: ## measure what Restate and the guard service spend on a claim
 
 # Envoy, the module, and two modules for comparison: one does nothing, one hashes the body.
 .PHONY: bench-files
-bench-files: $(WASM_NEEDED)
+bench-files: $(WASM_NEEDED) $(NATIVE_NEEDED)
 	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
 	@scripts/build-wasm.sh --package bench-noop --package bench-hash >/dev/null
 	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null

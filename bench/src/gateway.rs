@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use harness::native::adapt;
 use harness::ports::loopback;
 use harness::process::Process;
 
@@ -41,7 +42,8 @@ impl BenchGateway {
         let listeners: Vec<_> = variants.iter().zip(ports.iter().copied()).collect();
         let config = run_dir.join("envoy.json");
         let (stores, guard) = (run_dir.join("stores.sock"), run_dir.join(GUARD_SOCKET));
-        let written = config::envoy(&listeners, &stores.to_string_lossy(), &guard.to_string_lossy());
+        let mut written = config::envoy(&listeners, &stores.to_string_lossy(), &guard.to_string_lossy());
+        adapt(&mut written);
         fs::write(&config, written.to_string()).with_context(|| format!("cannot write {}", config.display()))?;
         let mut command = Command::new(envoy);
         command.arg("--config-path").arg(&config).args(["--concurrency", &workers.to_string()]);

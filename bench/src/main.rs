@@ -98,6 +98,8 @@ pub(crate) struct Files {
     pub(crate) envoy: PathBuf,
     /// The filter: `EDGE_WASM`, else `dist/edge_idempotency.wasm`.
     pub(crate) module: PathBuf,
+    /// The native module: `EDGE_NATIVE`, else `dist/libedge_idempotency.so`. It is compared as another build of the module.
+    pub(crate) native: PathBuf,
     /// The filter that does nothing, finished as ours is.
     pub(crate) noop: PathBuf,
     /// The filter that hashes the body, finished as ours is.
@@ -112,6 +114,7 @@ impl Files {
             envoy: file("EDGE_ENVOY", ".tools/bin/envoy")?,
             module: file("EDGE_WASM", "dist/edge_idempotency.wasm")?,
             noop: file("EDGE_BENCH_NOOP", "target/bench/noop.wasm")?,
+            native: file("EDGE_NATIVE", "dist/libedge_idempotency.so")?,
             hash: file("EDGE_BENCH_HASH", "target/bench/hash.wasm")?,
             noop_linked: file("EDGE_BENCH_NOOP_LINKED", "target/wasm/bench_noop.wasm")?,
         })
@@ -127,6 +130,7 @@ fn main() -> Result<()> {
         return measure_backend(&options);
     }
     let files = Files::locate()?;
+    options.compare.insert(0, (names::NATIVE.to_owned(), files.native.clone()));
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
     claims::answer_claims(&run_dir.path().join(gateway::GUARD_SOCKET))?;
     if options.deliveries {

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use harness::native::adapt;
 use serde_json::{Value, json};
 
 use crate::client;
@@ -192,8 +193,9 @@ fn prepare(file: &Path, case: &Case, number: u32) -> Result<PathBuf> {
     let members = policy.as_object_mut();
     members.context("no policy")?.insert("docs_url".to_owned(), docs_url(number).into());
     let next = file.with_extension("next");
-    let text = config::discovered(&case.module, &policy).to_string();
-    fs::write(&next, text).with_context(|| format!("cannot write {}", next.display()))?;
+    let mut resources = config::discovered(&case.module, &policy);
+    adapt(&mut resources);
+    fs::write(&next, resources.to_string()).with_context(|| format!("cannot write {}", next.display()))?;
     Ok(next)
 }
 

@@ -14,6 +14,8 @@ use crate::start::Start;
 use crate::statistics::Summary;
 use crate::variant::{Kind, names};
 use crate::{Files, Options};
+use sha2::{Digest as _, Sha256};
+use std::time::Instant;
 
 /// Everything that was measured.
 pub(crate) struct Report {
@@ -125,6 +127,17 @@ impl Report {
     }
 }
 
+/// How long this processor takes for the SHA-256 of such a body with the code that the filter has, in µs.
+fn hash_us(size: Size) -> f64 {
+    let body = vec![b'x'; size.bytes()];
+    let once = || {
+        let began = Instant::now();
+        std::hint::black_box(Sha256::digest(&body));
+        began.elapsed().as_secs_f64() * 1e6
+    };
+    Summary::of((0..31).map(|_| once())).median
+}
+
 fn rounded(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }
@@ -157,6 +170,7 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         Goal { text, measured, limit: limit.map(Limit::AtLeast), unit: "" }
     };
     let at_most = |limit| Some(Limit::AtMost(limit));
+    let native = |ours: &str| names::of(names::NATIVE, ours);
     let time = |start: &Start| start.added_time;
     let memory = |start: &Start| start.added_memory;
     let (ms, mib) = (" ms", " MiB");
@@ -190,6 +204,22 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         speed("verified / hashed, 1 MiB, id in JSON", Sender::Stripe, Size::Large, None),
         ratio("a delivery, looked up / its secret in the policy", names::LOOKED_UP, &stripe, None),
         ratio("a delivery, looked up / a keyed request", names::LOOKED_UP, names::WHOLE, None),
+        ratio(
+            "native, a keyed request / Lua that does the same",
+            &native(names::WHOLE),
+            names::LUA_WHOLE,
+            at_most(0.5),
+        ),
+        ratio("native, nothing to do / that Lua", &native(names::IDLE), names::LUA_WHOLE, at_most(0.35)),
+        ratio("native / wasm, a keyed request", &native(names::WHOLE), names::WHOLE, None),
+        ratio("native / wasm, nothing to do", &native(names::IDLE), names::IDLE, None),
+        ratio("native, 10,000 routes / 10 routes", &native(names::WHOLE_LARGE), &native(names::WHOLE), at_most(1.1)),
+        Goal {
+            text: "native, verified / hashed here, 1 MiB, id in a header",
+            measured: hash_us(Size::Large) / added(&native(&names::verified(Sender::Github, Size::Large))),
+            limit: Some(Limit::AtLeast(0.9)),
+            unit: "",
+        },
         Goal { text: "module", measured: size as f64 / 1e3, limit: at_most(700.0), unit: " kB" },
     ]
 }

@@ -34,7 +34,8 @@ pub(crate) enum Filter {
     Buffer,
     /// A Lua script.
     Lua(&'static str),
-    /// A module, with its configuration.
+    /// A module, with its configuration. If the file's name ends in `.so` it is the native module, with the filter that hands
+    /// metadata over to it.
     Wasm(PathBuf, Option<Value>),
     /// Whatever filter stands in this file, which is replaced while Envoy runs.
     Discovered(PathBuf),
@@ -83,6 +84,9 @@ pub(crate) mod names {
     pub(crate) const NOOP: &str = "wasm that does nothing";
     pub(crate) const NOOP_LINKED: &str = "wasm that does nothing, all callbacks";
     pub(crate) const IDLE: &str = "ours: nothing to do";
+
+    /// The name of the native module, as of another build.
+    pub(crate) const NATIVE: &str = "native";
 
     pub(crate) const BARE_ORDER: &str = "Envoy without a filter, with an upstream";
 
@@ -155,6 +159,8 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
     for (name, file) in compared {
         variants.push(keyed(&names::of(name, names::KEY_ONLY), wasm(file, policy::key_only()), ExpectedChange::Key));
         variants.push(keyed(&names::of(name, names::WHOLE), wasm(file, policy::whole(10)), ExpectedChange::Whole));
+        let large = names::of(name, names::WHOLE_LARGE);
+        variants.push(keyed(&large, wasm(file, policy::whole(10_000)), ExpectedChange::Whole));
         variants.push(idle(&names::of(name, names::IDLE), wasm(file, policy::idle())));
     }
     variants

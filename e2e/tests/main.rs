@@ -55,7 +55,7 @@ mod waits;
 mod webhooks;
 
 /// Modules that take long come first.
-const MODULES: [Module; 46] = [
+const MODULES: &[Module] = &[
     ("hostile", hostile::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
@@ -106,5 +106,5 @@ const MODULES: [Module; 46] = [
 ];
 
 fn main() -> ExitCode {
-    run(&MODULES)
+    run(MODULES)
 }
