@@ -160,12 +160,15 @@ impl Configuration {
     /// The number of the next stream that goes on; its [`Stream::on_wake`](crate::Stream::on_wake) has to follow, at once or
     /// later.
     pub fn next_to_wake(&mut self) -> Option<u32> {
-        let answer = self.dependencies().and_then(|mut dependencies| dependencies.next_answer());
-        let (stream, wake) = match answer {
-            Some((stream, answer)) => (stream, Wake::Answer(answer)),
-            None => (self.body_watch.next_stalled()?, Wake::BodyStalled),
-        };
-        locked(&self.wakes).push((stream, wake));
+        if let Some(mut dependencies) = self.dependencies()
+            && let Some((stream, answer)) = dependencies.next_answer()
+        {
+            // Under the lock of the dependencies, so that a stream that ends now finds its answer in one of both places.
+            locked(&self.wakes).push((stream, Wake::Answer(answer)));
+            return Some(stream);
+        }
+        let stream = self.body_watch.next_stalled()?;
+        locked(&self.wakes).push((stream, Wake::BodyStalled));
         Some(stream)
     }
 
