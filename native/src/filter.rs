@@ -8,6 +8,8 @@ use crate::outside::Calls;
 use crate::ticker::Ticker;
 use edge_idempotency_engine::{CallReply, Configuration, LogLevel};
 use std::collections::HashMap;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -39,8 +41,15 @@ pub(crate) struct Filter {
     ticker: Ticker,
 }
 
-/// The configurations that Envoy has not removed. While the lock is held it removes none.
-static PRESENT: Mutex<Vec<Weak<Filter>>> = Mutex::new(Vec::new());
+/// The configurations that Envoy has not removed, by the pointers that it knows them by. While the lock is held it removes none.
+static PRESENT: Mutex<Vec<(usize, Weak<Filter>)>> = Mutex::new(Vec::new());
+
+/// The configuration that Envoy knows by this pointer; `None` if it has removed it. Envoy removes a configuration with its last
+/// stream, on a worker thread, when the main thread may be about to call a hook of it.
+pub(crate) fn present(pointer: *const c_void) -> Option<Arc<Filter>> {
+    let present = locked(&PRESENT);
+    present.iter().find(|(known, _)| *known == pointer.addr()).and_then(|(_, filter)| filter.upgrade())
+}
 
 /// What a worker thread has of a configuration. Its lock is free but while the main thread takes a tick.
 pub(crate) struct Worker {
@@ -83,8 +92,12 @@ impl Filter {
             has_told_of_metadata: AtomicBool::new(false),
             ticker: Ticker::start(scheduler),
         });
-        locked(&PRESENT).push(Arc::downgrade(&filter));
         Some(filter)
+    }
+
+    /// Notes the pointer by which Envoy knows the configuration.
+    pub(crate) fn register(self: &Arc<Self>, pointer: *const c_void) {
+        locked(&PRESENT).push((pointer.addr(), Arc::downgrade(self)));
     }
 
     pub(crate) const fn config(&self) -> ConfigHandle {
@@ -159,7 +172,9 @@ impl Filter {
 
     fn make_calls(&self) {
         for (token, call) in self.calls.take_asked() {
-            if !self.calls.begin(self.config, token, &call) {
+            // If one fails, the others are made all the same.
+            let begun = catch_unwind(AssertUnwindSafe(|| self.calls.begin(self.config, token, &call)));
+            if !begun.unwrap_or_default() {
                 self.on_main(|main, host| main.on_call_reply(host, token, &CallReply::NONE));
             }
         }
@@ -204,8 +219,8 @@ impl Filter {
     pub(crate) fn end(self: &Arc<Self>) {
         self.ticker.stop();
         let mut present = locked(&PRESENT);
-        present.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(self)));
-        let others: Vec<_> = present.iter().filter_map(Weak::upgrade).collect();
+        present.retain(|(_, other)| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(self)));
+        let others: Vec<_> = present.iter().filter_map(|(_, other)| other.upgrade()).collect();
         let others = others.iter().filter(|other| Arc::ptr_eq(&other.threads, &self.threads));
         let is_last = others.clone().next().is_none();
         for other in others {
@@ -229,8 +244,9 @@ impl Worker {
     pub(crate) fn next_stream(&mut self, index: usize, workers: usize) -> u32 {
         let (index, workers) = (u32::try_from(index).unwrap_or(0), u32::try_from(workers).unwrap_or(1));
         let number = self.streams;
-        self.streams = self.streams.wrapping_add(1);
-        number.wrapping_mul(workers).wrapping_add(index)
+        // Numbers begin anew before they overflow: else they could be those of another worker.
+        self.streams = (number + 1).checked_rem(u32::MAX / workers.max(1)).unwrap_or(0);
+        number * workers + index
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::abi::{self, BodyStatus, Buffer, ConfigPtr, FilterPtr, HeaderLine, HeadersStatus, TrailersStatus};
 use crate::calls::{ConfigHandle, RequestHandle, copied, reply_to_call};
-use crate::filter::Filter;
+use crate::filter::{Filter, present};
 use crate::host::log;
 use crate::stream::EnvoyStream;
 use edge_idempotency_engine::{CallReply, LogLevel, MAX_REPLY_BYTES};
@@ -64,7 +64,11 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
         Filter::load(config, &document)
     };
     match catch_unwind(AssertUnwindSafe(load)) {
-        Ok(Some(filter)) => Box::into_raw(Box::new(filter)).cast(),
+        Ok(Some(filter)) => {
+            let pointer = Box::into_raw(Box::new(filter.clone())).cast();
+            filter.register(pointer);
+            pointer.cast_const()
+        }
         Ok(None) | Err(_) => null(),
     }
 }
@@ -83,9 +87,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_scheduled(
     pointer: *const c_void,
     event: u64,
 ) {
-    // SAFETY: Envoy has not destroyed the configuration.
-    let filter = unsafe { filter(pointer) };
-    guarded(filter, "config_scheduled", || filter.on_event(event));
+    let Some(filter) = present(pointer) else { return };
+    guarded(&filter, "config_scheduled", || filter.on_event(event));
 }
 
 /// The reply to a call, or its failure, on the main thread.
@@ -100,8 +103,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_callout_don
     chunks: *const Buffer,
     chunks_size: usize,
 ) {
-    // SAFETY: Envoy has not destroyed the configuration.
-    let filter = unsafe { filter(pointer) };
+    let Some(filter) = present(pointer) else { return };
     let reply = || {
         if result != abi::CALLOUT_SUCCESS {
             return filter.on_reply(callout, &CallReply::NONE);
@@ -110,7 +112,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_callout_don
         let (status, body) = unsafe { reply_to_call((lines, lines_size), (chunks, chunks_size), MAX_REPLY_BYTES) };
         filter.on_reply(callout, &CallReply { status, body: body.as_deref() });
     };
-    if !guarded(filter, "config_http_callout_done", reply) {
+    if !guarded(&filter, "config_http_callout_done", reply) {
         // Whoever waits for the reply must not wait for ever.
         let _ = catch_unwind(AssertUnwindSafe(|| filter.on_reply(callout, &CallReply::NONE)));
     }
@@ -212,18 +214,25 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_complete(request: FilterPtr, pointer: *const c_void) {
+    // SAFETY: as for the request's headers.
+    let (stream, request) = unsafe { (stream(pointer), RequestHandle::new(request)) };
+    guarded(stream.filter(), "stream_complete", || stream.on_complete(request));
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(pointer: *const c_void) {
     // SAFETY: the pointer was made of a box, and this is its last use.
     let stream = unsafe { Box::from_raw(pointer.cast_mut().cast::<EnvoyStream>()) };
-    guarded(stream.filter(), "destroy", || stream.end());
+    if !guarded(stream.filter(), "destroy", || stream.end()) {
+        // What others share must not keep a stream that does not exist.
+        let _ = catch_unwind(AssertUnwindSafe(|| stream.end()));
+    }
 }
 
 /// Hooks that Envoy asks for and that have nothing to do here.
 mod unused {
     use super::{Buffer, FilterPtr, HeaderLine, c_void};
-
-    #[unsafe(no_mangle)]
-    extern "C" fn envoy_dynamic_module_on_http_filter_stream_complete(_: FilterPtr, _: *const c_void) {}
 
     #[unsafe(no_mangle)]
     extern "C" fn envoy_dynamic_module_on_http_filter_http_callout_done(

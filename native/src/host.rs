@@ -7,7 +7,6 @@ use crate::abi::{BodyType, HeaderType};
 use crate::calls::{self, AbiLogLevel, ConfigHandle, CopiedLines, RequestHandle};
 use crate::filter::Filter;
 use crate::metrics::{Samples, ThreadMetrics};
-use crate::record;
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
     MetadataJson, MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints, SecretReader,
@@ -101,7 +100,7 @@ pub(crate) struct StreamHost<'e> {
     thread: &'e ThreadMetrics,
     phase: Phase,
     held: Held,
-    /// The record of an earlier event
+    /// The record, which the gateway gets when the stream is complete
     record: &'e Cell<Vec<u8>>,
     metadata: OnceCell<Option<MetadataJson<'e>>>,
     /// Whether headers of the request were changed
@@ -291,8 +290,7 @@ impl Host for StreamHost<'_> {
     }
 
     fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
-        let earlier = self.record.replace(record.to_vec());
-        record::set(self.request, record, &earlier);
+        self.record.set(record.to_vec());
         Ok(())
     }
 

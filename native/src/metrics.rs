@@ -28,7 +28,8 @@ impl Instruments {
     pub(crate) fn keep(&self, config: ConfigHandle, threads: &[ThreadMetrics]) {
         let mut kept = HashSet::new();
         for thread in threads {
-            for series in locked(&thread.series).iter() {
+            let known = locked(&thread.series).clone();
+            for series in known {
                 let id = self.0.iter().find(|(name, _)| *name == series.name).map(|(_, id)| *id);
                 if let Some(counter @ InstrumentId::Counter(_)) = id
                     && kept.insert(series.clone())

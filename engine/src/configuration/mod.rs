@@ -109,6 +109,7 @@ impl Configuration {
             policy: self.policy.clone(),
             dependencies: self.dependencies.clone(),
             shares: true,
+            body_watch: BodyWatch::off(),
             wakes: self.wakes.clone(),
             metrics: metrics.clone(),
             ..Self::default()

@@ -15,30 +15,16 @@ impl<'t> MetadataJson<'t> {
         Json::parse(text).ok().filter(|json| matches!(json, Json::Object(_))).map(Self)
     }
 
-    /// The value at a path: the member with the longest beginning of the path, and in it the rest of the path.
+    /// The value at a path: in the member that [`MetadataPath::operator`] names, the rest of the path.
     pub fn value(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        let (segments, Json::Object(members)) = (path.segments(), &self.0) else { return AttributeValue::Absent };
-        let named = |(name, value)| beginning(name, segments).map(|rest| (rest, value));
-        let found = members.iter().filter_map(|(name, value)| named((name, value))).min_by_key(|(rest, _)| rest.len());
-        match found.and_then(|(rest, value)| rest.iter().try_fold(value, |value, segment| member(value, segment))) {
+        let (Some((name, rest)), Json::Object(members)) = (path.operator(), &self.0) else {
+            return AttributeValue::Absent;
+        };
+        let found = members.iter().find(|(member, _)| member == name).map(|(_, value)| value);
+        match found.and_then(|value| rest.iter().try_fold(value, |value, segment| member(value, segment))) {
             None | Some(Json::Null) => AttributeValue::Absent,
             Some(Json::String(text)) => AttributeValue::Text(Cow::Borrowed(text.as_bytes())),
             Some(_) => AttributeValue::Unusable,
-        }
-    }
-}
-
-/// What is left of a path after the segments that `name` joins; `None` if it does not begin so.
-fn beginning<'s>(name: &str, segments: &'s [String]) -> Option<&'s [String]> {
-    let mut left = name;
-    let mut rest = segments;
-    loop {
-        let (segment, after) = rest.split_first()?;
-        left = left.strip_prefix(segment.as_str())?;
-        rest = after;
-        match left.strip_prefix(':') {
-            Some(next) => left = next,
-            None => return left.is_empty().then_some(rest),
         }
     }
 }
@@ -60,8 +46,8 @@ mod tests {
     fn a_path_leads_to_a_value_of_its_type() {
         let text = br#"{
             "jwt:p:sub": "alice", "jwt:p:number": 5, "jwt:p:none": null, "jwt:p:list": ["a", "b"], "jwt:p:empty": "",
-            "jwt:q": {"https://example.com/tenant": "acme", "sub": "long", "deep": {"er": [{"x": "y"}]}},
-            "jwt:q:sub": "longer", "jwt:p:object": {"a": "b"}
+            "jwt:q": {"https://example.com/tenant": "acme", "sub": "long", "deep": {"er": [{"x": "y"}]}}, "jwt:q:deep:er": [{"x": "y"}],
+            "jwt:q:sub": "longer", "jwt:p:object": {"a": "b"}, "jwt": {"a:b": "inside"}, "jwt:a:b": "beside"
         }"#;
         let object = MetadataJson::parse(text).unwrap();
         let value = |path: &[&str]| object.value(&MetadataPath::new(path.iter().map(ToString::to_string).collect()));
@@ -75,6 +61,8 @@ mod tests {
             (&["jwt", "p", "none"], AttributeValue::Absent),
             (&["jwt", "p", "missing"], AttributeValue::Absent),
             (&["jwt", "p"], AttributeValue::Absent),
+            (&["jwt", "a:b"], text("inside")),
+            (&["jwt", "a", "b"], text("beside")),
             (&["jwt", "p", "sub", "more"], AttributeValue::Absent),
             (&["jwt", "p", "empty"], text("")),
             (&["jwt", "q", "https://example.com/tenant"], text("acme")),

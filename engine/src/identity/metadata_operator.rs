@@ -1,29 +1,16 @@
 //! Metadata as Envoy's operator `%DYNAMIC_METADATA(…)%` gives it. A native module can read no nested metadata by itself; there the
 //! filter `set_filter_state` hands over one object, with a member for each operator (docs/native.md).
 
-use super::MetadataPath;
-
-impl MetadataPath {
-    /// The operator's argument for the longest beginning of this path that it can express, and the segments that are left to follow
-    /// inside its value. `None` if it cannot even express the namespace.
-    pub fn operator(&self) -> Option<(String, &[String])> {
-        let segments = self.segments();
-        let expressed = segments.iter().take_while(|segment| is_expressible(segment)).count();
-        let (expressed, rest) = segments.split_at_checked(expressed)?;
-        (!expressed.is_empty()).then(|| (expressed.join(":"), rest))
-    }
-}
-
 /// Whether the operator finds a member by this text: `:` stands between its segments, `)` and `%` end it, its pattern takes no line
 /// breaks, and it does not look into lists.
-fn is_expressible(segment: &str) -> bool {
+pub(super) fn is_expressible(segment: &str) -> bool {
     let is_index = segment.bytes().all(|byte| byte.is_ascii_digit());
     !is_index && !segment.chars().any(|char| ":)%".contains(char) || char.is_control())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::identity::MetadataPath;
 
     #[test]
     fn the_operator_takes_what_it_can_express() {
@@ -39,7 +26,7 @@ mod tests {
         ] {
             let path = MetadataPath::new(segments.iter().map(|&segment| segment.to_owned()).collect());
             let (found, left) = path.operator().unwrap();
-            assert_eq!((found.as_str(), left.len()), (operator, rest), "{segments:?}");
+            assert_eq!((found, left.len()), (operator, rest), "{segments:?}");
         }
         assert_eq!(MetadataPath::new(vec!["a:b".to_owned(), "c".to_owned()]).operator(), None);
     }

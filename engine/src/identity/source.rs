@@ -3,6 +3,7 @@
 
 use super::api_key::{ApiKeyPlace, KeyHolder, KeyMember};
 use super::attribute_value::AttributeValue;
+use super::metadata_operator::is_expressible;
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
 use crate::headers::{FieldValue, Headers, RouterHints};
 use std::borrow::Cow;
@@ -27,12 +28,23 @@ pub trait Attributes {
 pub struct MetadataPath {
     segments: Vec<String>,
     joined: String,
+    /// The member of [`MetadataJson`](super::MetadataJson) in which the value is, and how many segments name it
+    member: (String, usize),
 }
 
 impl MetadataPath {
     /// Takes the namespace and the members. A segment contains no NUL, since the policy document refuses it.
     pub fn new(segments: Vec<String>) -> Self {
-        Self { joined: segments.join("\0"), segments }
+        let expressed = segments.iter().take_while(|segment| is_expressible(segment)).count();
+        let member = segments.iter().take(expressed).map(String::as_str).collect::<Vec<_>>().join(":");
+        Self { joined: segments.join("\0"), member: (member, expressed), segments }
+    }
+
+    /// The argument of Envoy's operator `%DYNAMIC_METADATA(…)%` for the longest beginning of this path that it can express, and the
+    /// segments that are left to follow inside its value. `None` if it cannot even express the namespace.
+    pub fn operator(&self) -> Option<(&str, &[String])> {
+        let (name, expressed) = &self.member;
+        self.segments.get(*expressed..).filter(|_| *expressed > 0).map(|rest| (name.as_str(), rest))
     }
 
     /// The namespace, then the members.

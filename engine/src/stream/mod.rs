@@ -197,6 +197,7 @@ impl Stream {
     }
 
     fn fail<H: Host>(&mut self, host: &H, configuration: &mut Configuration, problem: &Problem) -> FilterAction {
+        self.cancel_lookup(configuration);
         self.exchange = Exchange::sharing(configuration.waits());
         (self.observation, self.response, self.noted) = (None, ResponseBody::default(), Stage::default());
         let action = self.reply(host, problem);

@@ -98,6 +98,10 @@ impl Stream {
         let mut effects = Vec::new();
         let mut flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
         if let RequestFlow::AwaitCaller { limit } = flow {
+            if !self.has_waited {
+                // An event that failed may have left an answer for this number.
+                configuration.forget(self.id);
+            }
             let Some(found) = self.look_up(host, configuration, &policy) else {
                 return self.reply(host, &Problem::internal_error());
             };

@@ -27,7 +27,7 @@ pub struct LiveSecret {
 struct Values {
     reader: Option<Arc<dyn SecretReader>>,
     present: Vec<u8>,
-    /// The value before, and until when it counts, in Unix milliseconds
+    /// The value before, and until when it counts, in Unix milliseconds. It stays after that, to know it again.
     previous: Option<(Vec<u8>, u64)>,
 }
 
@@ -42,29 +42,40 @@ impl LiveSecret {
         self.locked().reader = Some(reader);
     }
 
-    /// Reads the gateway's value. It has to be called at least every second: the time of the previous value begins when a change is
-    /// seen.
+    /// Takes the gateway's value over, on its main thread. It has to be called every second: the time of the previous value begins
+    /// when a change is seen.
     pub(crate) fn refresh(&self, now_unix_ms: u64) {
         let mut values = self.locked();
-        let read = values.reader.as_ref().and_then(|reader| reader.read());
-        if let Some(present) = read.filter(|present| *present != values.present) {
-            let until = now_unix_ms.saturating_add(self.grace_ms);
-            let before = std::mem::replace(&mut values.present, present);
-            values.previous = (!before.is_empty()).then_some((before, until));
-        }
-        values.previous.take_if(|(_, until)| *until <= now_unix_ms);
+        let read = values.read();
+        self.take_over(&mut values, read, now_unix_ms);
     }
 
     /// The values that count now, the present one first; none until the gateway has one.
     pub(crate) fn values(&self, now_unix_ms: u64) -> Vec<Vec<u8>> {
-        self.refresh(now_unix_ms);
-        let values = self.locked();
-        let previous = values.previous.iter().map(|(value, _)| value);
+        let mut values = self.locked();
+        // A worker that has not heard of a change yet reads the previous value.
+        let is_late = |read: &Vec<u8>| values.previous.as_ref().is_some_and(|(previous, _)| previous == read);
+        let read = values.read().filter(|read| !is_late(read));
+        self.take_over(&mut values, read, now_unix_ms);
+        let previous = values.previous.iter().filter(|(_, until)| *until > now_unix_ms).map(|(value, _)| value);
         std::iter::once(&values.present).chain(previous).filter(|value| !value.is_empty()).cloned().collect()
+    }
+
+    fn take_over(&self, values: &mut Values, read: Option<Vec<u8>>, now_unix_ms: u64) {
+        if let Some(present) = read.filter(|read| *read != values.present) {
+            let before = std::mem::replace(&mut values.present, present);
+            values.previous = Some((before, now_unix_ms.saturating_add(self.grace_ms)));
+        }
     }
 
     fn locked(&self) -> MutexGuard<'_, Values> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Values {
+    fn read(&self) -> Option<Vec<u8>> {
+        self.reader.as_ref().and_then(|reader| reader.read())
     }
 }
 
@@ -115,9 +126,18 @@ mod tests {
         assert_eq!(values(2000), ["three", "two"]);
         set("four");
         assert_eq!(values(2001), ["four", "three"]);
+        // A worker that is late, and the main thread, which is right.
+        set("three");
+        assert_eq!(values(2001), ["four", "three"]);
+        assert_eq!(values(3001), ["four"]);
+        secret.refresh(3002);
+        assert_eq!(values(3003), ["three", "four"]);
+        set("four");
+        secret.refresh(3004);
+        assert_eq!(values(3005), ["four", "three"]);
         // Envoy forgets no value; a reader that has none for a moment changes nothing.
         *gateway.0.lock().unwrap() = None;
-        assert_eq!(values(2002), ["four", "three"]);
+        assert_eq!(values(3006), ["four", "three"]);
         assert!(!format!("{secret:?}").contains("four"));
     }
 }
