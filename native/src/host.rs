@@ -100,7 +100,7 @@ pub(crate) struct StreamHost<'e> {
     thread: &'e ThreadMetrics,
     phase: Phase,
     held: Held,
-    /// The record, which the gateway gets when the stream is complete
+    /// The record, which the gateway gets later
     record: &'e Cell<Vec<u8>>,
     metadata: OnceCell<Option<MetadataJson<'e>>>,
     /// Whether headers of the request were changed

@@ -21,8 +21,12 @@ pub(crate) struct EnvoyStream {
     /// Whether its request has come as far as this filter. If not, the response is that of another filter, and nothing to this one.
     has_begun: Cell<bool>,
     state: RefCell<State>,
-    /// The record, which the gateway gets when the stream is complete: to set it takes microseconds each time
+    /// Whether there is a response
+    is_answered: Cell<bool>,
+    /// The record that the gateway does not have yet. It gets it with a reply or the response, since to set it takes microseconds.
     record: Cell<Vec<u8>>,
+    /// The record that the gateway has
+    handed_over: Cell<Vec<u8>>,
 }
 
 struct State {
@@ -42,13 +46,31 @@ impl EnvoyStream {
             stream = Some(Stream::new(number, &part.configuration));
         }
         let state = RefCell::new(State { stream, held: Held::default(), can_wake: false });
-        Self { filter, worker, number, has_begun: Cell::new(false), state, record: Cell::default() }
+        Self {
+            filter,
+            worker,
+            number,
+            has_begun: Cell::new(false),
+            is_answered: Cell::new(false),
+            state,
+            record: Cell::default(),
+            handed_over: Cell::default(),
+        }
     }
 
     /// A stream whose request is refused, because the filter failed when it began.
     pub(crate) fn failed(filter: Arc<Filter>) -> Self {
         let state = RefCell::new(State { stream: None, held: Held::default(), can_wake: false });
-        Self { filter, worker: 0, number: 0, has_begun: Cell::new(false), state, record: Cell::default() }
+        Self {
+            filter,
+            worker: 0,
+            number: 0,
+            has_begun: Cell::new(false),
+            is_answered: Cell::new(false),
+            state,
+            record: Cell::default(),
+            handed_over: Cell::default(),
+        }
     }
 
     pub(crate) fn filter(&self) -> &Filter {
@@ -89,6 +111,7 @@ impl EnvoyStream {
         if !self.has_begun.get() {
             return Done::at_once(HeadersStatus::Continue);
         }
+        self.is_answered.set(true);
         let done = self.event(request, ("response_headers", Phase::Other), |stream, host, shared| {
             stream.on_response_headers(host, shared, end_of_stream)
         });
@@ -124,11 +147,16 @@ impl EnvoyStream {
         done.map(drop)
     }
 
-    /// Hands the record over: access logs and spans are written next.
+    /// Hands the record over if there was no response: access logs are written next.
     pub(crate) fn on_complete(&self, request: RequestHandle<'_>) {
+        self.hand_over(request);
+    }
+
+    fn hand_over(&self, request: RequestHandle<'_>) {
         let record = self.record.take();
         if !record.is_empty() {
-            record::set(request, &record);
+            record::set(request, &record, &self.handed_over.take());
+            self.handed_over.set(record);
         }
     }
 
@@ -173,6 +201,9 @@ impl EnvoyStream {
             self.run(request, phase, event)
         };
         let (action, afterwards) = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| self.fail(request));
+        if afterwards.replies() || self.is_answered.get() {
+            let _ = catch_unwind(AssertUnwindSafe(|| self.hand_over(request)));
+        }
         let result = if afterwards.replies() { EventAction::Replied } else { EventAction::Filter(action) };
         if afterwards.resumes()
             && let Ok(mut state) = self.state.try_borrow_mut()
