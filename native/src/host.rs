@@ -167,11 +167,14 @@ impl<'e> StreamHost<'e> {
         (buffered, received): (BodyType, BodyType),
         (start, max): (usize, usize),
     ) -> Vec<u8> {
-        let mut found = Vec::new();
+        let size = |body| self.request.body_size(body);
+        let kept = if held { size(buffered) } else { 0 };
+        let all = kept + if is_received { size(received) } else { 0 };
+        let mut found = Vec::with_capacity(all.saturating_sub(start).min(max));
         let mut skip = start;
         if held {
             self.request.copy_body(buffered, skip, max, &mut found);
-            skip = skip.saturating_sub(self.request.body_size(buffered));
+            skip = skip.saturating_sub(kept);
         }
         if is_received {
             self.request.copy_body(received, skip, max, &mut found);
