@@ -7,6 +7,7 @@
 use crate::abi::{self, Status};
 use edge_idempotency_engine::RECORD_TYPE;
 use edge_idempotency_engine::{AttributeValue, MetadataPath};
+use edge_idempotency_envoy::protobuf::{Field, Fields, field};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -110,60 +111,18 @@ fn typed_kind(metadata: &[u8], segments: &[String]) -> Option<u64> {
     let (first, rest) = rest.split_first()?;
     let mut value = entry(entry(metadata, namespace)?, first)?;
     for segment in rest {
-        value = match ProtobufFields(value).last()? {
-            (STRUCT, members) => entry(members, segment)?,
-            (LIST, items) => ProtobufFields(items).nth(segment.parse().ok()?)?.1,
+        value = match Fields(value).last()? {
+            Field { number: STRUCT, bytes, .. } => entry(bytes, segment)?,
+            Field { number: LIST, bytes, .. } => Fields(bytes).nth(segment.parse().ok()?)?.bytes,
             _ => return None,
         };
     }
-    ProtobufFields(value).last().map(|(number, _)| number)
+    Fields(value).last().map(|field| field.number)
 }
 
 /// The value for `key` in a message whose field 1 is a map. The last entry counts.
 fn entry<'m>(message: &'m [u8], key: &str) -> Option<&'m [u8]> {
-    let entries = ProtobufFields(message).filter(|(number, _)| *number == 1);
-    entries.filter(|(_, entry)| field(entry, 1) == Some(key.as_bytes())).last().and_then(|(_, entry)| field(entry, 2))
-}
-
-/// The last field of this number.
-fn field(message: &[u8], wanted: u64) -> Option<&[u8]> {
-    ProtobufFields(message).filter(|(number, _)| *number == wanted).last().map(|(_, bytes)| bytes)
-}
-
-/// The fields of a protobuf message. Fields that are not length-delimited are empty. A malformed field ends the
-/// iteration.
-struct ProtobufFields<'m>(&'m [u8]);
-
-impl<'m> Iterator for ProtobufFields<'m> {
-    type Item = (u64, &'m [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (tag, rest) = varint(self.0)?;
-        let (bytes, rest) = match tag & 7 {
-            0 => (b"".as_slice(), varint(rest)?.1),
-            1 => (b"".as_slice(), rest.get(8..)?),
-            2 => {
-                let (size, rest) = varint(rest)?;
-                rest.split_at_checked(usize::try_from(size).ok()?)?
-            }
-            5 => (b"".as_slice(), rest.get(4..)?),
-            _ => return None,
-        };
-        self.0 = rest;
-        Some((tag >> 3, bytes))
-    }
-}
-
-fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut number = 0;
-    let mut rest = bytes;
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first()?;
-        rest = after;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some((number, rest));
-        }
-    }
-    None
+    let entries = Fields(message).filter(|field| field.number == 1).map(|field| field.bytes);
+    let found = entries.filter(|entry| field(entry, 1).is_some_and(|name| name.bytes == key.as_bytes())).last()?;
+    field(found, 2).map(|value| value.bytes)
 }

@@ -2,6 +2,8 @@
 //! The engine knows no gateway, so hosts in Envoy pass these facts to it. Tests and `explain` do so in place of such a
 //! host.
 
+pub mod protobuf;
+
 use edge_idempotency_engine::{OperatorAdvice, RouterHints};
 
 /// The headers that control Envoy's router for one request
@@ -15,6 +17,10 @@ pub static ROUTER: RouterHints = RouterHints {
         ("x-envoy-max-retries", "1"),
     ],
 };
+
+/// The key of the filter state in which the native module looks for metadata, which the filter `set_filter_state` puts there
+/// (docs/native.md).
+pub const METADATA_OBJECT: &str = "edge_idempotency.metadata";
 
 /// What operators have to change: of Envoy with the wasm module, and of the bridge for KrakenD, which runs the same module.
 pub static ADVICE: OperatorAdvice = OperatorAdvice {

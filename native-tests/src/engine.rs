@@ -1,10 +1,11 @@
 //! Behaviour cases through the native module, in the stand-in for Envoy.
 
-use crate::envoy::{Envoy, HttpCall};
+use crate::envoy::{Config, Envoy, HttpCall};
 use crate::stream::{Stream, StreamInfo, exchange};
 use edge_idempotency_engine::{OperatorAdvice, Policy};
 use serde_json::{Map, Value};
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
+use std::sync::Arc;
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample};
 use testkit::http::Message;
 use testkit::stores::stores_of;
@@ -111,7 +112,7 @@ pub fn reply(stores: &SimulatedStores, call: &HttpCall) -> Option<Message> {
 }
 
 /// A request that no policy treats as special: forwarded or not found.
-fn probe(envoy: &Envoy, config: &std::sync::Arc<crate::envoy::Config>, policy: &[u8]) -> Option<String> {
+fn probe(envoy: &Envoy, config: &Arc<Config>, policy: &[u8]) -> Option<String> {
     let info = StreamInfo { metadata: metadata(policy, &Map::new()), ..StreamInfo::default() };
     let stream = Stream::new(config, 0, info);
     let headers = [(":method", "GET"), (":scheme", "https"), (":authority", "probe.example"), (":path", "/probe")];

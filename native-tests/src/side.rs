@@ -44,7 +44,6 @@ pub(crate) struct Side {
     pub(crate) headers: Headers,
     pub(crate) trailers: Option<Headers>,
     pub(crate) iteration: Iteration,
-    headers_continued: bool,
     /// Once Envoy has made a buffer, it stays, also when it is empty.
     pub(crate) buffered: Option<Vec<u8>>,
     pub(crate) chunk: Chunk,
@@ -89,15 +88,14 @@ impl Side {
 
     /// Takes the headers that have not gone on, to pass them on.
     pub(crate) fn pass_headers(&mut self, end: bool) {
-        if !self.headers_continued {
-            self.headers_continued = true;
+        if !self.has_passed_headers() {
             let headers = self.headers.clone();
             self.passed = Some(Message { headers, complete: end, ..Message::default() });
         }
     }
 
     pub(crate) const fn has_passed_headers(&self) -> bool {
-        self.headers_continued
+        self.passed.is_some()
     }
 
     pub(crate) fn pass_body(&mut self, bytes: Vec<u8>, end: bool) {

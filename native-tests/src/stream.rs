@@ -1,6 +1,6 @@
 //! One request and its response: Envoy's filter manager with the module as the last filter before the router.
 
-use crate::envoy::{Config, Envoy, Queue, within};
+use crate::envoy::{Config, Envoy, HttpCall, Queue, within};
 use crate::hooks::{self, ModulePtr};
 use crate::lent::Lent;
 use crate::side::{Chunk, Direction, Iteration, Side};
@@ -390,7 +390,7 @@ impl StreamState {
         if headers_wait {
             self.pass_headers(direction, has_ended && !has_buffer && !has_trailers);
         }
-        if has_buffer && self.goes_on(direction) {
+        if has_buffer && self.takes(direction) {
             let end = has_ended && !has_trailers;
             if from_module {
                 self.body(direction, Chunk::Buffered, end);
@@ -403,7 +403,7 @@ impl StreamState {
                 self.passed(direction);
             }
         }
-        if has_trailers && self.goes_on(direction) {
+        if has_trailers && self.takes(direction) {
             if from_module {
                 self.trailers(direction);
             } else {
@@ -411,10 +411,6 @@ impl StreamState {
                 self.passed(direction);
             }
         }
-    }
-
-    fn goes_on(&self, direction: Direction) -> bool {
-        self.takes(direction)
     }
 
     fn pass_headers(self: &Rc<Self>, direction: Direction, end: bool) {
@@ -524,7 +520,7 @@ pub fn exchange(
     stream: &Stream,
     (request, response): (&Message, &Message),
     part: usize,
-    answer: &dyn Fn(&crate::envoy::HttpCall) -> Option<Message>,
+    answer: &dyn Fn(&HttpCall) -> Option<Message>,
 ) {
     stream.send(Direction::Request, request, part);
     settle(envoy, config, stream.0.worker, answer);
@@ -534,12 +530,7 @@ pub fn exchange(
 }
 
 /// Answers calls, and lets threads go on, until there is nothing left to do.
-pub fn settle(
-    envoy: &Envoy,
-    config: &Config,
-    worker: usize,
-    answer: &dyn Fn(&crate::envoy::HttpCall) -> Option<Message>,
-) {
+pub fn settle(envoy: &Envoy, config: &Config, worker: usize, answer: &dyn Fn(&HttpCall) -> Option<Message>) {
     loop {
         let mut handled = envoy.run_main();
         for call in config.calls() {

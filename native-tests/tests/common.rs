@@ -33,7 +33,7 @@ pub(crate) fn policy() -> Vec<u8> {
 
 /// A process with so many workers, and a configuration with the policy.
 pub(crate) fn start(workers: usize) -> (Envoy, Arc<Config>) {
-    native_tests_clock();
+    set_clock();
     let envoy = Envoy::new(workers);
     let config = envoy.configure(&policy(), &BTreeMap::new());
     let config = config.unwrap_or_else(|| panic!("it does not start:\n{}", envoy.log().join("\n")));
@@ -41,7 +41,7 @@ pub(crate) fn start(workers: usize) -> (Envoy, Arc<Config>) {
 }
 
 /// Sets the clock of this thread.
-pub(crate) fn native_tests_clock() {
+pub(crate) fn set_clock() {
     edge_idempotency::process::set_now(Some(NOW_UNIX_MS));
 }
 

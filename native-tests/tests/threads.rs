@@ -1,6 +1,6 @@
 //! Orders of threads, chosen by hand; and many streams on real threads.
 
-use crate::common::{answer, assert_clean, by_alice, native_tests_clock, start, stores, with_api_key};
+use crate::common::{answer, assert_clean, by_alice, set_clock, start, stores, with_api_key};
 use native_tests::side::Direction::{Request, Response};
 use native_tests::stream::{Stream, StreamInfo};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn a_reply_that_comes_before_the_worker_can_be_woken_wakes_it() {
     let count = answered.clone();
     envoy.before_scheduler(move || {
         let main = thread::spawn(move || {
-            native_tests_clock();
+            set_clock();
             count.store(answer_all(&of_main, &config_of_main.upgrade().unwrap()), Ordering::SeqCst);
         });
         main.join().unwrap();
@@ -145,7 +145,7 @@ fn many_streams_on_four_workers_are_all_answered_and_counted() {
     let workers = [0, 1, 2, 3].map(|worker| {
         let (envoy, config, running) = (envoy.clone(), config.clone(), running.clone());
         thread::spawn(move || {
-            native_tests_clock();
+            set_clock();
             for round in 0..rounds {
                 let key = format!("k-{worker}-{round}");
                 let api_key = format!("sk_{}", round % 10);

@@ -5,13 +5,14 @@ use crate::calls::{ConfigHandle, StreamScheduler};
 use crate::host::{MainHost, log};
 use crate::metrics::{Instruments, ThreadMetrics};
 use crate::outside::Calls;
+use crate::process::{locked, threads};
 use crate::ticker::Ticker;
 use edge_idempotency_engine::{CallReply, Configuration, LogLevel};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// What the main thread is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl Filter {
         let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
         log(LogLevel::Info, &format!("edge-idempotency {version} ({hash}), native"));
         let workers = usize::try_from(crate::calls::worker_count()).unwrap_or(1).max(1);
-        let threads = crate::process::threads(workers);
+        let threads = threads(workers);
         let main_thread = threads.last()?;
         let host = MainHost::new(config, None, main_thread);
         let variable = |name: &str| Some(std::os::unix::ffi::OsStringExt::into_vec(std::env::var_os(name)?));
@@ -80,7 +81,7 @@ impl Filter {
         instruments.keep(config, &threads);
         instruments.measure(config, &host.samples);
         let scheduler = Arc::new(config.scheduler());
-        let filter = Arc::new(Self {
+        Some(Arc::new(Self {
             config,
             instruments,
             calls: Calls::new(scheduler.clone()),
@@ -91,8 +92,7 @@ impl Filter {
             metadata,
             has_told_of_metadata: AtomicBool::new(false),
             ticker: Ticker::start(scheduler),
-        });
-        Some(filter)
+        }))
     }
 
     /// Notes the pointer by which Envoy knows the configuration.
@@ -120,6 +120,11 @@ impl Filter {
         Some((locked(worker), self.threads.get(index)?))
     }
 
+    /// The number of worker threads.
+    pub(crate) const fn worker_count(&self) -> usize {
+        self.workers.len()
+    }
+
     /// Whether the policy reads dynamic metadata.
     pub(crate) const fn reads_metadata(&self) -> bool {
         !self.metadata.is_empty()
@@ -137,7 +142,7 @@ impl Filter {
                      metadata, and the gateway does not hand it over. Put the filter envoy.filters.http.set_filter_state before \
                      this one, behind authentication, with on_request_headers: [{{object_key: {}, factory_key: envoy.string, \
                      format_string: {{json_format: {{{}}}}}}}]",
-                    crate::host::METADATA,
+                    edge_idempotency_envoy::METADATA_OBJECT,
                     members.join(", ")
                 ),
             );
@@ -248,15 +253,4 @@ impl Worker {
         self.streams = (number + 1).checked_rem(u32::MAX / workers.max(1)).unwrap_or(0);
         number * workers + index
     }
-}
-
-impl Filter {
-    /// The number of worker threads.
-    pub(crate) const fn worker_count(&self) -> usize {
-        self.workers.len()
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,9 +15,6 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
-/// The key of the filter state with the metadata that identity sources read, as `envoy.filters.http.set_filter_state` writes it.
-pub(crate) const METADATA: &str = "edge_idempotency.metadata";
-
 /// Which part of a message Envoy shows in the hook.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -114,18 +111,16 @@ impl<'e> StreamHost<'e> {
         request: RequestHandle<'e>,
         filter: &'e Filter,
         thread: &'e ThreadMetrics,
-        (phase, held): (Phase, Held),
+        (phase, mut held): (Phase, Held),
         record: &'e Cell<Vec<u8>>,
     ) -> Self {
         let (metadata, edited, samples, afterwards) = Default::default();
         // Another filter that goes on lets Envoy show again what this one has paused for.
-        let shows_kept = match phase {
-            Phase::Other => Held::default(),
-            Phase::Request => Held { request: held.request && request.shows_kept_request(), response: false },
-            Phase::Response => Held { request: false, response: held.response && request.shows_kept_response() },
-        };
-        let held =
-            Held { request: held.request && !shows_kept.request, response: held.response && !shows_kept.response };
+        match phase {
+            Phase::Other => {}
+            Phase::Request => held.request = held.request && !request.shows_kept_request(),
+            Phase::Response => held.response = held.response && !request.shows_kept_response(),
+        }
         Self { request, filter, thread, phase, held, record, metadata, edited, samples, afterwards }
     }
 
@@ -148,7 +143,7 @@ impl<'e> StreamHost<'e> {
     }
 
     fn metadata_json(&self) -> Option<&MetadataJson<'e>> {
-        let read = || self.request.filter_state(METADATA).and_then(MetadataJson::parse);
+        let read = || self.request.filter_state(edge_idempotency_envoy::METADATA_OBJECT).and_then(MetadataJson::parse);
         self.metadata.get_or_init(read).as_ref()
     }
 

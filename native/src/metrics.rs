@@ -2,10 +2,11 @@
 //! and the values of its labels.
 
 use crate::calls::{ConfigHandle, InstrumentId, Refused};
+use crate::process::locked;
 use edge_idempotency_engine::{MetricId, MetricKind, MetricSeries, Metrics, metric_names};
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The instruments of one configuration.
 pub(crate) struct Instruments(Vec<(&'static str, InstrumentId)>);
@@ -90,8 +91,4 @@ impl Samples {
         self.0.borrow_mut().push((series, value));
         true
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,10 +3,11 @@
 
 use crate::calls::{ConfigHandle, ConfigScheduler};
 use crate::filter::ConfigEvent;
+use crate::process::locked;
 use edge_idempotency_engine::Call;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The calls of a configuration.
 pub(crate) struct Calls {
@@ -63,8 +64,4 @@ impl Calls {
     fn next_token(&self) -> u32 {
         self.last_token.fetch_add(1, Ordering::Relaxed)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

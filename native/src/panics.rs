@@ -22,7 +22,8 @@ pub(crate) fn plant(request: crate::calls::RequestHandle<'_>) {
 mod planted {
     use crate::abi::HeaderType;
     use crate::calls::RequestHandle;
-    use std::sync::{Mutex, PoisonError};
+    use crate::process::locked;
+    use std::sync::Mutex;
 
     static PLANTED: Mutex<Option<String>> = Mutex::new(None);
 
@@ -31,13 +32,13 @@ mod planted {
         let found = lines.lines().into_iter().flatten().find(|(name, _)| *name == b"x-test-panic");
         if let Some((_, hook)) = found {
             let hook = String::from_utf8_lossy(hook).into_owned();
-            *PLANTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(hook);
+            *locked(&PLANTED) = Some(hook);
         }
     }
 
     #[allow(clippy::panic)]
     pub(super) fn point(hook: &str) {
-        let mut planted = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut planted = locked(&PLANTED);
         if planted.as_deref() == Some(hook) {
             *planted = None;
             drop(planted);

@@ -1,4 +1,4 @@
-//! What belongs to the process rather than to a configuration: the clock, and what each thread counts. The stand-in for Envoy of
+//! What belongs to the process rather than to a configuration: locks, the clock, and what each thread counts. The stand-in for Envoy of
 //! native-tests/ sets the clock, and is many processes in one (feature `stand-in`).
 
 use crate::metrics::ThreadMetrics;
@@ -11,11 +11,12 @@ static THREADS: Mutex<Option<Arc<[ThreadMetrics]>>> = Mutex::new(None);
 /// The metrics of each worker thread and, last, of the main thread.
 pub(crate) fn threads(workers: usize) -> Arc<[ThreadMetrics]> {
     let new = || (0..=workers).map(|_| ThreadMetrics::default()).collect();
-    known_threads().get_or_insert_with(new).clone()
+    locked(&THREADS).get_or_insert_with(new).clone()
 }
 
-fn known_threads() -> MutexGuard<'static, Option<Arc<[ThreadMetrics]>>> {
-    THREADS.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks a mutex, also after a panic of a thread that held it: hooks catch panics and go on.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Milliseconds since 1970-01-01 UTC.
@@ -46,6 +47,6 @@ mod stand_in {
 
     /// The next configuration is the first one of a new process. Earlier ones are not changed.
     pub fn begin_anew() {
-        *super::known_threads() = None;
+        *super::locked(&super::THREADS) = None;
     }
 }

@@ -1,6 +1,7 @@
 //! The record of a request as dynamic metadata, for access logs: `%DYNAMIC_METADATA(edge_idempotency)%`.
 
 use crate::calls::{Refused, RequestHandle};
+use edge_idempotency_envoy::protobuf::{Field, Fields, field};
 use std::borrow::Cow;
 
 /// The namespace of the record.
@@ -53,59 +54,3 @@ fn append_null(message: &mut Vec<u8>, name: &[u8]) {
 const NUMBER: u64 = 2;
 const TEXT: u64 = 3;
 const FLAG: u64 = 4;
-
-/// A field of a protobuf message.
-#[derive(Clone, Copy)]
-struct Field<'m> {
-    number: u64,
-    /// Its bytes, if it has a length
-    bytes: &'m [u8],
-    /// Its value, if it is a number
-    fixed: u64,
-}
-
-/// The fields of a protobuf message. A malformed one ends the iteration.
-struct Fields<'m>(&'m [u8]);
-
-impl<'m> Iterator for Fields<'m> {
-    type Item = Field<'m>;
-
-    fn next(&mut self) -> Option<Field<'m>> {
-        let (tag, rest) = varint(self.0)?;
-        let (bytes, fixed, rest) = match tag & 7 {
-            0 => {
-                let (value, rest) = varint(rest)?;
-                (&[][..], value, rest)
-            }
-            1 => {
-                let (fixed, rest) = rest.split_first_chunk()?;
-                (&[][..], u64::from_le_bytes(*fixed), rest)
-            }
-            2 => {
-                let (size, rest) = varint(rest)?;
-                let (bytes, rest) = rest.split_at_checked(usize::try_from(size).ok()?)?;
-                (bytes, 0, rest)
-            }
-            _ => return None,
-        };
-        self.0 = rest;
-        Some(Field { number: tag >> 3, bytes, fixed })
-    }
-}
-
-fn field(message: &[u8], number: u64) -> Option<Field<'_>> {
-    Fields(message).filter(|field| field.number == number).last()
-}
-
-fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (mut number, mut rest) = (0, bytes);
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first()?;
-        rest = after;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some((number, rest));
-        }
-    }
-    None
-}

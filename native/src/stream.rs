@@ -45,32 +45,18 @@ impl EnvoyStream {
             number = part.next_stream(worker.checked_rem(filter.worker_count()).unwrap_or(0), filter.worker_count());
             stream = Some(Stream::new(number, &part.configuration));
         }
-        let state = RefCell::new(State { stream, held: Held::default(), can_wake: false });
-        Self {
-            filter,
-            worker,
-            number,
-            has_begun: Cell::new(false),
-            is_answered: Cell::new(false),
-            state,
-            record: Cell::default(),
-            handed_over: Cell::default(),
-        }
+        Self::of(filter, (worker, number), stream)
     }
 
     /// A stream whose request is refused, because the filter failed when it began.
     pub(crate) fn failed(filter: Arc<Filter>) -> Self {
-        let state = RefCell::new(State { stream: None, held: Held::default(), can_wake: false });
-        Self {
-            filter,
-            worker: 0,
-            number: 0,
-            has_begun: Cell::new(false),
-            is_answered: Cell::new(false),
-            state,
-            record: Cell::default(),
-            handed_over: Cell::default(),
-        }
+        Self::of(filter, (0, 0), None)
+    }
+
+    fn of(filter: Arc<Filter>, (worker, number): (usize, u32), stream: Option<Stream>) -> Self {
+        let state = RefCell::new(State { stream, held: Held::default(), can_wake: false });
+        let (has_begun, is_answered, record, handed_over) = Default::default();
+        Self { filter, worker, number, has_begun, state, is_answered, record, handed_over }
     }
 
     pub(crate) fn filter(&self) -> &Filter {

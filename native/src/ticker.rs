@@ -2,6 +2,7 @@
 
 use crate::calls::ConfigScheduler;
 use crate::filter::ConfigEvent;
+use crate::process::locked;
 use edge_idempotency_engine::TICK_MS;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -19,7 +20,7 @@ impl Ticker {
         let stopped = stop.clone();
         let run = move || {
             let (flag, changed) = &*stopped;
-            let mut stops = flag.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut stops = locked(flag);
             while !*stops {
                 let period = Duration::from_millis(TICK_MS.into());
                 let (flag, waited) = changed.wait_timeout(stops, period).unwrap_or_else(PoisonError::into_inner);
@@ -37,9 +38,9 @@ impl Ticker {
     /// Stops the thread, and waits until it has ended: Envoy asks for that before it ends itself.
     pub(crate) fn stop(&self) {
         let (flag, changed) = &*self.stop;
-        *flag.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *locked(flag) = true;
         changed.notify_all();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = locked(&self.thread).take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }

@@ -8,6 +8,7 @@ use super::template::fill;
 use super::tokens::{KeySet, TokenProvider, rules};
 use super::upstream::{BackendClusters, NamedUpstream};
 use edge_idempotency_engine::Policy;
+use edge_idempotency_envoy::METADATA_OBJECT;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -214,7 +215,10 @@ impl EnvoyPlan {
         };
         let typed = fill(template, &values)?;
         let metadata = operators
-            .map(|operators| fill(METADATA, &json!({"operators": operators, "ecds": self.ecds.is_some()})))
+            .map(|operators| {
+                let ecds = self.ecds.is_some();
+                fill(METADATA, &json!({"object": METADATA_OBJECT, "operators": operators, "ecds": ecds}))
+            })
             .transpose()?;
         extend(
             &mut values,

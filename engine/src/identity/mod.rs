@@ -7,16 +7,17 @@
 mod api_key;
 mod attribute_value;
 mod metadata_json;
-mod metadata_operator;
+mod metadata_path;
 mod source;
 
 pub(crate) use api_key::MAX_HOLDER_TEXT;
 pub use api_key::{ApiKey, ApiKeyPlace, KeyHolder, KeyMember};
 pub use attribute_value::AttributeValue;
 pub use metadata_json::MetadataJson;
+pub use metadata_path::MetadataPath;
 pub use source::{
-    Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal, IdentitySource,
-    MetadataPath, Rules, SubjectRule, asked_source, resolve,
+    Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal, IdentitySource, Rules,
+    SubjectRule, asked_source, resolve,
 };
 
 use crate::percent::{UNRESERVED, percent_decode, percent_encode};

@@ -3,7 +3,7 @@
 
 use super::api_key::{ApiKeyPlace, KeyHolder, KeyMember};
 use super::attribute_value::AttributeValue;
-use super::metadata_operator::is_expressible;
+use super::metadata_path::MetadataPath;
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
 use crate::headers::{FieldValue, Headers, RouterHints};
 use std::borrow::Cow;
@@ -20,41 +20,6 @@ pub trait Attributes {
     /// The headers that control the gateway's router for one request; `None` if it has no such headers.
     fn router(&self) -> Option<&'static RouterHints> {
         None
-    }
-}
-
-/// A path into dynamic metadata: the filter's namespace, then the members down to a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MetadataPath {
-    segments: Vec<String>,
-    joined: String,
-    /// The member of [`MetadataJson`](super::MetadataJson) in which the value is, and how many segments name it
-    member: (String, usize),
-}
-
-impl MetadataPath {
-    /// Takes the namespace and the members. A segment contains no NUL, since the policy document refuses it.
-    pub fn new(segments: Vec<String>) -> Self {
-        let expressed = segments.iter().take_while(|segment| is_expressible(segment)).count();
-        let member = segments.iter().take(expressed).map(String::as_str).collect::<Vec<_>>().join(":");
-        Self { joined: segments.join("\0"), member: (member, expressed), segments }
-    }
-
-    /// The argument of Envoy's operator `%DYNAMIC_METADATA(…)%` for the longest beginning of this path that it can express, and the
-    /// segments that are left to follow inside its value. `None` if it cannot even express the namespace.
-    pub fn operator(&self) -> Option<(&str, &[String])> {
-        let (name, expressed) = &self.member;
-        self.segments.get(*expressed..).filter(|_| *expressed > 0).map(|rest| (name.as_str(), rest))
-    }
-
-    /// The namespace, then the members.
-    pub fn segments(&self) -> &[String] {
-        &self.segments
-    }
-
-    /// The namespace and the members, joined by NUL, which no segment holds.
-    pub fn joined(&self) -> &str {
-        &self.joined
     }
 }
 

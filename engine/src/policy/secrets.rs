@@ -20,11 +20,11 @@ pub struct SecretList<'p> {
 
 impl Policy {
     /// Replaces the names of environment variables by the secrets in them, and subscribes to those that the gateway keeps up to
-    /// date. `explain` works without this call, on a
-    /// machine that does not have the secrets.
+    /// date. `explain` works without this call, on a machine that does not have the secrets.
     ///
     /// # Errors
-    /// All missing variables (`variable` returns `None`), secrets that the gateway does not keep, and malformed credentials, each with its JSON pointer.
+    /// All missing variables (`variable` returns `None`), secrets that the gateway does not keep, and malformed credentials, each
+    /// with its JSON pointer.
     pub fn read_secrets(
         &mut self,
         variable: impl Fn(&str) -> Option<Vec<u8>>,

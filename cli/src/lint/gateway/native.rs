@@ -6,10 +6,9 @@ use super::needs::GatewayNeeds;
 use super::plugin::named_build;
 use super::{GatewayFindings, member_span};
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
+use edge_idempotency_envoy::METADATA_OBJECT;
 use std::ops::Range;
 
-/// The filter state in which the module looks for metadata.
-const OBJECT: &str = "edge_idempotency.metadata";
 /// Without it, the names of the filter's metrics have a prefix.
 const METRIC_NAMES: &str = "envoy.reloadable_features.dynamic_modules_strip_custom_stat_prefix";
 
@@ -80,7 +79,7 @@ fn objects(filters: &[SpannedNode]) -> impl Iterator<Item = MetadataObject<'_>> 
         Some((index, filter, typed.get("on_request_headers")?.items()))
     });
     states.flat_map(|(index, filter, entries)| {
-        let ours = entries.iter().filter(|entry| entry.text_at(&["object_key"]) == Some(OBJECT));
+        let ours = entries.iter().filter(|entry| entry.text_at(&["object_key"]) == Some(METADATA_OBJECT));
         ours.map(move |entry| MetadataObject { index, filter, entry })
     })
 }
@@ -174,7 +173,7 @@ fn quoted(text: &str) -> String {
 fn lines(needs: &GatewayNeeds) -> String {
     format!(
         "- name: {STATE}\n  typed_config:\n    \"@type\": type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config\n    \
-         on_request_headers:\n    - object_key: {OBJECT}\n      factory_key: envoy.string\n      format_string:\n        json_format:\n{}",
+         on_request_headers:\n    - object_key: {METADATA_OBJECT}\n      factory_key: envoy.string\n      format_string:\n        json_format:\n{}",
         members(needs.operators.iter().map(String::as_str))
     )
 }

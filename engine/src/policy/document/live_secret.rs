@@ -20,11 +20,11 @@ pub struct LiveSecret {
     pub source: String,
     /// How long the value before the present one counts, in milliseconds
     grace_ms: u64,
-    values: Arc<Mutex<Values>>,
+    values: Arc<Mutex<SecretValues>>,
 }
 
 #[derive(Default)]
-struct Values {
+struct SecretValues {
     reader: Option<Arc<dyn SecretReader>>,
     present: Vec<u8>,
     /// The value before, and until when it counts, in Unix milliseconds. It stays after that, to know it again.
@@ -61,19 +61,19 @@ impl LiveSecret {
         std::iter::once(&values.present).chain(previous).filter(|value| !value.is_empty()).cloned().collect()
     }
 
-    fn take_over(&self, values: &mut Values, read: Option<Vec<u8>>, now_unix_ms: u64) {
+    fn take_over(&self, values: &mut SecretValues, read: Option<Vec<u8>>, now_unix_ms: u64) {
         if let Some(present) = read.filter(|read| *read != values.present) {
             let before = std::mem::replace(&mut values.present, present);
             values.previous = Some((before, now_unix_ms.saturating_add(self.grace_ms)));
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Values> {
+    fn locked(&self) -> MutexGuard<'_, SecretValues> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Values {
+impl SecretValues {
     fn read(&self) -> Option<Vec<u8>> {
         self.reader.as_ref().and_then(|reader| reader.read())
     }
@@ -98,9 +98,9 @@ impl Eq for LiveSecret {}
 mod tests {
     use super::*;
 
-    struct Gateway(Mutex<Option<Vec<u8>>>);
+    struct StoredSecret(Mutex<Option<Vec<u8>>>);
 
-    impl SecretReader for Gateway {
+    impl SecretReader for StoredSecret {
         fn read(&self) -> Option<Vec<u8>> {
             self.0.lock().unwrap().clone()
         }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_value_before_counts_for_its_time() {
-        let gateway = Arc::new(Gateway(Mutex::new(None)));
+        let gateway = Arc::new(StoredSecret(Mutex::new(None)));
         let secret = LiveSecret::new("stripe".to_owned(), String::new(), 1000);
         let values =
             |now| secret.values(now).into_iter().map(|value| String::from_utf8(value).unwrap()).collect::<Vec<_>>();

@@ -1,131 +1,31 @@
-//! The functions that the module calls, under the names by which the linker finds them.
-//!
-//! Those that Envoy 1.40 has and 1.39 has not are in [`newer`]. A test program has them if it expands
-//! [`envoy_1_40!`](crate::envoy_1_40), and the module finds them by their names, as in Envoy.
+//! The functions for a stream.
 
-use crate::envoy::{ConfigScheduler, ConfigState, Kind, Process, current, line, locked};
+use super::{bytes, checked, headers, text};
+use crate::envoy::{Process, line, locked};
 use crate::side::{Chunk, Direction};
 use crate::stream::StreamState;
 use edge_idempotency::abi::{
-    AbiLogLevel, AttributeId, BodyType, Buffer, ConfigPtr, FilterPtr, HeaderLine, HeaderType, MetadataSource,
-    SchedulerPtr,
+    AttributeId, BodyType, Buffer, FilterPtr, HeaderLine, HeaderType, MetadataSource, SchedulerPtr,
 };
 use serde_json::Value;
 use std::rc::Rc;
 use std::sync::Arc;
 use testkit::http::Headers;
 
-/// What the route and the record are named by
-const RECORD: &[u8] = b"edge_idempotency";
-
-/// The bytes that the module gives.
-///
-/// # Safety
-/// They have to be valid during the call.
-unsafe fn bytes<'b>(buffer: Buffer) -> &'b [u8] {
-    if buffer.ptr.is_null() {
-        return &[];
-    }
-    // SAFETY: the pointer is not null, and the caller says that so many bytes are valid.
-    unsafe { std::slice::from_raw_parts(buffer.ptr.cast(), buffer.length) }
-}
-
-/// A text that the module gives.
-///
-/// # Safety
-/// As for [`bytes`].
-unsafe fn text(buffer: Buffer) -> String {
-    // SAFETY: as the caller says.
-    String::from_utf8_lossy(unsafe { bytes(buffer) }).into_owned()
-}
-
-/// The items of an array that the module gives.
-///
-/// # Safety
-/// They have to be valid during the call.
-unsafe fn items<'i, T>(first: *const T, count: usize) -> &'i [T] {
-    if first.is_null() || count == 0 {
-        return &[];
-    }
-    // SAFETY: the pointer is not null, and the caller says that so many items are valid.
-    unsafe { std::slice::from_raw_parts(first, count) }
-}
-
-/// Header lines that the module gives.
-///
-/// # Safety
-/// As for [`items`], and so for the bytes of each.
-unsafe fn headers(lines: *const HeaderLine, count: usize, process: &Process) -> Headers {
-    let mut headers = Headers::new();
-    // SAFETY: as the caller says.
-    for line in unsafe { items(lines, count) } {
-        let name = Buffer { ptr: line.key_ptr, length: line.key_length };
-        let value = Buffer { ptr: line.value_ptr, length: line.value_length };
-        // SAFETY: as the caller says.
-        let (name, value) = unsafe { (bytes(name), bytes(value)) };
-        headers.add(&checked(name, value, process), value);
-    }
-    headers
-}
-
-/// Notes a line that would break a message. Envoy takes such lines, and its codec or the router fails later.
-fn checked(name: &[u8], value: &[u8], process: &Process) -> String {
-    let token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    let bare = name.strip_prefix(b":").unwrap_or(name);
-    if bare.is_empty() || !bare.iter().all(token) || value.iter().any(|byte| [0, b'\r', b'\n'].contains(byte)) {
-        process.fail(format!("the module wrote the line {}: {}", name.escape_ascii(), value.escape_ascii()));
-    }
-    String::from_utf8_lossy(name).into_owned()
-}
+/// The namespace of the record
+pub(super) const RECORD: &[u8] = b"edge_idempotency";
 
 /// The stream that the module names.
 ///
 /// # Safety
 /// The hook of the stream has to run.
-unsafe fn stream(filter: FilterPtr) -> Rc<StreamState> {
+pub(super) unsafe fn stream(filter: FilterPtr) -> Rc<StreamState> {
     // SAFETY: as the caller says.
     let stream = unsafe { StreamState::of(filter) };
     if stream.is_destroyed() {
         stream.config.state().process.fail("the module uses a stream that is destroyed");
     }
     stream
-}
-
-/// The configuration that the module names.
-///
-/// # Safety
-/// It has to live.
-unsafe fn config<'c>(config: ConfigPtr) -> &'c ConfigState {
-    // SAFETY: as the caller says.
-    unsafe { &*config.cast_const().cast() }
-}
-
-const fn level(level: AbiLogLevel) -> &'static str {
-    match level {
-        AbiLogLevel::Debug => "Debug",
-        AbiLogLevel::Info => "Info",
-        AbiLogLevel::Warn => "Warn",
-        AbiLogLevel::Error => "Error",
-        AbiLogLevel::Critical => "Critical",
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_log(at: AbiLogLevel, message: Buffer) {
-    if let Some(process) = current() {
-        // SAFETY: the message is valid during the call.
-        process.log(level(at), &unsafe { text(message) });
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_log_enabled(level: AbiLogLevel) -> bool {
-    !matches!(level, AbiLogLevel::Debug)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_get_concurrency() -> u32 {
-    current().map_or(0, |process| u32::try_from(process.workers.len()).unwrap_or(u32::MAX))
 }
 
 /// Runs `edit` on a header map; `None` if it does not exist.
@@ -491,159 +391,4 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_get_worker_index(
     // The module asks in the hook that makes its stream, so there is none yet.
     // SAFETY: the stream's hook runs.
     u32::try_from(unsafe { StreamState::of(filter) }.worker).unwrap_or(u32::MAX)
-}
-
-/// Defines an instrument.
-///
-/// # Safety
-/// The configuration has to live, name and labels to be valid, and the number to be writable.
-unsafe fn define(kind: Kind, at: ConfigPtr, name: Buffer, labels: &[Buffer], id: *mut usize) -> u32 {
-    // SAFETY: as the caller says.
-    unsafe {
-        let labels = labels.iter().map(|label| text(*label)).collect();
-        let Some(found) = config(at).define(kind, text(name), labels) else { return 1 };
-        id.write(found);
-    }
-    0
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_define_counter(
-    config: ConfigPtr,
-    name: Buffer,
-    labels: *mut Buffer,
-    labels_size: usize,
-    id: *mut usize,
-) -> u32 {
-    // SAFETY: the configuration lives, name and labels are valid, and the number can be written.
-    unsafe { define(Kind::Counter, config, name, items(labels, labels_size), id) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_define_histogram(
-    config: ConfigPtr,
-    name: Buffer,
-    labels: *mut Buffer,
-    labels_size: usize,
-    id: *mut usize,
-) -> u32 {
-    // SAFETY: as for a counter.
-    unsafe { define(Kind::Histogram, config, name, items(labels, labels_size), id) }
-}
-
-/// Gives an instrument a value.
-///
-/// # Safety
-/// The configuration has to live, and the labels to be valid.
-unsafe fn measure(kind: Kind, at: ConfigPtr, id: usize, labels: &[Buffer], value: u64) -> u32 {
-    // SAFETY: as the caller says.
-    let measured = unsafe {
-        let labels: Vec<String> = labels.iter().map(|label| text(*label)).collect();
-        config(at).measure(kind, id, &labels, value)
-    };
-    u32::from(!measured)
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_increment_counter(
-    config: ConfigPtr,
-    id: usize,
-    labels: *mut Buffer,
-    labels_size: usize,
-    value: u64,
-) -> u32 {
-    // SAFETY: the configuration lives, and the labels are valid.
-    unsafe { measure(Kind::Counter, config, id, items(labels, labels_size), value) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_record_histogram_value(
-    config: ConfigPtr,
-    id: usize,
-    labels: *mut Buffer,
-    labels_size: usize,
-    value: u64,
-) -> u32 {
-    // SAFETY: as for a counter.
-    unsafe { measure(Kind::Histogram, config, id, items(labels, labels_size), value) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_new(at: ConfigPtr) -> SchedulerPtr {
-    // SAFETY: the configuration lives.
-    let config = unsafe { config(at) };
-    Box::into_raw(Box::new(ConfigScheduler(config.process.clone(), config.weak()))).cast()
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_commit(
-    scheduler: SchedulerPtr,
-    event: u64,
-) {
-    // SAFETY: the scheduler was made above, and is not deleted.
-    unsafe { &*scheduler.cast_const().cast::<ConfigScheduler>() }.commit(event);
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_delete(scheduler: SchedulerPtr) {
-    // SAFETY: the scheduler was made above, and this is its last use.
-    drop(unsafe { Box::from_raw(scheduler.cast::<ConfigScheduler>()) });
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_http_callout(
-    at: ConfigPtr,
-    callout: *mut u64,
-    cluster: Buffer,
-    lines: *mut HeaderLine,
-    lines_size: usize,
-    body: Buffer,
-    _timeout_ms: u64,
-) -> u32 {
-    // SAFETY: the configuration lives, everything is valid, and the number can be written.
-    unsafe {
-        let config = config(at);
-        let headers = headers(lines, lines_size, &config.process);
-        if [":method", ":path", ":authority"].iter().any(|name| headers.get(name).is_none()) {
-            // `http_callout_init_result::MissingRequiredHeaders`
-            return 1;
-        }
-        callout.write(config.call(text(cluster), headers, bytes(body).to_vec()));
-    }
-    0
-}
-
-/// What the functions do that Envoy has since 1.40.
-pub mod newer {
-    use super::{Buffer, FilterPtr, bytes, stream};
-    use testkit::records;
-
-    /// `http_set_dynamic_metadata_struct`: merges the members of a serialized `google.protobuf.Struct`.
-    ///
-    /// # Safety
-    /// The stream's hook has to run, and namespace and members have to be valid during the call.
-    pub unsafe fn set_dynamic_metadata_struct(filter: FilterPtr, namespace: Buffer, members: Buffer) {
-        // SAFETY: as the caller says.
-        let (stream, namespace, members) = unsafe { (stream(filter), bytes(namespace), bytes(members)) };
-        match records::read(members) {
-            Some(members) if namespace == super::RECORD => stream.parts.borrow_mut().record.extend(members),
-            _ => stream.config.state().process.fail("the record cannot be read"),
-        }
-    }
-}
-
-/// Defines the functions that Envoy has since 1.40. A program without them is an Envoy 1.39.
-#[macro_export]
-macro_rules! envoy_1_40 {
-    () => {
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(
-            filter: *mut std::ffi::c_void,
-            namespace: edge_idempotency::abi::Buffer,
-            members: edge_idempotency::abi::Buffer,
-        ) {
-            // SAFETY: the stream's hook runs, and both are valid during the call.
-            unsafe { $crate::newer::set_dynamic_metadata_struct(filter, namespace, members) }
-        }
-    };
 }

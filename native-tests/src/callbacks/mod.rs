@@ -1,0 +1,136 @@
+//! The functions that the module calls, under the names by which the linker finds them.
+//!
+//! Those that Envoy 1.40 has and 1.39 has not are in [`newer`]. A test program has them if it expands
+//! [`envoy_1_40!`](crate::envoy_1_40), and the module finds them by their names, as in Envoy.
+
+mod config;
+mod stream;
+
+use crate::envoy::{Process, current};
+use edge_idempotency::abi::{AbiLogLevel, Buffer, HeaderLine};
+use testkit::http::Headers;
+
+/// The bytes that the module gives.
+///
+/// # Safety
+/// They have to be valid during the call.
+unsafe fn bytes<'b>(buffer: Buffer) -> &'b [u8] {
+    if buffer.ptr.is_null() {
+        return &[];
+    }
+    // SAFETY: the pointer is not null, and the caller says that so many bytes are valid.
+    unsafe { std::slice::from_raw_parts(buffer.ptr.cast(), buffer.length) }
+}
+
+/// A text that the module gives.
+///
+/// # Safety
+/// As for [`bytes`].
+unsafe fn text(buffer: Buffer) -> String {
+    // SAFETY: as the caller says.
+    String::from_utf8_lossy(unsafe { bytes(buffer) }).into_owned()
+}
+
+/// The items of an array that the module gives.
+///
+/// # Safety
+/// They have to be valid during the call.
+unsafe fn items<'i, T>(first: *const T, count: usize) -> &'i [T] {
+    if first.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: the pointer is not null, and the caller says that so many items are valid.
+    unsafe { std::slice::from_raw_parts(first, count) }
+}
+
+/// Header lines that the module gives.
+///
+/// # Safety
+/// As for [`items`], and so for the bytes of each.
+unsafe fn headers(lines: *const HeaderLine, count: usize, process: &Process) -> Headers {
+    let mut headers = Headers::new();
+    // SAFETY: as the caller says.
+    for line in unsafe { items(lines, count) } {
+        let name = Buffer { ptr: line.key_ptr, length: line.key_length };
+        let value = Buffer { ptr: line.value_ptr, length: line.value_length };
+        // SAFETY: as the caller says.
+        let (name, value) = unsafe { (bytes(name), bytes(value)) };
+        headers.add(&checked(name, value, process), value);
+    }
+    headers
+}
+
+/// Notes a line that would break a message. Envoy takes such lines, and its codec or the router fails later.
+fn checked(name: &[u8], value: &[u8], process: &Process) -> String {
+    let token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let bare = name.strip_prefix(b":").unwrap_or(name);
+    if bare.is_empty() || !bare.iter().all(token) || value.iter().any(|byte| [0, b'\r', b'\n'].contains(byte)) {
+        process.fail(format!("the module wrote the line {}: {}", name.escape_ascii(), value.escape_ascii()));
+    }
+    String::from_utf8_lossy(name).into_owned()
+}
+
+const fn level(level: AbiLogLevel) -> &'static str {
+    match level {
+        AbiLogLevel::Debug => "Debug",
+        AbiLogLevel::Info => "Info",
+        AbiLogLevel::Warn => "Warn",
+        AbiLogLevel::Error => "Error",
+        AbiLogLevel::Critical => "Critical",
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_log(at: AbiLogLevel, message: Buffer) {
+    if let Some(process) = current() {
+        // SAFETY: the message is valid during the call.
+        process.log(level(at), &unsafe { text(message) });
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_log_enabled(level: AbiLogLevel) -> bool {
+    !matches!(level, AbiLogLevel::Debug)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_get_concurrency() -> u32 {
+    current().map_or(0, |process| u32::try_from(process.workers.len()).unwrap_or(u32::MAX))
+}
+
+/// What the functions do that Envoy has since 1.40.
+pub mod newer {
+    use super::bytes;
+    use super::stream::{RECORD, stream};
+    use edge_idempotency::abi::{Buffer, FilterPtr};
+    use testkit::records;
+
+    /// `http_set_dynamic_metadata_struct`: merges the members of a serialized `google.protobuf.Struct`.
+    ///
+    /// # Safety
+    /// The stream's hook has to run, and namespace and members have to be valid during the call.
+    pub unsafe fn set_dynamic_metadata_struct(filter: FilterPtr, namespace: Buffer, members: Buffer) {
+        // SAFETY: as the caller says.
+        let (stream, namespace, members) = unsafe { (stream(filter), bytes(namespace), bytes(members)) };
+        match records::read(members) {
+            Some(members) if namespace == RECORD => stream.parts.borrow_mut().record.extend(members),
+            _ => stream.config.state().process.fail("the record cannot be read"),
+        }
+    }
+}
+
+/// Defines the functions that Envoy has since 1.40. A program without them is an Envoy 1.39.
+#[macro_export]
+macro_rules! envoy_1_40 {
+    () => {
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(
+            filter: *mut std::ffi::c_void,
+            namespace: edge_idempotency::abi::Buffer,
+            members: edge_idempotency::abi::Buffer,
+        ) {
+            // SAFETY: the stream's hook runs, and both are valid during the call.
+            unsafe { $crate::newer::set_dynamic_metadata_struct(filter, namespace, members) }
+        }
+    };
+}
