@@ -1,0 +1,159 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Client is an [http.RoundTripper] that sends each request with a key until there is an answer. Use New. Several goroutines can use it at
+// the same time.
+type Client struct {
+	options Options
+	now     func() time.Time
+	sleep   func(ctx context.Context, wait time.Duration) error
+	random  func() float64
+
+	mutex sync.Mutex
+	// underWay has the keys that this process is sending.
+	underWay map[string]struct{}
+}
+
+// New returns a client, or an error for an option that cannot be meant.
+func New(options Options) (*Client, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{options: options, now: time.Now, sleep: sleep, random: rand.Float64, underWay: map[string]struct{}{}}, nil
+}
+
+// NewHTTPClient returns an http.Client that sends by the client and follows no redirect. It has no Timeout: the options bound each attempt
+// and all of them, and a request's context ends earlier if the caller wants that.
+func NewHTTPClient(client *Client) *http.Client {
+	return &http.Client{
+		Transport:     client,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// RoundTrip sends a request with a method of Options.Methods, or with a key, until there is an answer, and returns that, whatever its status,
+// with its body in memory. Of tells the key and more. Its error is an *Error. The request's context ends waits and attempts.
+//
+// Any other request goes to Options.Transport as it is.
+func (c *Client) RoundTrip(request *http.Request) (*http.Response, error) {
+	callersKey := hasKey(request.Header)
+	if err := c.checkRedirect(request, callersKey); err != nil {
+		closeBody(request)
+		return nil, err
+	}
+	if !callersKey && !slices.Contains(c.options.Methods, request.Method) {
+		return c.options.Transport.RoundTrip(request)
+	}
+	record, header, callersKey, err := c.readRequest(request)
+	if err != nil {
+		return nil, &Error{Kind: ErrInvalidRequest, Key: record.Key, Cause: err}
+	}
+	ctx := request.Context()
+	if ctx.Err() != nil {
+		return nil, &Error{Kind: ErrAborted, Key: record.Key, Cause: aborted(ctx)}
+	}
+	if !c.claim(record.Key) {
+		return nil, &Error{Kind: ErrUnderWay, Key: record.Key, Kept: true, Cause: errors.New("wait for its answer, or take a new key for a new intent")}
+	}
+	defer c.release(record.Key)
+	intent, err := c.keep(ctx, record, header, callersKey)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := intent.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return intent.response(ctx, answer, c.options.Store.Delete(record.Key)), nil
+}
+
+// checkRedirect refuses a request that http.Client makes of a redirect, because the key and the body are for the first origin only.
+func (c *Client) checkRedirect(request *http.Request, hasKey bool) error {
+	info, keyed := Of(request.Response)
+	if !keyed && (request.Response == nil || !hasKey) {
+		return nil
+	}
+	return &Error{Kind: ErrInvalidRequest, Key: info.Key, Attempts: info.Attempts, Cause: fmt.Errorf(
+		"the answer was a redirect (HTTP status %d to %q), which must not be followed: use NewHTTPClient, or return http.ErrUseLastResponse in CheckRedirect",
+		request.Response.StatusCode, request.Response.Header.Get("Location"))}
+}
+
+// keep puts a new request into the store. A request that is kept already under the caller's key goes on as it was kept.
+func (c *Client) keep(ctx context.Context, record Record, header http.Header, callersKey bool) (*intent, error) {
+	failure := func(kind, cause error, kept bool) (*intent, error) {
+		return nil, &Error{Kind: kind, Key: record.Key, Kept: kept, Cause: cause}
+	}
+	found := false
+	if callersKey {
+		earlier, isThere, err := c.options.Store.Get(record.Key)
+		if err != nil {
+			return failure(ErrStore, err, false)
+		}
+		if found = isThere; found && !sameRequest(earlier, record) {
+			return failure(ErrInvalidRequest, errors.New("another request is kept under this key: take a new key, or Forget the other request"), true)
+		}
+		if found {
+			record.KeptAt = earlier.KeptAt
+		}
+	}
+	if age, expired := c.expired(record); expired {
+		return failure(ErrExpired, fmt.Errorf("it was kept %v ago", age), true)
+	}
+	target, err := url.Parse(record.URL)
+	if err != nil {
+		return failure(ErrInvalidRequest, err, found)
+	}
+	// Without credentials nothing is sent, and so nothing is kept.
+	bounded, cancel := context.WithTimeout(ctx, c.options.AttemptTimeout)
+	defer cancel()
+	credentials, err := c.askCredentials(bounded, target)
+	if ctx.Err() != nil {
+		return failure(ErrAborted, aborted(ctx), found)
+	}
+	if err != nil {
+		return failure(ErrCredentials, err, found)
+	}
+	if !found {
+		if err := c.options.Store.Put(record); err != nil {
+			// A request that the caller believes lost must not be sent by ResumePending.
+			deleteErr := c.options.Store.Delete(record.Key)
+			return failure(ErrStore, errors.Join(err, deleteErr), deleteErr != nil)
+		}
+	}
+	return &intent{client: c, record: record, url: target, header: header, credentials: credentials}, nil
+}
+
+// claim takes a key for one request, and tells whether it was free.
+func (c *Client) claim(key string) bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if _, taken := c.underWay[key]; taken {
+		return false
+	}
+	c.underWay[key] = struct{}{}
+	return true
+}
+
+func (c *Client) release(key string) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	delete(c.underWay, key)
+}
+
+func closeBody(request *http.Request) {
+	if request.Body != nil {
+		_ = request.Body.Close()
+	}
+}

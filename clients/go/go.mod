@@ -1,0 +1,3 @@
+module edge-idempotency/clients/go
+
+go 1.25.0

@@ -1,0 +1,93 @@
+package idempotency
+
+import (
+	"bytes"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Record is a request as a [Store] keeps it. It has no credentials.
+type Record struct {
+	Key    string `json:"key"`
+	Method string `json:"method"`
+	// URL has no user and no password.
+	URL string `json:"url"`
+	// Host is the value of the Host header if it is not that of the URL, else "".
+	Host string `json:"host,omitempty"`
+	// Header has canonical names, and no Idempotency-Key.
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body"`
+	// KeptAt is when the request was kept for the first time.
+	KeptAt time.Time `json:"kept_at"`
+}
+
+// Store keeps requests until they have an answer. Several goroutines call it at the same time. A store that can hang, for example
+// because it uses a network, sets its own time limits.
+type Store interface {
+	// Put keeps the record under its key, in place of an earlier one. When it returns nil, the record survives whatever the
+	// store promises to survive. After an error the record is not there, or a Delete removes it.
+	Put(record Record) error
+	// Get returns the record of a key; found is false if there is none. A record that cannot be read is an error.
+	Get(key string) (record Record, found bool, err error)
+	// Delete removes the record of a key. It is no error if there is none.
+	Delete(key string) error
+	// All yields the records in any order. For one that cannot be read it yields an error, and goes on with the others.
+	All() iter.Seq2[Record, error]
+}
+
+// MemoryStore is a [Store] that a restart empties: nothing can be resumed after a crash. Use NewMemoryStore.
+type MemoryStore struct {
+	mutex   sync.Mutex
+	records map[string]Record
+}
+
+// NewMemoryStore returns an empty store.
+func NewMemoryStore() *MemoryStore { return &MemoryStore{records: map[string]Record{}} }
+
+// Put keeps a copy of the record. It never fails.
+func (s *MemoryStore) Put(record Record) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.records[record.Key] = record.clone()
+	return nil
+}
+
+// Get returns a copy of the record. It never fails.
+func (s *MemoryStore) Get(key string) (Record, bool, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	record, found := s.records[key]
+	return record.clone(), found, nil
+}
+
+// Delete removes the record. It never fails.
+func (s *MemoryStore) Delete(key string) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.records, key)
+	return nil
+}
+
+// All yields copies of the records that are there when the loop begins.
+func (s *MemoryStore) All() iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		s.mutex.Lock()
+		records := slices.Collect(maps.Values(s.records))
+		s.mutex.Unlock()
+		for _, record := range records {
+			if !yield(record.clone(), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (r Record) clone() Record {
+	r.Header = r.Header.Clone()
+	r.Body = bytes.Clone(r.Body)
+	return r
+}
