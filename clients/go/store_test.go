@@ -1,0 +1,252 @@
+package idempotency
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func newFileStore(t *testing.T) *FileStore {
+	t.Helper()
+	store, err := NewFileStore(filepath.Join(t.TempDir(), "a", "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func sample(key string) Record {
+	return Record{
+		Key: key, Method: "POST", URL: "https://api.test/a?b=<&>", Host: "other.test", Header: http.Header{"X": {"1", "<ü>"}},
+		Body: []byte{0, 255, '<', '\n'}, KeptAt: time.Date(2026, 11, 24, 12, 0, 0, 5, time.UTC),
+	}
+}
+
+// all returns what the store yields, by its keys, and the errors.
+func all(store Store) (map[string]Record, []error) {
+	records, failures := map[string]Record{}, []error{}
+	for record, err := range store.All() {
+		if err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		records[record.Key] = record
+	}
+	return records, failures
+}
+
+func eachStore(t *testing.T, test func(t *testing.T, store Store)) {
+	t.Run("memory", func(t *testing.T) { test(t, NewMemoryStore()) })
+	t.Run("file", func(t *testing.T) { test(t, newFileStore(t)) })
+}
+
+func TestStores(t *testing.T) {
+	eachStore(t, func(t *testing.T, store Store) {
+		keys := []string{"a", "A", "../a", "a/b", strings.Repeat("k", 255), `"quoted"`}
+		for _, key := range keys {
+			if err := store.Put(sample(key)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, key := range keys {
+			record, found, err := store.Get(key)
+			wantEqual(t, "record", fmt.Sprint(record, found, err), fmt.Sprint(sample(key), true, nil))
+		}
+		records, failures := all(store)
+		wantEqual(t, "records and errors", []int{len(records), len(failures)}, []int{len(keys), 0})
+		changed := sample("a")
+		changed.Method = "PATCH"
+		_ = store.Put(changed)
+		record, _, _ := store.Get("a")
+		wantEqual(t, "method", record.Method, "PATCH")
+		for range 2 {
+			wantEqual(t, "delete", store.Delete("a"), nil)
+		}
+		_, found, err := store.Get("a")
+		wantEqual(t, "found after the delete", fmt.Sprint(found, err), "false <nil>")
+		for range store.All() {
+			break // A loop may end early.
+		}
+	})
+}
+
+// What the caller changes later does not change what is kept.
+func TestMemoryStoreCopies(t *testing.T) {
+	store := NewMemoryStore()
+	record := sample("a")
+	_ = store.Put(record)
+	got, _, _ := store.Get("a")
+	record.Body[0], got.Body[1] = 'x', 'x'
+	got.Header.Set("X", "changed")
+	got, _, _ = store.Get("a")
+	wantEqual(t, "record", got, sample("a"))
+}
+
+func TestStoresWithSeveralThreads(t *testing.T) {
+	eachStore(t, func(t *testing.T, store Store) {
+		var group sync.WaitGroup
+		for thread := range 8 {
+			group.Go(func() {
+				for number := range 25 {
+					key := fmt.Sprint(thread, "-", number)
+					err := errors.Join(store.Put(sample(key)), store.Put(sample("of all")))
+					if number%2 == 0 {
+						err = errors.Join(err, store.Delete(key), store.Delete("of all"))
+					}
+					if _, failures := all(store); err != nil || len(failures) > 0 {
+						t.Error(err, failures)
+					}
+				}
+			})
+		}
+		group.Wait()
+		_ = store.Delete("of all")
+		records, _ := all(store)
+		wantEqual(t, "records", len(records), 8*12)
+	})
+}
+
+// A second store in the folder stands for another process.
+func TestFileStoreOfTwoProcesses(t *testing.T) {
+	one := newFileStore(t)
+	other, err := NewFileStore(one.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = one.Put(sample("a"))
+	record, found, _ := other.Get("a")
+	wantEqual(t, "record", fmt.Sprint(record, found), fmt.Sprint(sample("a"), true))
+	for record := range one.All() {
+		_ = other.Delete(record.Key)
+	}
+	wantEqual(t, "delete again", one.Delete("a"), nil)
+}
+
+func TestDamagedRecords(t *testing.T) {
+	for name, damage := range map[string]func(content []byte) []byte{
+		"empty":      func([]byte) []byte { return nil },
+		"cut off":    func(content []byte) []byte { return content[:len(content)/2] },
+		"other body": func(content []byte) []byte { return []byte(strings.Replace(string(content), "AP88Cg", "AP88Cw", 1)) },
+		"other member": func(content []byte) []byte {
+			return []byte(strings.Replace(string(content), `{"checksum"`, `{"x":1,"checksum"`, 1))
+		},
+		"not JSON":  func([]byte) []byte { return []byte("hello") },
+		"no record": func([]byte) []byte { return []byte(`{"checksum":"` + checksum([]byte("{}")) + `","record":{}}`) },
+		"another key": func([]byte) []byte {
+			content, _ := encodeRecord(sample("other"))
+			return content
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newFileStore(t)
+			_ = store.Put(sample("a"))
+			_ = store.Put(sample("b"))
+			content, err := os.ReadFile(store.path("a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			damaged := damage(content)
+			if string(damaged) == string(content) {
+				t.Fatal("nothing was damaged")
+			}
+			if err := os.WriteFile(store.path("a"), damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			records, failures := all(store)
+			wantEqual(t, "other records", len(records), 1)
+			var failure *DamagedRecordError
+			if len(failures) != 1 || !errors.As(failures[0], &failure) || failure.Path != store.path("a") {
+				t.Fatal(failures)
+			}
+			if _, found, err := store.Get("a"); found || !errors.As(err, &failure) {
+				t.Error(found, err)
+			}
+
+			// The client sends the others, tells of this one, and never sends with its key.
+			client, upstream, clock := newTestClient(t, Options{Store: store}, says(200))
+			clock.at = sample("a").KeptAt
+			records = map[string]Record{}
+			for result := range client.ResumePending(t.Context()) {
+				if result.Err != nil {
+					asFailure(t, result.Response, result.Err, ErrStore)
+				} else {
+					records[result.Record.Key] = result.Record
+				}
+			}
+			wantEqual(t, "resumed", len(records), 1)
+			request := post(t, "body")
+			request.Header.Set(keyHeader, "a")
+			failureOf(t, client, request, ErrStore)
+			wantEqual(t, "requests", len(upstream.seen), 1)
+			if _, err := client.Pending(); !errors.As(err, &failure) {
+				t.Error(err)
+			}
+			left, err := os.ReadFile(store.path("a"))
+			wantEqual(t, "the file", fmt.Sprint(string(left), err), fmt.Sprint(string(damaged), nil))
+
+			// The caller can remove it by its key.
+			wantEqual(t, "forget", client.Forget("a"), nil)
+			if _, err := os.Stat(store.path("a")); !errors.Is(err, os.ErrNotExist) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestFilesAreForTheirOwnerOnly(t *testing.T) {
+	store := newFileStore(t)
+	_ = store.Put(sample("a"))
+	folder, _ := os.Stat(store.folder)
+	file, _ := os.Stat(store.path("a"))
+	wantEqual(t, "modes", fmt.Sprint(folder.Mode(), file.Mode()), "drwx------ -rw-------")
+}
+
+func TestTemporaryFiles(t *testing.T) {
+	store := newFileStore(t)
+	_ = store.Put(sample("a"))
+	fresh, old := filepath.Join(store.folder, "1.tmp"), filepath.Join(store.folder, "2.tmp")
+	for _, path := range []string{fresh, old} {
+		_ = os.WriteFile(path, []byte("{"), 0o600)
+	}
+	before := time.Now().Add(-2 * temporaryFileLifetime)
+	_ = os.Chtimes(old, before, before)
+	_, failures := all(store)
+	wantEqual(t, "errors", len(failures), 0)
+	if _, err := NewFileStore(store.folder); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := filepath.Glob(filepath.Join(store.folder, "*"))
+	wantEqual(t, "files", left, []string{fresh, store.path("a")})
+}
+
+func TestFileStoreThatCannotWrite(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	_ = os.WriteFile(file, nil, 0o600)
+	if _, err := NewFileStore(file); err == nil {
+		t.Error("a file is no folder")
+	}
+	if _, err := NewFileStore(""); err == nil {
+		t.Error("an empty path is no folder")
+	}
+	store := newFileStore(t)
+	// A folder in the place of the record's file makes the rename fail.
+	_ = os.MkdirAll(filepath.Join(store.path("a"), "x"), 0o700)
+	if err := store.Put(sample("a")); err == nil {
+		t.Error("no error")
+	}
+	left, _ := filepath.Glob(filepath.Join(store.folder, "*"+temporarySuffix))
+	wantEqual(t, "temporary files", len(left), 0)
+	_ = os.RemoveAll(store.folder)
+	if err := store.Put(sample("b")); err == nil {
+		t.Error("no error without the folder")
+	}
+	if _, failures := all(store); len(failures) != 1 {
+		t.Error(failures)
+	}
+}

@@ -1,0 +1,180 @@
+package idempotency
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+)
+
+// Each case is the first answer; the second one is a 200. So one attempt means that the first answer was final.
+func TestAnswerTable(t *testing.T) {
+	const location = "Location: /operations/1"
+	for _, test := range []struct {
+		name     string
+		answer   func(*http.Request) (*http.Response, error)
+		attempts int
+		// asked is the method and the path of the second attempt.
+		asked string
+	}{
+		{"no answer", breaks, 2, "POST /orders"},
+		{"processing with a Location", says(202, "Idempotency-Status: processing", location), 2, "GET /operations/1"},
+		{"processing with another origin", says(202, "Idempotency-Status: processing", "Location: https://api.test/operations/1"), 2, "POST /orders"},
+		{"processing without a Location", says(202, "Idempotency-Status: processing"), 2, "POST /orders"},
+		{"202 that is not processing", says(202, location), 1, ""},
+		{"200 with processing", says(200, "Idempotency-Status: processing", location), 1, ""},
+		{"same_key", says(500, "Idempotency-Retry: same_key"), 2, "POST /orders"},
+		{"same_key with a status that is final", says(400, "Idempotency-Retry: same_key"), 2, "POST /orders"},
+		{"same_key of a kept answer", says(500, "Idempotency-Retry: same_key", "Idempotency-Status: stored"), 2, "POST /orders"},
+		{"wait", says(409, "Idempotency-Retry: wait"), 2, "POST /orders"},
+		{"advice in other case", says(409, "Idempotency-Retry: Wait "), 2, "POST /orders"},
+		{"new_key", says(409, "Idempotency-Retry: new_key", "Retry-After: 1"), 1, ""},
+		{"never", says(503, "Idempotency-Retry: never"), 1, ""},
+		{"unknown advice", says(503, "Idempotency-Retry: later"), 1, ""},
+		{"401 without credentials", says(401), 1, ""},
+		{"kept 503: stored", says(503, "Idempotency-Status: stored"), 1, ""},
+		{"kept 429: replayed", says(429, "Idempotency-Status: replayed"), 1, ""},
+		{"kept 409: Idempotent-Replayed", says(409, "Idempotent-Replayed: true", "Retry-After: 1"), 1, ""},
+		{"503 that is not kept", says(503, "Idempotent-Replayed: false"), 2, "POST /orders"},
+		{"409 with Retry-After", says(409, "Retry-After: 1"), 2, "POST /orders"},
+		{"409 with a Retry-After that means nothing", says(409, "Retry-After: soon"), 2, "POST /orders"},
+		{"409 without Retry-After", says(409), 1, ""},
+		{"425 with Retry-After", says(425, "Retry-After: 1"), 2, "POST /orders"},
+		{"425 without Retry-After", says(425), 1, ""},
+		{"429", says(429), 2, "POST /orders"},
+		{"502", says(502), 2, "POST /orders"},
+		{"503", says(503), 2, "POST /orders"},
+		{"504", says(504), 2, "POST /orders"},
+		{"200", says(200), 1, ""},
+		{"302", says(302, "Location: /elsewhere"), 1, ""},
+		{"400", says(400), 1, ""},
+		{"404", says(404), 1, ""},
+		{"422", says(422), 1, ""},
+		{"500", says(500), 1, ""},
+		{"501", says(501), 1, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client, upstream, _ := newTestClient(t, Options{}, test.answer, says(200))
+			_, info := answerOf(t, client, post(t, "body"))
+			wantEqual(t, "attempts", info.Attempts, test.attempts)
+			wantEqual(t, "requests", len(upstream.seen), test.attempts)
+			if test.attempts == 2 {
+				second := upstream.seen[1]
+				asked, _ := url.Parse(second.url)
+				wantEqual(t, "second attempt", second.method+" "+asked.Path, test.asked)
+			}
+			wantEqual(t, "pending", pendingKeys(t, client), []string{})
+		})
+	}
+}
+
+// The first answer begins a poll, the second is the case, the third is a 200.
+func TestAnswerTableOfPolls(t *testing.T) {
+	processing := says(202, "Idempotency-Status: processing", "Location: /operations/1")
+	for _, test := range []struct {
+		name   string
+		answer func(*http.Request) (*http.Response, error)
+		third  string
+	}{
+		{"final", saysBody(500, "failed", "Idempotency-Status: failed", "Idempotent-Replayed: true"), ""},
+		{"no answer", breaks, "GET /operations/1"},
+		{"still processing", says(202, "Idempotency-Status: processing"), "GET /operations/1"},
+		{"processing elsewhere", says(202, "Idempotency-Status: processing", "Location: 2"), "GET /operations/2"},
+		{"processing at another origin", says(202, "Idempotency-Status: processing", "Location: http://other.test/"), "GET /operations/1"},
+		{"503", says(503), "GET /operations/1"},
+		{"409 with Retry-After", says(409, "Retry-After: 1"), "GET /operations/1"},
+		{"gone", says(404), "POST /orders"},
+		{"gone with advice", says(404, "Idempotency-Retry: same_key"), "POST /orders"},
+		{"kept 404", says(404, "Idempotent-Replayed: true"), ""},
+		{"403", says(403), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client, upstream, _ := newTestClient(t, Options{}, processing, test.answer, says(200))
+			answerOf(t, client, post(t, "body"))
+			third := ""
+			if len(upstream.seen) > 2 {
+				asked, _ := url.Parse(upstream.seen[2].url)
+				third = upstream.seen[2].method + " " + asked.Path
+			}
+			wantEqual(t, "third attempt", third, test.third)
+		})
+	}
+}
+
+func TestPollHasNeitherKeyNorBody(t *testing.T) {
+	client, upstream, _ := newTestClient(t, Options{}, says(202, "Idempotency-Status: processing", "Location: /operations/1"), says(200))
+	answerOf(t, client, post(t, "body", "Content-Type: text/plain", "If-Match: x", "X-Project: shop", "Authorization: Bearer a"))
+	poll := upstream.seen[1]
+	wantEqual(t, "body", poll.body, "")
+	wantEqual(t, "headers", poll.header, http.Header{"Authorization": {"Bearer a"}, "X-Project": {"shop"}, attemptHeader: {"2"}})
+}
+
+func TestSameOriginOfLocation(t *testing.T) {
+	asked, _ := url.Parse("https://api.test/a/b?c")
+	for location, want := range map[string]string{
+		"":                              "",
+		"/x":                            "https://api.test/x",
+		"x?y=1#z":                       "https://api.test/a/x?y=1",
+		"https://API.test:443/x":        "https://API.test:443/x",
+		"https://user:pw@api.test/x":    "https://api.test/x",
+		"//api.test/x":                  "https://api.test/x",
+		"//other.test/x":                "",
+		"http://api.test/x":             "",
+		"https://api.test:8443/x":       "",
+		"https://api.test.evil.test/x":  "",
+		"https://api.test@evil.test/x":  "",
+		"mailto:someone@api.test":       "",
+		"https://api.test:bad/x":        "",
+		"http://[::1":                   "",
+		"\\\\evil.test/x":               "https://api.test/a/%5C%5Cevil.test/x",
+		"javascript:alert(1)":           "",
+		"https:/x":                      "",
+		"https://sub.api.test/x":        "",
+		"https://api.test.":             "",
+		"https://api.test":              "https://api.test",
+		"HTTPS://api.test/upper-scheme": "https://api.test/upper-scheme",
+	} {
+		got := ""
+		if found := locationOf(http.Header{"Location": {location}}, asked); found != nil {
+			got = found.String()
+		}
+		wantEqual(t, fmt.Sprintf("Location %q", location), got, want)
+	}
+}
+
+func TestOtherCredentialsAfter401(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		tokens   []string // one for each call, the last one for ever
+		answers  []func(*http.Request) (*http.Response, error)
+		status   int
+		attempts int
+	}{
+		{"others", []string{"a", "b"}, []func(*http.Request) (*http.Response, error){says(401), says(200)}, 200, 2},
+		{"the same", []string{"a"}, []func(*http.Request) (*http.Response, error){says(401), says(200)}, 401, 1},
+		{"others, once only", []string{"a", "b", "c", "d"}, []func(*http.Request) (*http.Response, error){says(401)}, 401, 2},
+		{"others, but advice comes first", []string{"a", "b"}, []func(*http.Request) (*http.Response, error){says(401, "Idempotency-Retry: never")}, 401, 1},
+		{"others, and a kept 401", []string{"a", "b"}, []func(*http.Request) (*http.Response, error){says(401, "Idempotency-Status: stored"), says(200)}, 200, 2},
+		{"in a poll", []string{"a", "a", "b"}, []func(*http.Request) (*http.Response, error){
+			says(202, "Idempotency-Status: processing", "Location: /operations/1"), says(401), says(200)}, 200, 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			calls := 0
+			options := Options{Base: 1, Credentials: func(_ context.Context, target *url.URL) (http.Header, error) {
+				calls++
+				wantEqual(t, "host for the credentials", target.Host, "api.test")
+				return http.Header{"authorization": {test.tokens[min(calls, len(test.tokens))-1]}}, nil
+			}}
+			client, upstream, clock := newTestClient(t, options, test.answers...)
+			response, info := answerOf(t, client, post(t, "body", "Authorization: of the request"))
+			wantEqual(t, "status", response.StatusCode, test.status)
+			wantEqual(t, "attempts", info.Attempts, test.attempts)
+			last := upstream.seen[len(upstream.seen)-1].header["Authorization"]
+			wantEqual(t, "last credentials", last, []string{test.tokens[min(test.attempts, len(test.tokens))-1]})
+			if test.attempts == 2 {
+				wantEqual(t, "waits", clock.waits, nil)
+			}
+		})
+	}
+}
