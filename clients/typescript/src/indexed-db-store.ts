@@ -1,0 +1,95 @@
+import { DamagedRecord } from "./errors.js";
+import { checkRecord, type PendingRequest } from "./record.js";
+import { collect, inOrder, type Store, type StoreContents } from "./store.js";
+
+const REQUESTS = "requests";
+
+/**
+ * Keeps requests in IndexedDB, for browsers. All pages and workers of one origin share them. A request is written with `durability: "strict"`:
+ * the browser has given it to the disk before it is sent.
+ */
+export class IndexedDbStore implements Store {
+  readonly #name: string;
+  #database: Promise<IDBDatabase> | undefined;
+
+  /** `name` is the name of the database, which is made if it is missing. */
+  constructor(name = "edge-idempotency") {
+    this.#name = name;
+  }
+
+  async put(request: PendingRequest): Promise<void> {
+    await this.#run("readwrite", (requests) => requests.put(request));
+  }
+
+  async get(key: string): Promise<PendingRequest | undefined> {
+    const record: unknown = await this.#run("readonly", (requests) => requests.get(key));
+    if (record === undefined) return undefined;
+    try {
+      return checkRecord(record);
+    } catch (error) {
+      throw new DamagedRecord(this.#location(key), key, (error as Error).message);
+    }
+  }
+
+  async list(): Promise<StoreContents> {
+    const contents: StoreContents = { requests: [], damaged: [] };
+    const records: { key: string }[] = await this.#run("readonly", (requests) => requests.getAll());
+    for (const record of records) collect(contents, this.#location(record.key), record.key, () => checkRecord(record));
+    return inOrder(contents);
+  }
+
+  async remove(key: string): Promise<void> {
+    await this.#run("readwrite", (requests) => requests.delete(key));
+  }
+
+  #location(key: string): string {
+    return `${key} in the IndexedDB ${this.#name}`;
+  }
+
+  /** Runs one transaction with one request, and resolves with its result when the transaction is complete. */
+  async #run<T>(mode: IDBTransactionMode, ask: (requests: IDBObjectStore) => IDBRequest<T>): Promise<T> {
+    const database = await this.#open();
+    return new Promise((resolve, reject) => {
+      const transaction = database.transaction(REQUESTS, mode, { durability: "strict" });
+      const request = ask(transaction.objectStore(REQUESTS));
+      transaction.oncomplete = () => resolve(request.result);
+      transaction.onabort = () => reject(transaction.error ?? new Error("IndexedDB ended the transaction"));
+    });
+  }
+
+  #open(): Promise<IDBDatabase> {
+    this.#database ??= openDatabase(this.#name, () => {
+      this.#database = undefined;
+    });
+    return this.#database;
+  }
+}
+
+/** Opens the database. `closed` is called when it could not be opened, or is no longer open: the next use opens it again. */
+function openDatabase(name: string, closed: () => void): Promise<IDBDatabase> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error | null) => {
+      closed();
+      reject(error ?? new Error(`the IndexedDB ${name} cannot be opened`));
+    };
+    let opening: IDBOpenDBRequest;
+    try {
+      opening = indexedDB.open(name, 1);
+    } catch (error) {
+      fail(error as Error);
+      return;
+    }
+    opening.onupgradeneeded = () => opening.result.createObjectStore(REQUESTS, { keyPath: "key" });
+    opening.onerror = () => fail(opening.error);
+    opening.onsuccess = () => {
+      const database = opening.result;
+      database.onclose = closed;
+      // Another page wants to delete the database, or a later version of the client to change it.
+      database.onversionchange = () => {
+        database.close();
+        closed();
+      };
+      resolve(database);
+    };
+  });
+}

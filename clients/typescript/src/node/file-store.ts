@@ -1,0 +1,127 @@
+import { createHash, randomUUID } from "node:crypto";
+import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { DamagedRecord } from "../errors.js";
+import { decodeRecord, encodeRecord, type PendingRequest } from "../record.js";
+import { collect, inOrder, type Store, type StoreContents } from "../store.js";
+
+/** A temporary file that is older was left by a process that ended while it wrote. Its request was never sent. */
+const LEFT_BEHIND_AFTER = 60 * 60 * 1000;
+
+/**
+ * Keeps each request in a file of a folder, for Node.js. A request is written to a temporary file, which is synced to the disk and renamed, so
+ * there are no half-written ones. Several processes may share the folder, if it is on a local disk.
+ */
+export class FileStore implements Store {
+  readonly #folder: string;
+
+  /** `folder` is made if it is missing, for this user only, because bodies of requests may be confidential. */
+  constructor(folder: string) {
+    // A later change of the working directory must not move the store.
+    this.#folder = resolve(folder);
+  }
+
+  async put(request: PendingRequest): Promise<void> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const temporary = join(this.#folder, `${randomUUID()}.tmp`);
+    try {
+      const file = await open(temporary, "wx", 0o600);
+      try {
+        await file.writeFile(encodeRecord(request));
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await rename(temporary, this.#path(request.key));
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    }
+    await this.#syncFolder();
+  }
+
+  async get(key: string): Promise<PendingRequest | undefined> {
+    const path = this.#path(key);
+    const bytes = await readIfThere(path);
+    if (bytes === undefined) return undefined;
+    try {
+      return this.#read(path, bytes);
+    } catch (error) {
+      throw new DamagedRecord(path, key, (error as Error).message);
+    }
+  }
+
+  async list(): Promise<StoreContents> {
+    const contents: StoreContents = { requests: [], damaged: [] };
+    for (const name of await this.#names()) {
+      const path = join(this.#folder, name);
+      if (name.endsWith(".tmp")) await removeIfLeftBehind(path);
+      if (!name.endsWith(".json")) continue;
+      try {
+        const bytes = await readIfThere(path);
+        if (bytes !== undefined) collect(contents, path, null, () => this.#read(path, bytes));
+      } catch (error) {
+        contents.damaged.push(new DamagedRecord(path, null, (error as Error).message));
+      }
+    }
+    return inOrder(contents);
+  }
+
+  async remove(key: string): Promise<void> {
+    await rm(this.#path(key), { force: true });
+  }
+
+  /** The name is a hash, because keys have other characters than file names, and some file systems do not tell `a` from `A`. */
+  #path(key: string): string {
+    return join(this.#folder, `${createHash("sha256").update(key).digest("hex")}.json`);
+  }
+
+  #read(path: string, bytes: Uint8Array): PendingRequest {
+    const request = decodeRecord(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    if (this.#path(request.key) !== path) throw new Error(`its name is not that of the key ${request.key}`);
+    return request;
+  }
+
+  async #names(): Promise<string[]> {
+    try {
+      return await readdir(this.#folder);
+    } catch (error) {
+      if (isMissing(error)) return [];
+      throw error;
+    }
+  }
+
+  /** Makes the new name durable. */
+  async #syncFolder(): Promise<void> {
+    // Windows cannot sync a folder; NTFS has a journal for names.
+    if (process.platform === "win32") return;
+    const folder = await open(this.#folder, "r");
+    try {
+      await folder.sync();
+    } finally {
+      await folder.close();
+    }
+  }
+}
+
+async function readIfThere(path: string): Promise<Uint8Array | undefined> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+async function removeIfLeftBehind(path: string): Promise<void> {
+  try {
+    if (Date.now() - (await stat(path)).mtimeMs > LEFT_BEHIND_AFTER) await rm(path, { force: true });
+  } catch (error) {
+    // Another process renamed or removed it.
+    if (!isMissing(error)) throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "ENOENT";
+}

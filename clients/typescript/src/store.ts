@@ -1,0 +1,61 @@
+import { DamagedRecord } from "./errors.js";
+import type { PendingRequest } from "./record.js";
+
+/** What a store holds. */
+export interface StoreContents {
+  /** The requests in the order in which they were kept. */
+  readonly requests: PendingRequest[];
+  /** The records that cannot be read. */
+  readonly damaged: DamagedRecord[];
+}
+
+/**
+ * Keeps requests until their final answers have arrived. Every method may reject with any error; the client then tells the caller.
+ * Methods are called for different keys at the same time, and for one key one after the other.
+ */
+export interface Store {
+  /** Keeps the request, in place of another one with its key. It is durable, as far as the medium allows, when the promise resolves. */
+  put(request: PendingRequest): Promise<void>;
+  /** The request under this key, or `undefined`. Rejects with `DamagedRecord` if the record cannot be read. */
+  get(key: string): Promise<PendingRequest | undefined>;
+  /** Everything that is kept. One damaged record does not hide the others. */
+  list(): Promise<StoreContents>;
+  /** Removes the request under this key, also if its record is damaged. It is no error if there is none. */
+  remove(key: string): Promise<void>;
+}
+
+/** Keeps requests in memory. They are gone when the process or the page ends: for tests, and where no request has to outlive it. */
+export class MemoryStore implements Store {
+  readonly #requests = new Map<string, PendingRequest>();
+
+  async put(request: PendingRequest): Promise<void> {
+    this.#requests.set(request.key, request);
+  }
+
+  async get(key: string): Promise<PendingRequest | undefined> {
+    return this.#requests.get(key);
+  }
+
+  async list(): Promise<StoreContents> {
+    return inOrder({ requests: [...this.#requests.values()], damaged: [] });
+  }
+
+  async remove(key: string): Promise<void> {
+    this.#requests.delete(key);
+  }
+}
+
+/** Sorts the requests by the time at which they were kept. */
+export function inOrder(contents: StoreContents): StoreContents {
+  contents.requests.sort((one, other) => one.createdAt - other.createdAt);
+  return contents;
+}
+
+/** Calls `read` for one record, and adds what it gives, or its error, to the contents. */
+export function collect(contents: StoreContents, location: string, key: string | null, read: () => PendingRequest): void {
+  try {
+    contents.requests.push(read());
+  } catch (error) {
+    contents.damaged.push(new DamagedRecord(location, key, (error as Error).message));
+  }
+}

@@ -1,0 +1,50 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { openPage } from "../driver/browser.js";
+import { httpCases } from "./support/http-cases.js";
+import type { runCase } from "./support/page-cases.js";
+import { startServer } from "./support/server.js";
+import { storeCases } from "./support/store-cases.js";
+
+// client.sh says it where there is no Chromium.
+const skip = !process.env.EDGE_CHROMIUM;
+
+let server: Awaited<ReturnType<typeof startServer>>;
+let folder: string;
+let chromium: Awaited<ReturnType<typeof openPage>>;
+
+before(async () => {
+  if (skip) return;
+  server = await startServer();
+  folder = await mkdtemp(join(tmpdir(), "edge-idempotency-"));
+  chromium = await openPage(folder);
+});
+
+after(async () => {
+  if (skip) return;
+  await chromium.context.close();
+  await server.stop();
+  await rm(folder, { recursive: true });
+});
+
+async function runInPage(...given: Parameters<typeof runCase>): Promise<void> {
+  const module = await chromium.page.evaluateHandle<typeof import("./support/page-cases.js")>(
+    'import("/tests/support/page-cases.js")',
+  );
+  await module.evaluate((cases, [name, base]) => cases.runCase(name, base), given);
+}
+
+for (const { name } of [...storeCases, ...httpCases]) {
+  test(`Chromium: ${name}`, { skip }, () => runInPage(name, skip ? "" : server.base));
+}
+
+for (const name of [
+  "a damaged record",
+  "a database that cannot be opened",
+  "a database that is deleted meanwhile",
+  "no header of the attempt",
+]) {
+  test(`Chromium: ${name}`, { skip }, () => runInPage(name, server.base));
+}

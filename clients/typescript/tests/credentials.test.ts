@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { CredentialsFailed } from "../src/errors.js";
+import type { CredentialsRequest } from "../src/options.js";
+import { ORDERS, setUp } from "./support/set-up.js";
+
+/** Gives one token after the other, and then the last one. */
+function tokens(...values: string[]) {
+  const asked: CredentialsRequest[] = [];
+  const credentials = (request: CredentialsRequest) => {
+    asked.push(request);
+    return { Authorization: `Bearer ${values[Math.min(asked.length, values.length) - 1]}` };
+  };
+  return { asked, credentials };
+}
+
+const sentTokens = (sent: { headers: Headers }[]) =>
+  sent.map(({ headers }) => headers.get("Authorization")?.replace("Bearer ", ""));
+
+test("credentials are asked before each attempt", async () => {
+  const { asked, credentials } = tokens("a", "b", "c");
+  const { api, order } = setUp([{ status: 503 }, { status: 503 }, { status: 200 }], { credentials });
+  await order({ headers: { Authorization: "Bearer of the caller" } });
+  assert.deepEqual(sentTokens(api.sent), ["a", "b", "c"]);
+  assert.deepEqual(asked[2], { url: ORDERS, refused: false });
+});
+
+test("after a 401 other credentials are sent at once, with the same key", async () => {
+  const { asked, credentials } = tokens("old", "new");
+  const { api, platform, order } = setUp([{ status: 401 }, { status: 200 }], { credentials });
+  const response = await order();
+  assert.equal(response.status, 200);
+  assert.deepEqual(sentTokens(api.sent), ["old", "new"]);
+  assert.deepEqual(platform.waits, []);
+  assert.deepEqual(
+    asked.map(({ refused }) => refused),
+    [false, true],
+  );
+  assert.equal(api.sent[1]?.headers.get("Idempotency-Key"), api.sent[0]?.headers.get("Idempotency-Key"));
+});
+
+test("a 401 is the answer if the credentials are the same", async () => {
+  const { credentials } = tokens("old");
+  const { api, order } = setUp([{ status: 401 }], { credentials });
+  assert.equal((await order()).status, 401);
+  assert.equal(api.sent.length, 1);
+});
+
+test("credentials are renewed once for each request", async () => {
+  const { credentials } = tokens("a", "b", "c", "d", "e");
+  const { api, order } = setUp([{ status: 401 }, { status: 503 }, { status: 401 }, { status: 200 }], { credentials });
+  assert.equal((await order()).status, 401);
+  assert.deepEqual(sentTokens(api.sent), ["a", "b", "c"]);
+});
+
+test("a 401 to the last attempt is the answer", async () => {
+  const { api, order } = setUp([{ status: 401 }], { credentials: tokens("a", "b").credentials, attempts: 1 });
+  assert.equal((await order()).status, 401);
+  assert.equal(api.sent.length, 1);
+});
+
+test("credentials that fail end the request, which stays", async () => {
+  const { api, store, order } = setUp([{ status: 503 }], {
+    credentials: async () => {
+      if (api.sent.length === 1) throw new Error("the session has ended");
+      return {};
+    },
+  });
+  const error = await order().catch((reason: unknown) => reason);
+  assert.ok(error instanceof CredentialsFailed);
+  assert.match(error.message, /the session has ended/);
+  assert.equal(api.sent.length, 1);
+  assert.equal((await store.list()).requests[0]?.key, error.key);
+});
+
+test("secrets are sent with each attempt, and never kept", async () => {
+  const { api, store, client, order } = setUp([{ status: 503 }], {
+    attempts: 2,
+    secretHeaders: ["X-Api-Key"],
+    credentials: () => ({ "X-Session": "secret" }),
+  });
+  const secret = { Authorization: "secret", Cookie: "secret", "Proxy-Authorization": "secret", "x-api-key": "secret" };
+  await assert.rejects(order({ headers: { ...secret, "X-Tenant": "acme" } }), { name: "NoAnswer" });
+  for (const sent of api.sent) {
+    for (const name of [...Object.keys(secret), "X-Session"]) assert.equal(sent.headers.get(name), "secret", name);
+  }
+  const { requests } = await store.list();
+  assert.deepEqual(requests[0]?.headers, { "x-tenant": "acme" });
+  assert.doesNotMatch(JSON.stringify(requests), /secret/);
+
+  await client.resumePending();
+  assert.equal(api.sent[2]?.headers.get("X-Session"), "secret");
+  assert.equal(api.sent[2]?.headers.has("X-Api-Key"), false);
+});

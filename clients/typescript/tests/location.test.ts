@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { sameOrigin } from "../src/request.js";
+import type { Step } from "./support/api.js";
+import { noConnection } from "./support/api.js";
+import { ORDERS, setUp } from "./support/set-up.js";
+
+const processing = (location?: string): Step => ({
+  status: 202,
+  headers: { "Idempotency-Status": "processing", "Retry-After": "1", ...(location ? { Location: location } : {}) },
+});
+
+test("under way: the client asks at Location, with credentials and without key and body", async () => {
+  const { api, platform, order } = setUp(
+    [processing("/operations/7"), noConnection, processing(), { status: 503 }, { status: 200, body: "done" }],
+    { credentials: () => ({ Authorization: "Bearer t" }) },
+  );
+  const response = await order({ headers: { "Content-Type": "application/json", "X-Tenant": "acme" } });
+  assert.equal(await response.text(), "done");
+  assert.equal(response.idempotency.attempts, 5);
+  assert.equal(platform.waits[0], 1000);
+  for (const sent of api.sent.slice(1)) {
+    assert.equal(sent.url, "https://api.example.test/operations/7");
+    assert.equal(sent.method, "GET");
+    assert.equal(sent.body, undefined);
+    assert.equal(sent.init.cache, "no-store");
+    assert.deepEqual(Object.fromEntries(sent.headers), { authorization: "Bearer t", "x-tenant": "acme" });
+  }
+});
+
+test("under way without Location, or at another origin: the request is sent again", async () => {
+  for (const location of [
+    undefined,
+    "https://api.example.test.evil.test/7",
+    "//evil.test/7",
+    "http://api.example.test/7",
+    "https://",
+  ]) {
+    const { api, order } = setUp([processing(location), { status: 200 }]);
+    await order();
+    assert.deepEqual(
+      api.sent.map((sent) => [sent.method, sent.url]),
+      [
+        ["POST", ORDERS],
+        ["POST", ORDERS],
+      ],
+    );
+  }
+});
+
+test("while it asks, another origin is not asked", async () => {
+  const { api, order } = setUp([processing("/a"), processing("/b"), processing("https://evil.test/c"), { status: 200 }]);
+  await order();
+  assert.deepEqual(
+    api.sent.map((sent) => sent.url.replace("https://api.example.test", "")),
+    ["/orders", "/a", "/b", "/b"],
+  );
+});
+
+test("a 404 at Location: the request itself is sent again", async () => {
+  const { api, order } = setUp([processing("/a"), { status: 404 }, { status: 503 }, { status: 200 }]);
+  await order();
+  assert.deepEqual(
+    api.sent.map((sent) => sent.method),
+    ["POST", "GET", "POST", "POST"],
+  );
+});
+
+test("a kept 404 at Location is the answer", async () => {
+  const { order } = setUp([processing("/a"), { status: 404, headers: { "Idempotent-Replayed": "true" } }]);
+  const response = await order();
+  assert.equal(response.status, 404);
+  assert.equal(response.idempotency.replayed, true);
+});
+
+test("polls count as attempts", async () => {
+  const { api, order } = setUp([processing("/a")], { attempts: 4 });
+  await assert.rejects(order(), { name: "NoAnswer", attempts: 4, lastStatus: 202 });
+  assert.equal(api.sent.length, 4);
+});
+
+test("the origin is scheme, host and port", () => {
+  const own = "https://api.example.test:443/orders?x=1";
+  for (const [location, wanted] of [
+    ["/a", "https://api.example.test/a"],
+    ["b", "https://api.example.test/deep/b"],
+    ["https://API.example.test/a", "https://api.example.test/a"],
+    ["https://api.example.test:8443/a", null],
+    ["https://user@api.example.test/a", null],
+    ["https://user:password@api.example.test/a", null],
+    ["https://example.test/a", null],
+    ["javascript:alert(1)", null],
+    ["\\\\evil.test/a", null],
+    ["http://[", null],
+    ["", "https://api.example.test/deep/"],
+    [null, null],
+  ] as const) {
+    assert.equal(sameOrigin(location, "https://api.example.test/deep/", own), wanted, String(location));
+  }
+});

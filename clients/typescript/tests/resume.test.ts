@@ -1,0 +1,200 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { IdempotentClient, type ResumedRequest } from "../src/client.js";
+import { DamagedRecord, StoreFailed } from "../src/errors.js";
+import type { PendingRequest } from "../src/record.js";
+import { MemoryStore } from "../src/store.js";
+import { type Answering, FakeApi } from "./support/api.js";
+import { FakePlatform } from "./support/platform.js";
+import { ORDERS, setUp } from "./support/set-up.js";
+
+const request = (key: string, createdAt = 0): PendingRequest => ({
+  key,
+  method: "POST",
+  url: ORDERS,
+  headers: { "content-type": "application/json" },
+  body: "{}",
+  createdAt: new FakePlatform().time + createdAt,
+  cookies: "include",
+});
+
+test("each kept request is sent with its key, and gets its answer or error", async () => {
+  const { api, store, client } = setUp([
+    async ({ headers }) => new Response(null, { status: headers.get("Idempotency-Key") === "b" ? 503 : 200 }),
+  ]);
+  await store.put(request("c", 2));
+  await store.put(request("a", 0));
+  await store.put(request("b", 1));
+  const told: ResumedRequest[] = [];
+  const results = await client.resumePending({ onResult: (result) => void told.push(result) });
+  assert.deepEqual(results, told);
+  const byKey = new Map(results.map((result) => [result.request?.key, result]));
+  assert.deepEqual([...byKey.keys()].sort(), ["a", "b", "c"]);
+  assert.equal(byKey.get("a")?.response?.idempotency.key, "a");
+  assert.equal(byKey.get("b")?.error?.name, "NoAnswer");
+  assert.deepEqual(
+    (await client.pending()).requests.map(({ key }) => key),
+    ["b"],
+  );
+  assert.deepEqual(
+    api.sent.slice(0, 3).map(({ headers }) => headers.get("Idempotency-Key")),
+    ["a", "b", "c"],
+  );
+  const [first] = api.sent;
+  assert.equal(first?.body, "{}");
+  assert.equal(first?.headers.get("Content-Type"), "application/json");
+  assert.equal(first?.init.credentials, "include");
+});
+
+test("what is under way is not sent twice", async () => {
+  let answer = () => {};
+  const { api, client, order } = setUp([
+    () =>
+      new Promise((resolve) => {
+        answer = () => resolve(new Response(null, { status: 200 }));
+      }),
+  ]);
+  const ordered = order();
+  while (api.sent.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(await client.resumePending(), []);
+  answer();
+  await ordered;
+  assert.equal(api.sent.length, 1);
+});
+
+test("two resumePending at the same time send each request once", async () => {
+  const slowly: Answering = async () => {
+    await new Promise((resolve) => setImmediate(resolve));
+    return new Response(null, { status: 200 });
+  };
+  const { api, store, client } = setUp([slowly]);
+  for (let at = 0; at < 50; at++) await store.put(request(`k${at}`, at));
+  const results = (await Promise.all([client.resumePending(), client.resumePending(), client.resumePending()])).flat();
+  assert.equal(results.length, 50);
+  assert.equal(new Set(api.sent.map(({ headers }) => headers.get("Idempotency-Key"))).size, 50);
+  assert.equal(api.sent.length, 50);
+});
+
+test("a thousand kept requests are sent a few at a time", async () => {
+  let underWay = 0;
+  let most = 0;
+  const counted: Answering = async () => {
+    underWay += 1;
+    most = Math.max(most, underWay);
+    await new Promise((resolve) => setImmediate(resolve));
+    underWay -= 1;
+    return new Response(null, { status: 200 });
+  };
+  const { store, client } = setUp([counted]);
+  for (let at = 0; at < 1000; at++) await store.put(request(`k${at}`, at));
+  assert.equal((await client.resumePending()).length, 1000);
+  assert.equal(most, 6);
+});
+
+test("the signal ends all of it, and everything stays", async () => {
+  const caller = new AbortController();
+  const { store, client } = setUp([
+    () => {
+      queueMicrotask(() => caller.abort());
+      return new Promise(() => {});
+    },
+  ]);
+  for (let at = 0; at < 20; at++) await store.put(request(`k${at}`, at));
+  const results = await client.resumePending({ signal: caller.signal });
+  assert.deepEqual(new Set(results.map(({ error }) => error?.name)), new Set(["AbortError"]));
+  assert.equal((await client.pending()).requests.length, 20);
+});
+
+test("an error of onResult ends resumePending", async () => {
+  const { store, client } = setUp([{ status: 200 }]);
+  await store.put(request("a"));
+  const onResult = () => {
+    throw new Error("the handler failed");
+  };
+  await assert.rejects(client.resumePending({ onResult }), /the handler failed/);
+});
+
+/** A store in memory of which one method fails. */
+class FailingStore extends MemoryStore {
+  readonly #failing: string;
+
+  constructor(failing: string) {
+    super();
+    this.#failing = failing;
+  }
+
+  #check(method: string): void {
+    if (method === this.#failing) throw new Error("the disk is full");
+  }
+
+  override async put(value: PendingRequest) {
+    this.#check("put");
+    return super.put(value);
+  }
+
+  override async get(key: string) {
+    this.#check("get");
+    return super.get(key);
+  }
+
+  override async list() {
+    this.#check("list");
+    return super.list();
+  }
+
+  override async remove(key: string) {
+    this.#check("remove");
+    return super.remove(key);
+  }
+}
+
+function failing(method: string) {
+  const api = new FakeApi({ status: 200, body: "done" });
+  const store = new FailingStore(method);
+  const client = new IdempotentClient({ store, fetch: api.fetch }, new FakePlatform());
+  return { api, store, client };
+}
+
+for (const method of ["put", "get"]) {
+  test(`a store whose ${method} fails: nothing is sent`, async () => {
+    const { api, client } = failing(method);
+    await assert.rejects(client.fetch(ORDERS, { method: "POST" }), (error: Error) => {
+      return error instanceof StoreFailed && /so nothing was sent: the disk is full/.test(error.message);
+    });
+    assert.equal(api.sent.length, 0);
+  });
+}
+
+test("a store whose remove fails: the caller gets the answer, and is told", async () => {
+  const { store, client } = failing("remove");
+  const response = await client.fetch(ORDERS, { method: "POST" });
+  assert.equal(await response.text(), "done");
+  assert.match(String(response.idempotency.storeError), /the disk is full/);
+  assert.equal((await store.list()).requests.length, 1);
+  await assert.rejects(client.forget("k"), /the disk is full/);
+});
+
+test("a store that cannot be listed, or not read, is an error of resumePending", async () => {
+  await assert.rejects(failing("list").client.resumePending(), /the disk is full/);
+  await assert.rejects(failing("list").client.pending(), /the disk is full/);
+  const { store, client } = failing("get");
+  await store.put(request("a"));
+  const [result] = await client.resumePending();
+  assert.ok(result?.error instanceof StoreFailed);
+});
+
+test("a damaged record is told, and the others are sent", async () => {
+  const { store, client } = setUp([{ status: 200 }]);
+  await store.put(request("a"));
+  const damaged = new DamagedRecord("/store/x.json", null, "it is not JSON");
+  const list = store.list.bind(store);
+  store.list = async () => ({ ...(await list()), damaged: [damaged] });
+  const results = await client.resumePending();
+  assert.deepEqual(
+    results.map(({ request, response, error }) => [request?.key, response?.status, error]),
+    [
+      [undefined, undefined, damaged],
+      ["a", 200, null],
+    ],
+  );
+});

@@ -1,0 +1,100 @@
+// The part of chromium.test.ts that runs in the page.
+import { IdempotentClient, IndexedDbStore, type PendingRequest } from "edge-idempotency-client";
+import { type Case, equal } from "./case.js";
+import { httpCases } from "./http-cases.js";
+import { storeCases } from "./store-cases.js";
+
+let databases = 0;
+
+const request: PendingRequest = {
+  key: "good",
+  method: "POST",
+  url: "https://api.example.test/",
+  headers: {},
+  body: "tea",
+  createdAt: 1,
+  cookies: null,
+};
+
+/** Runs the case with this name, with a new database. `base` is the URL of the server. */
+export async function runCase(name: string, base: string): Promise<void> {
+  databases += 1;
+  const database = `test-${databases}-${Date.now()}`;
+  const open = () => new IndexedDbStore(database);
+  const found = [...storeCases, ...httpCases, ...pageCases].find((one) => one.name === name);
+  if (!found) throw new Error(`there is no case ${name}`);
+  await found.run({ open, base, browser: true, database });
+}
+
+function settled<T>(asked: IDBRequest<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    asked.onsuccess = () => resolve(asked.result);
+    asked.onerror = () => reject(asked.error);
+  });
+}
+
+async function failure(promise: Promise<unknown>): Promise<string> {
+  return promise.then(
+    () => "it did not fail",
+    (error: Error) => error.name,
+  );
+}
+
+const pageCases: Case<{ open: () => IndexedDbStore; base: string; database: string }>[] = [
+  {
+    name: "a damaged record",
+    async run({ open, database }) {
+      await open().put(request);
+      const opened = await settled(indexedDB.open(database, 1));
+      await settled(opened.transaction("requests", "readwrite").objectStore("requests").put({ key: "bad", method: 7 }));
+      opened.close();
+      const { requests, damaged } = await open().list();
+      equal(requests, [request]);
+      equal(
+        damaged.map(({ key }) => key),
+        ["bad"],
+      );
+      equal(damaged[0]?.message.includes("its member method is not a text"), true);
+      equal(await failure(open().get("bad")), "DamagedRecord");
+      await open().remove("bad");
+      equal((await open().list()).damaged, []);
+    },
+  },
+  {
+    name: "a database that cannot be opened",
+    async run({ open, database, base }) {
+      const later = await settled(indexedDB.open(database, 2));
+      const store = open();
+      const client = new IdempotentClient({ store });
+      equal(await failure(client.fetch(`${base}/run/${database}`, { method: "POST" })), "StoreFailed");
+      equal(await (await fetch(`${base}/received/${database}`)).json(), []);
+      later.close();
+      await settled(indexedDB.deleteDatabase(database));
+      // It is opened again.
+      await store.put(request);
+      equal((await store.list()).requests.length, 1);
+    },
+  },
+  {
+    name: "a database that is deleted meanwhile",
+    async run({ open, database }) {
+      const store = open();
+      await store.put(request);
+      await settled(indexedDB.deleteDatabase(database));
+      equal((await store.list()).requests, []);
+      await store.put(request);
+      equal((await store.list()).requests.length, 1);
+    },
+  },
+  {
+    name: "no header of the attempt",
+    async run({ open, base, database }) {
+      await new IdempotentClient({ store: open() }).fetch(`${base}/run/${database}`, { method: "POST" });
+      const received = await (await fetch(`${base}/received/${database}`)).json();
+      equal(
+        received.map(({ attempt }: { attempt: string | null }) => attempt),
+        [null],
+      );
+    },
+  },
+];
