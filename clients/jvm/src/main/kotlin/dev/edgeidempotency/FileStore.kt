@@ -1,0 +1,152 @@
+package dev.edgeidempotency
+
+import okio.ByteString.Companion.encodeUtf8
+import java.io.File
+import java.io.FileOutputStream
+import java.io.IOException
+import java.io.RandomAccessFile
+import java.nio.channels.FileChannel
+import java.nio.file.StandardOpenOption
+
+/**
+ * Keeps each request in a file of its own in [folder], which is made if it is missing. The bodies are not encrypted, and only the owner can
+ * read the folder if this class has made it.
+ *
+ * A file is written under another name, forced to the disk, and renamed, so that a crash leaves a whole record or none. Several threads,
+ * stores and processes may use one folder: a lock on the file `lock` makes the check for a key and the rename one step.
+ *
+ * On Android the folder belongs into `context.filesDir` or `noBackupFilesDir`, on a disk of the device itself.
+ *
+ * @throws IOException if the folder cannot be made
+ */
+public class FileStore
+@Throws(IOException::class)
+constructor(folder: File) : PendingStore {
+    /** The folder as an absolute path without links, so that two stores of one folder are equal. */
+    public val folder: File = folder.canonicalFile
+
+    init {
+        if (this.folder.mkdirs()) {
+            for (everybody in listOf(true, false)) {
+                this.folder.setReadable(!everybody, !everybody)
+                this.folder.setWritable(!everybody, !everybody)
+                this.folder.setExecutable(!everybody, !everybody)
+            }
+        }
+        if (!this.folder.isDirectory) throw IOException("${this.folder} is not a folder, and cannot be made one")
+        // A crash leaves such a file. A young one may belong to another process that writes it now.
+        val old = System.currentTimeMillis() - 3_600_000
+        files(UNFINISHED).filter { it.lastModified() < old }.forEach { it.delete() }
+    }
+
+    override fun putIfAbsent(request: PendingRequest): PendingRequest {
+        while (true) {
+            val place = place(request.key)
+            if (!place.exists()) write(request, place)
+            // Also where another thread has renamed the file: it may not have forced the folder to the disk yet.
+            forceFolder()
+            // Another call with this key may have got its answer and removed the file; then it is written again.
+            read(place)?.let { return it }
+        }
+    }
+
+    override fun get(key: String): PendingRequest? = read(place(key))
+
+    override fun remove(key: String) {
+        val place = place(key)
+        if (!place.delete() && place.exists()) throw IOException("$place cannot be removed")
+    }
+
+    override fun list(): List<PendingRequest> = files(RECORD).mapNotNull {
+        try {
+            read(it)
+        } catch (_: DamagedRecordException) {
+            null
+        }
+    }.sortedBy { it.keptAtMillis }
+
+    override fun damaged(): List<DamagedRecordException> = files(RECORD).mapNotNull {
+        try {
+            read(it)
+            null
+        } catch (damaged: DamagedRecordException) {
+            damaged
+        }
+    }
+
+    /** Two stores of one folder are equal. */
+    override fun equals(other: Any?): Boolean = other is FileStore && other.folder == folder
+
+    override fun hashCode(): Int = folder.hashCode()
+
+    /** A key may have characters that a file name cannot have, and some file systems do not know `a` from `A`. */
+    private fun place(key: String): File = File(folder, key.encodeUtf8().sha256().hex() + RECORD)
+
+    private fun files(ending: String): List<File> =
+        folder.listFiles { file -> file.name.endsWith(ending) }?.toList() ?: throw IOException("$folder cannot be listed")
+
+    /** Null if the file is not there, or is removed at this moment. */
+    private fun read(file: File): PendingRequest? {
+        val bytes = try {
+            file.readBytes()
+        } catch (error: IOException) {
+            if (file.exists()) throw DamagedRecordException(file.path, error.toString())
+            return null
+        }
+        return PendingRequest.fromBytes(bytes, file.path)
+    }
+
+    private fun write(request: PendingRequest, place: File) {
+        val unfinished = File.createTempFile("request", UNFINISHED, folder)
+        try {
+            FileOutputStream(unfinished).use { out ->
+                out.write(request.toBytes())
+                out.fd.sync()
+            }
+            locked {
+                if (!place.exists() && !unfinished.renameTo(place)) throw IOException("$unfinished cannot be renamed to $place")
+            }
+        } finally {
+            unfinished.delete()
+        }
+    }
+
+    private fun locked(action: () -> Unit) {
+        // The lock of a file counts for a whole process, and a second one in the same process is an error.
+        synchronized(THREADS) {
+            RandomAccessFile(File(folder, "lock"), "rw").use { file -> file.channel.lock().use { action() } }
+        }
+    }
+
+    private fun forceFolder() {
+        try {
+            FolderForcer.force(folder)
+        } catch (_: LinkageError) {
+            // Before API 26 Android has no way to force a folder to the disk. A loss of power may lose the newest records there.
+        }
+    }
+
+    private companion object {
+        const val RECORD = ".request"
+        const val UNFINISHED = ".unfinished"
+        val THREADS = Any()
+    }
+}
+
+/** What needs classes that Android has only since API 26. */
+@NewerThanApi21
+private object FolderForcer {
+    fun force(folder: File) {
+        val channel = try {
+            FileChannel.open(folder.toPath(), StandardOpenOption.READ)
+        } catch (_: IOException) {
+            return // Windows cannot open a folder, and writes its entries without that.
+        }
+        channel.use { it.force(true) }
+    }
+}
+
+/** Marks code that is called only where its classes exist; the check for API 21 in pom.xml leaves it out. */
+@Retention(AnnotationRetention.BINARY)
+@Target(AnnotationTarget.CLASS)
+internal annotation class NewerThanApi21

@@ -1,0 +1,170 @@
+package dev.edgeidempotency
+
+import okhttp3.OkHttpClient
+import okhttp3.mockwebserver.Dispatcher
+import okhttp3.mockwebserver.MockResponse
+import okhttp3.mockwebserver.MockWebServer
+import okhttp3.mockwebserver.RecordedRequest
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.util.concurrent.CopyOnWriteArrayList
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.TimeUnit
+import kotlin.concurrent.thread
+
+class ResumeTest {
+    private val server = MockWebServer().apply { start() }
+    private val store = MemoryStore()
+    private val time = FakeTime()
+    private val base = OkHttpClient.Builder().addInterceptor { chain ->
+        chain.proceed(chain.request().newBuilder().header("X-App", "interceptor").build())
+    }.build()
+    private val client = client()
+
+    private fun client(store: PendingStore = this.store, change: IdempotencyOptions.Builder.() -> Unit = {}) =
+        IdempotentClient.create(base, store, options(change), time)
+
+    private fun keep(key: String, body: String = key, keptAt: Long = time.wall) =
+        store.putIfAbsent(pending(key, body, server.url("/orders").toString(), keptAt))
+
+    @AfterEach
+    fun nothingIsLeft() {
+        server.shutdown()
+        assertEquals(0, UnderWay.size())
+    }
+
+    @Test
+    fun `each kept request gets its answer, with its key and its bytes`() {
+        for (key in listOf("a", "b/1", "c")) keep(key)
+        server.dispatcher = object : Dispatcher() {
+            override fun dispatch(request: RecordedRequest): MockResponse = when {
+                request.getHeader("X-Retry-Attempt") == "1" -> MockResponse().setResponseCode(503)
+                else -> ok(
+                    request.getHeader("Idempotency-Key") + request.body.readUtf8() + request.getHeader("X-App") + request.getHeader("Content-Type")
+                )
+            }
+        }
+        val told = CopyOnWriteArrayList<String>()
+        val results = client.resumePending { told.add(it.key!!) }
+        assertEquals(listOf("a", "b/1", "c"), results.map { it.key })
+        assertEquals(setOf("a", "b/1", "c"), told.toSet())
+        for (result in results) {
+            assertEquals("${result.key}${result.key}nullapplication/json", result.response!!.body!!.string())
+            assertEquals(2, Idempotency.of(result.response!!)!!.attempts)
+            assertEquals(result.key, result.response!!.request.header("Idempotency-Key"))
+            assertNull(result.error)
+        }
+        assertEquals(emptyList<PendingRequest>(), client.pending())
+        assertEquals(emptyList<ResumeResult>(), client.resumePending())
+    }
+
+    @Test
+    fun `credentials come from the function`() {
+        keep("a")
+        server.enqueue(ok())
+        client { credentials { _, _ -> mapOf("Authorization" to "Bearer 1") } }.resumePending()
+        assertEquals("Bearer 1", server.takeRequest().getHeader("Authorization"))
+    }
+
+    @Test
+    fun `an expired request is told and stays until it is forgotten`() {
+        keep("old", keptAt = time.wall - TimeUnit.HOURS.toMillis(24))
+        keep("new")
+        server.enqueue(ok())
+        val results = client.resumePending().associateBy { it.key }
+        assertTrue(results["old"]!!.error is ExpiredException)
+        assertEquals(201, results["new"]!!.response!!.code)
+        assertEquals(listOf("old"), client.pending().map { it.key })
+        client.forget("old")
+        assertEquals(emptyList<PendingRequest>(), client.pending())
+        assertEquals(1, server.requestCount)
+    }
+
+    @Test
+    fun `what has no answer again stays`() {
+        keep("a")
+        repeat(2) { server.enqueue(MockResponse().setResponseCode(503)) }
+        val error = client { attempts(2) }.resumePending().single().error as NoAnswerException
+        assertEquals(503, error.lastStatus)
+        assertEquals(listOf("a"), client.pending().map { it.key })
+    }
+
+    @Test
+    fun `a URL that is none, and a damaged record, do not stop the others`() {
+        val damaged = DamagedRecordException("record 7", "its checksum is wrong")
+        store.putIfAbsent(pending("bad", url = "nonsense", keptAt = time.wall))
+        keep("good")
+        server.enqueue(ok())
+        val withDamage = object : PendingStore by store {
+            override fun damaged() = listOf(damaged)
+        }
+        val results = client(withDamage).resumePending().associateBy { it.key }
+        assertEquals(setOf(null, "bad", "good"), results.keys)
+        assertEquals(damaged, results[null]!!.error)
+        assertTrue(results["bad"]!!.error is InvalidRequestException)
+        assertEquals(201, results["good"]!!.response!!.code)
+    }
+
+    @Test
+    fun `an error that is not an IOException is a result, too`() {
+        keep("a")
+        val failing = object : PendingStore by store {
+            override fun get(key: String): PendingRequest = error("database closed")
+        }
+        assertEquals("database closed", client(failing).resumePending().single().error!!.cause!!.message)
+    }
+
+    @Test
+    fun `what is under way is not sent twice`() {
+        val arrived = CountDownLatch(3)
+        val go = CountDownLatch(1)
+        val keys = CopyOnWriteArrayList<String>()
+        server.dispatcher = object : Dispatcher() {
+            override fun dispatch(request: RecordedRequest): MockResponse {
+                keys.add(request.getHeader("Idempotency-Key"))
+                arrived.countDown()
+                go.await()
+                return ok()
+            }
+        }
+        keep("a")
+        keep("b")
+        val sending = thread { client.newCall(post(server).header("Idempotency-Key", "fresh").build()).execute() }
+        val resuming = thread { client.resumePending() }
+        arrived.await()
+        // Another client of the same store shares the knowledge.
+        assertEquals(emptyList<ResumeResult>(), client().resumePending())
+        assertEquals(emptyList<ResumeResult>(), client.resumePending())
+        go.countDown()
+        sending.join()
+        resuming.join()
+        assertEquals(listOf("a", "b", "fresh"), keys.sorted())
+        assertEquals(emptyList<PendingRequest>(), client.pending())
+    }
+
+    @Test
+    fun `a request that was answered after the list was read is not sent`() {
+        keep("a")
+        val stale = object : PendingStore by store {
+            override fun list(): List<PendingRequest> = store.list().also { store.remove("a") }
+        }
+        assertEquals(emptyList<ResumeResult>(), client(stale).resumePending())
+        assertEquals(0, server.requestCount)
+    }
+
+    @Test
+    fun `many are resumed by many threads at once`() {
+        for (number in 1..300) keep("key-$number")
+        server.dispatcher = object : Dispatcher() {
+            override fun dispatch(request: RecordedRequest): MockResponse = ok()
+        }
+        val results = CopyOnWriteArrayList<ResumeResult>()
+        List(4) { thread { results.addAll(client.resumePending()) } }.forEach { it.join() }
+        assertEquals(300, results.map { it.key }.toSet().size)
+        assertEquals(300, results.size)
+        assertEquals(300, server.requestCount)
+    }
+}
