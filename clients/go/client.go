@@ -65,7 +65,8 @@ func (c *Client) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, &Error{Kind: ErrAborted, Key: record.Key, Cause: aborted(ctx)}
 	}
 	if !c.claim(record.Key) {
-		return nil, &Error{Kind: ErrUnderWay, Key: record.Key, Kept: true, Cause: errors.New("wait for its answer, or take a new key for a new intent")}
+		cause := errors.New("wait for its answer, or take a new key for a new intent")
+		return nil, &Error{Kind: ErrUnderWay, Key: record.Key, Kept: true, Cause: cause}
 	}
 	defer c.release(record.Key)
 	intent, err := c.keep(ctx, record, header, callersKey)
@@ -85,9 +86,9 @@ func (c *Client) checkRedirect(request *http.Request, hasKey bool) error {
 	if !keyed && (request.Response == nil || !hasKey) {
 		return nil
 	}
-	return &Error{Kind: ErrInvalidRequest, Key: info.Key, Attempts: info.Attempts, Cause: fmt.Errorf(
-		"the answer was a redirect (HTTP status %d to %q), which must not be followed: use NewHTTPClient, or return http.ErrUseLastResponse in CheckRedirect",
-		request.Response.StatusCode, request.Response.Header.Get("Location"))}
+	cause := fmt.Errorf("the answer was a redirect (HTTP status %d to %q), which must not be followed: "+
+		"use NewHTTPClient, or return http.ErrUseLastResponse in CheckRedirect", request.Response.StatusCode, request.Response.Header.Get("Location"))
+	return &Error{Kind: ErrInvalidRequest, Key: info.Key, Attempts: info.Attempts, Cause: cause}
 }
 
 // keep puts a new request into the store. A request that is kept already under the caller's key goes on as it was kept.

@@ -86,7 +86,7 @@ unit_tests() {
 same_version() {
     local package workspace
     package=$(sed -n 's/^const Version = "\(.*\)"$/\1/p' doc.go)
-    workspace=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p; /^\[package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1)
+    workspace=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml")
     [ -n "$package" ] && [ "$package" = "$workspace" ] || { say "doc.go has the version \"$package\", Cargo.toml \"$workspace\""; return 1; }
 }
 

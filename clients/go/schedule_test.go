@@ -45,7 +45,8 @@ func TestRetryAfter(t *testing.T) {
 
 func TestJitter(t *testing.T) {
 	const base, highest = 500 * time.Millisecond, 30 * time.Second
-	for n, bound := range map[int]time.Duration{0: base, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 6: highest, 100: highest, 100000: highest} {
+	bounds := map[int]time.Duration{0: base, 1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 6: highest, 100: highest, 100000: highest}
+	for n, bound := range bounds {
 		for random, want := range map[float64]time.Duration{0: 0, 0.5: bound / 2, 1: bound} {
 			wantEqual(t, "jitter", jitter(n, base, highest, random), want)
 		}

@@ -121,6 +121,7 @@ func TestSameOriginOfLocation(t *testing.T) {
 		"//api.test/x":                  "https://api.test/x",
 		"//other.test/x":                "",
 		"http://api.test/x":             "",
+		"http://api.test:443/x":         "",
 		"https://api.test:8443/x":       "",
 		"https://api.test.evil.test/x":  "",
 		"https://api.test@evil.test/x":  "",
@@ -144,19 +145,20 @@ func TestSameOriginOfLocation(t *testing.T) {
 }
 
 func TestOtherCredentialsAfter401(t *testing.T) {
+	type answers = []func(*http.Request) (*http.Response, error)
 	for _, test := range []struct {
 		name     string
 		tokens   []string // one for each call, the last one for ever
-		answers  []func(*http.Request) (*http.Response, error)
+		answers  answers
 		status   int
 		attempts int
 	}{
-		{"others", []string{"a", "b"}, []func(*http.Request) (*http.Response, error){says(401), says(200)}, 200, 2},
-		{"the same", []string{"a"}, []func(*http.Request) (*http.Response, error){says(401), says(200)}, 401, 1},
-		{"others, once only", []string{"a", "b", "c", "d"}, []func(*http.Request) (*http.Response, error){says(401)}, 401, 2},
-		{"others, but advice comes first", []string{"a", "b"}, []func(*http.Request) (*http.Response, error){says(401, "Idempotency-Retry: never")}, 401, 1},
-		{"others, and a kept 401", []string{"a", "b"}, []func(*http.Request) (*http.Response, error){says(401, "Idempotency-Status: stored"), says(200)}, 200, 2},
-		{"in a poll", []string{"a", "a", "b"}, []func(*http.Request) (*http.Response, error){
+		{"others", []string{"a", "b"}, answers{says(401), says(200)}, 200, 2},
+		{"the same", []string{"a"}, answers{says(401), says(200)}, 401, 1},
+		{"others, once only", []string{"a", "b", "c", "d"}, answers{says(401)}, 401, 2},
+		{"others, but advice comes first", []string{"a", "b"}, answers{says(401, "Idempotency-Retry: never")}, 401, 1},
+		{"others, and a kept 401", []string{"a", "b"}, answers{says(401, "Idempotency-Status: stored"), says(200)}, 200, 2},
+		{"in a poll", []string{"a", "a", "b"}, answers{
 			says(202, "Idempotency-Status: processing", "Location: /operations/1"), says(401), says(200)}, 200, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
