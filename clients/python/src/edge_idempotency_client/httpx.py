@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ class IdempotentTransport(httpx.BaseTransport):
                 received, info = self._client.resumed(kept, self._transmit({}))
             except NoAnswer as error:
                 raise _no_answer(error) from error.__cause__
-            return received.final(_request(kept), info)
+            return received.read(_request(kept), info)
 
         return self._client.resume(finish, each, concurrency)
 
@@ -181,7 +182,7 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
                 received, info = await self._client.resumed(kept, lambda outgoing: self._transmit(outgoing, {}))
             except NoAnswer as error:
                 raise _no_answer(error) from error.__cause__
-            return received.final(_request(kept), info)
+            return received.read(_request(kept), info)
 
         return await self._client.resume(finish, each, concurrency)
 
@@ -226,6 +227,14 @@ class _Received:
             request=request,
             extensions={**told, "idempotency": info},
         )
+
+    def read(self, request: httpx.Request, info: IdempotencyInfo) -> httpx.Response:
+        """The same, already read, as a client would have done."""
+        response = self.final(request, info)
+        # A body that cannot be decoded is no reason to lose status and headers.
+        with contextlib.suppress(httpx.DecodingError):
+            response.read()
+        return response
 
 
 def _intent(request: httpx.Request, body: bytes) -> Intent:

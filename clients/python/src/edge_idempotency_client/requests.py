@@ -127,7 +127,7 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
 
         def finish(kept: KeptRequest) -> requests.Response:
             settings = session.merge_environment_settings(kept.url, {}, None, None, None)
-            settings.pop("stream")  # type: ignore[misc]  # each answer is read whole
+            settings.pop("stream")  # each answer is read whole
             request = _prepared(kept.method, kept.url, (*kept.headers, (KEY_HEADER, kept.key)), kept.body)
             try:
                 received, info = self._client.resumed(kept, self._transmit(dict(settings)))

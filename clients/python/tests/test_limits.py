@@ -1,0 +1,191 @@
+"""What ends an attempt and a wait: `attempt_timeout` to the last byte, Abort, cancellation. The server sees that the connection is closed."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx
+import pytest
+import requests
+from callers import BLOCKING, EVERY, Caller, HttpxAsyncCaller, HttpxCaller, RequestsCaller, told
+from server import Behaviour, Handler, Received, Server, answer, drip_body, drip_headers, silent
+
+from edge_idempotency_client import Abort, Aborted, MemoryStore, NoAnswer, Options
+from edge_idempotency_client.httpx import AsyncIdempotentTransport, IdempotentTransport
+from edge_idempotency_client.requests import IdempotentAdapter
+
+ENDLESS = [silent, drip_headers, drip_body]
+# For what has to happen at all; no test waits as long as that unless it fails.
+LONG = 20.0
+
+
+@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("endless", ENDLESS)
+def test_an_endless_answer_is_no_answer(kind: type[Caller], server: Server, endless: Behaviour) -> None:
+    server.script = [endless]
+    response = kind(MemoryStore(), attempt_timeout=0.3).post(server.url)
+    assert (response.text, told(response).attempts) == ("done", 2)
+    assert server.left.wait(LONG), "the connection of the attempt is still open"
+
+
+@pytest.mark.parametrize("kind", BLOCKING)
+@pytest.mark.parametrize("endless", ENDLESS)
+def test_an_endless_answer_on_a_connection_that_was_used_before(kind: type[Caller], server: Server, endless: Behaviour) -> None:
+    caller = kind(MemoryStore(), attempt_timeout=0.3)
+    caller.post(server.url)
+    server.script = [endless]
+    assert caller.post(server.url).text == "done"
+    assert server.left.wait(LONG), "the connection of the attempt is still open"
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_attempts_end_endless_answers(kind: type[Caller], server: Server) -> None:
+    server.otherwise = silent
+    # The library's own timeout for a read may be the first to notice.
+    with pytest.raises(NoAnswer, match=r"no whole answer within 0\.1 s|Timeout"):
+        kind(MemoryStore(), attempt_timeout=0.1, attempts=2).post(server.url)
+
+
+def test_an_upload_that_nobody_reads() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        # With trio httpx itself leaves a generator behind, and warns.
+        for kind in (HttpxCaller, HttpxAsyncCaller, RequestsCaller):
+            with pytest.raises(NoAnswer):
+                kind(MemoryStore(), attempt_timeout=0.2, attempts=1).post(url, content=bytes(20_000_000))
+
+
+@pytest.mark.parametrize("kind", BLOCKING)
+@pytest.mark.parametrize("endless", ENDLESS)
+def test_abort_during_the_attempt(kind: type[Caller], server: Server, endless: Behaviour) -> None:
+    server.otherwise = endless
+    caller = kind(MemoryStore(), attempt_timeout=300.0)
+    abort = Abort()
+
+    def end() -> None:
+        server.reached.wait(LONG)
+        abort.abort()
+
+    ender = threading.Thread(target=end)
+    ender.start()
+    with abort, pytest.raises(Aborted) as caught:
+        caller.post(server.url)
+    ender.join()
+    assert caught.value.attempts == 1
+    assert [record.key for record in caller.pending()] == [caught.value.key]
+    assert server.left.wait(LONG), "the connection of the attempt is still open"
+
+
+@pytest.mark.parametrize("kind", BLOCKING)
+def test_abort_during_the_wait(kind: type[Caller], server: Server) -> None:
+    abort = Abort()
+    caller = kind(MemoryStore(), max_retry_after=3600.0, budget=7200.0)
+
+    def busy(handler: Handler, received: Received) -> None:
+        answer(503, Retry_After="3600")(handler, received)
+        threading.Timer(0.05, abort.abort).start()
+
+    server.script = [busy]
+    with abort, pytest.raises(Aborted):
+        caller.post(server.url)
+    assert (len(server.received), len(caller.pending())) == (1, 1)
+    # An Abort that was used ends everything inside its block, and nothing outside of it.
+    with abort, pytest.raises(Aborted):
+        caller.post(server.url)
+    assert len(server.received) == 1
+    assert caller.post(server.url).text == "done"
+
+
+def test_an_abort_ends_all_threads_inside_its_block(server: Server) -> None:
+    server.otherwise = silent
+    abort = Abort()
+    caller = HttpxCaller(MemoryStore(), attempt_timeout=300.0)
+    ended: list[str] = []
+
+    def send() -> None:
+        with abort:
+            try:
+                caller.post(server.url)
+            except Aborted as error:
+                ended.append(error.key or "")
+
+    threads = [threading.Thread(target=send) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    server.reached.wait(LONG)
+    abort.abort()
+    for thread in threads:
+        thread.join()
+    assert len(ended) == 5
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("endless", [*ENDLESS, answer(503, Retry_After="3600")])
+def test_cancellation(server: Server, backend: str, endless: Behaviour) -> None:
+    server.script = [endless]
+    store = MemoryStore()
+    request = httpx.Request("POST", server.url, content=b"{}")
+
+    async def main() -> None:
+        transport = AsyncIdempotentTransport(store, options=Options(max_retry_after=3600, budget=7200, attempt_timeout=300))
+
+        async def send() -> None:
+            await transport.handle_async_request(request)
+            raise AssertionError("it was not cancelled")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            await anyio.to_thread.run_sync(server.arrived.wait, LONG)
+            tasks.cancel_scope.cancel()
+        await transport.aclose()
+
+    anyio.run(main, backend=backend)
+    assert [record.key for record in store.records()] == [request.headers["Idempotency-Key"]]
+    assert len(server.received) == 1
+    if endless in ENDLESS:
+        assert server.left.wait(LONG)
+
+
+def test_the_timeout_of_requests_holds_for_each_attempt(server: Server) -> None:
+    server.script = [silent, silent]
+    with requests.Session() as session, pytest.raises(requests.ConnectionError, match="Read timed out"):
+        session.mount("http://", IdempotentAdapter(MemoryStore(), options=Options(attempts=2, base=0, attempt_timeout=300)))
+        session.post(server.url, timeout=(300, 0.1))
+    assert len(server.received) == 2
+
+
+def test_the_timeout_of_httpx_does_not_hold(server: Server) -> None:
+    seen: list[Any] = []
+
+    def inner(request: httpx.Request) -> httpx.Response:
+        seen.append(request.extensions["timeout"])
+        return httpx.Response(200)
+
+    transport = IdempotentTransport(MemoryStore(), options=Options(attempt_timeout=12), transport=httpx.MockTransport(inner))
+    with httpx.Client(transport=transport, timeout=0.001) as client:
+        client.post("http://127.0.0.1/")
+        client.get("http://127.0.0.1/")
+    assert seen[0] == dict.fromkeys(("connect", "read", "write", "pool"), 12)
+    assert seen[1]["read"] == 0.001
+
+
+def test_a_transport_that_never_returns() -> None:
+    """A transport whose sockets are unknown: the caller goes on, and the thread ends when the transport does."""
+    release = threading.Event()
+    done = threading.Event()
+
+    def inner(request: httpx.Request) -> httpx.Response:
+        if request.headers["x-retry-attempt"] == "1":
+            release.wait(LONG)
+            done.set()
+        return httpx.Response(200, text="done")
+
+    options = Options(attempt_timeout=0.05, base=0)
+    with httpx.Client(transport=IdempotentTransport(MemoryStore(), options=options, transport=httpx.MockTransport(inner))) as client:
+        assert told(client.post("http://127.0.0.1/")).attempts == 2
+    release.set()
+    assert done.wait(LONG)
