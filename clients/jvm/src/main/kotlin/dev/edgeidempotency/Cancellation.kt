@@ -5,11 +5,11 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.ReentrantLock
 import kotlin.concurrent.withLock
 
-/** Ends the wait and the attempt of one intent at once. It is safe for several threads. */
+/** Ends the waits and the attempts of one intent, or of several, at once. It is safe for several threads. */
 internal class Cancellation {
     private val lock = ReentrantLock()
     private val cancelled = lock.newCondition()
-    private var attempt: Call? = null
+    private val attempts = ArrayList<Call>()
 
     /** True after [cancel]. */
     var isCancelled: Boolean = false
@@ -21,22 +21,22 @@ internal class Cancellation {
         val running = lock.withLock {
             isCancelled = true
             cancelled.signalAll()
-            attempt
+            attempts.toList()
         }
-        running?.cancel()
+        running.forEach { it.cancel() }
     }
 
     /** Runs [block], which executes [call]; a cancellation cancels the call. */
     fun <T> during(call: Call, block: () -> T): T {
         val now = lock.withLock {
-            attempt = call
+            attempts.add(call)
             isCancelled
         }
         if (now) call.cancel()
         try {
             return block()
         } finally {
-            lock.withLock { attempt = null }
+            lock.withLock { attempts.remove(call) }
         }
     }
 

@@ -7,6 +7,7 @@ import okhttp3.Response
 import java.io.IOException
 import java.io.InterruptedIOException
 import java.util.concurrent.Callable
+import java.util.concurrent.ExecutorService
 import java.util.concurrent.Executors
 import java.util.concurrent.TimeUnit
 import kotlin.math.min
@@ -47,16 +48,29 @@ public class IdempotentClient private constructor(
         val threads = Executors.newFixedThreadPool(min(requests.size, http.dispatcher.maxRequests)) { task ->
             Thread(task, "idempotency-resume").apply { isDaemon = true }
         }
+        val cancellation = Cancellation()
         try {
             val tasks = requests.map { request ->
-                Callable { resume(request)?.also { result -> listener?.resumed(result) } }
+                Callable { resume(request, cancellation)?.also { result -> listener?.resumed(result) } }
             }
             return damaged + threads.invokeAll(tasks).mapNotNull { it.get() }
         } catch (_: InterruptedException) {
+            cancellation.cancel()
+            end(threads)
             Thread.currentThread().interrupt()
             throw InterruptedIOException("interrupted; what has no answer stays in the store")
         } finally {
-            threads.shutdownNow()
+            threads.shutdown()
+        }
+    }
+
+    /** Waits until cancelled tasks have ended, so that a later call of [resumePending] finds nothing under way. Only credentials can last longer. */
+    private fun end(threads: ExecutorService) {
+        threads.shutdown()
+        try {
+            threads.awaitTermination(10, TimeUnit.SECONDS)
+        } catch (_: InterruptedException) {
+            // The second interrupt asks for the same as the first one.
         }
     }
 
@@ -70,10 +84,10 @@ public class IdempotentClient private constructor(
         store.remove(key)
     }
 
-    private fun resume(request: PendingRequest): ResumeResult? {
+    private fun resume(request: PendingRequest, cancellation: Cancellation): ResumeResult? {
         if (!UnderWay.beginOnly(store, request.key)) return null
         return try {
-            interceptor.resume(request, Cancellation())?.let { ResumeResult(request.key, it, null) }
+            interceptor.resume(request, cancellation)?.let { ResumeResult(request.key, it, null) }
         } catch (error: IOException) {
             ResumeResult(request.key, null, error)
         } catch (error: RuntimeException) {

@@ -123,8 +123,8 @@ class ClientTest {
             override fun dispatch(request: okhttp3.mockwebserver.RecordedRequest): MockResponse = when (request.getHeader("X-Retry-Attempt")) {
                 "1" -> MockResponse().setSocketPolicy(SocketPolicy.NO_RESPONSE)
 
-                // Each byte comes in time, and the whole answer does not.
-                "2" -> ok("slow".repeat(1000)).throttleBody(1, 50, TimeUnit.MILLISECONDS)
+                // Each part comes in time, and the whole answer does not.
+                "2" -> ok("slow".repeat(1000)).throttleBody(100, 100, TimeUnit.MILLISECONDS)
 
                 else -> ok()
             }
