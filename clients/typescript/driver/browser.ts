@@ -32,7 +32,6 @@ export async function openPage(folder: string): Promise<{ context: BrowserContex
     return route.fulfill({ contentType: "text/javascript", body });
   });
   const page = context.pages()[0] ?? (await context.newPage());
-  page.on("console", (message) => process.stderr.write(`chromium: ${message.text()}\n`));
   page.on("pageerror", (error) => process.stderr.write(`chromium: ${error}\n`));
   await page.goto(`${ORIGIN}/`);
   return { context, page };

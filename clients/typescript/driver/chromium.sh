@@ -6,5 +6,7 @@
 set -euo pipefail
 exec 9>"$EDGE_CHROMIUM_LOCK"
 flock --timeout 60 9
+# Chromium would ask the user before the page may send requests to this machine.
+set -- "${@/#--disable-features=/--disable-features=LocalNetworkAccessChecks,}"
 export LD_LIBRARY_PATH=$EDGE_CHROMIUM/lib
 exec setpriv --pdeathsig KILL "$EDGE_CHROMIUM/chromium" "$@"

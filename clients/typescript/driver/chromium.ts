@@ -5,10 +5,11 @@ import type { Settings } from "./protocol.js";
 
 const settings: Settings = JSON.parse(process.argv[2] ?? "");
 const { context, page } = await openPage(settings.store);
-context.on("close", () => {
+const onEnd = () => {
   process.stderr.write("driver-chromium: Chromium has ended\n");
   process.exit(1);
-});
+};
+context.on("close", onEnd);
 await page.exposeFunction("tell", (line: string) => {
   process.stdout.write(`${line}\n`);
 });
@@ -19,5 +20,5 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (line.trim() !== "") sent.push(module.evaluate((page, given) => page.send(given), line));
 }
 await Promise.all(sent);
-context.removeAllListeners("close");
+context.off("close", onEnd);
 await context.close();

@@ -5,13 +5,13 @@ import { after, before, test } from "node:test";
 import { openPage } from "../driver/browser.js";
 import { httpCases } from "./support/http-cases.js";
 import type { runCase } from "./support/page-cases.js";
-import { startServer } from "./support/server.js";
+import { closedUrl, type Server, startServer } from "./support/server.js";
 import { storeCases } from "./support/store-cases.js";
 
 // client.sh says it where there is no Chromium.
 const skip = !process.env.EDGE_CHROMIUM;
 
-let server: Awaited<ReturnType<typeof startServer>>;
+let server: Server;
 let folder: string;
 let chromium: Awaited<ReturnType<typeof openPage>>;
 
@@ -29,15 +29,16 @@ after(async () => {
   await rm(folder, { recursive: true });
 });
 
-async function runInPage(...given: Parameters<typeof runCase>): Promise<void> {
+async function runInPage(name: string): Promise<void> {
+  const given: Parameters<typeof runCase> = [name, server.base, await closedUrl()];
   const module = await chromium.page.evaluateHandle<typeof import("./support/page-cases.js")>(
     'import("/tests/support/page-cases.js")',
   );
-  await module.evaluate((cases, [name, base]) => cases.runCase(name, base), given);
+  await module.evaluate((cases, [name, base, closed]) => cases.runCase(name, base, closed), given);
 }
 
 for (const { name } of [...storeCases, ...httpCases]) {
-  test(`Chromium: ${name}`, { skip }, () => runInPage(name, skip ? "" : server.base));
+  test(`Chromium: ${name}`, { skip, timeout: 120_000 }, () => runInPage(name));
 }
 
 for (const name of [
@@ -46,5 +47,5 @@ for (const name of [
   "a database that is deleted meanwhile",
   "no header of the attempt",
 ]) {
-  test(`Chromium: ${name}`, { skip }, () => runInPage(name, server.base));
+  test(`Chromium: ${name}`, { skip, timeout: 120_000 }, () => runInPage(name));
 }

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { FileStore } from "edge-idempotency-client/node";
 import { httpCases } from "./support/http-cases.js";
-import { startServer } from "./support/server.js";
+import { closedUrl, type Server, startServer } from "./support/server.js";
 
-let server: Awaited<ReturnType<typeof startServer>>;
+let server: Server;
 
 before(async () => {
   server = await startServer();
@@ -18,7 +18,7 @@ for (const { name, run } of httpCases) {
   test(`HTTP: ${name}`, async () => {
     const folder = await mkdtemp(join(tmpdir(), "edge-idempotency-"));
     try {
-      await run({ open: () => new FileStore(folder), base: server.base, browser: false });
+      await run({ open: () => new FileStore(folder), base: server.base, closed: await closedUrl(), browser: false });
     } finally {
       await rm(folder, { recursive: true });
     }

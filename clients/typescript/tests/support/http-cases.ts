@@ -7,6 +7,8 @@ interface Environment {
   readonly open: () => Store;
   /** The URL of the server. */
   readonly base: string;
+  /** A URL at which nothing listens. */
+  readonly closed: string;
   /** True in a page, where CORS holds and `fetch` hides redirects. */
   readonly browser: boolean;
 }
@@ -79,7 +81,7 @@ export const httpCases: Case<Environment>[] = [
     name: "no server: an error, and the request stays without secrets",
     async run(environment) {
       const { client, store } = setUp(environment, []);
-      const error = await caught(client.fetch("http://127.0.0.1:9", { method: "POST", headers: { Cookie: "secret" } }));
+      const error = await caught(client.fetch(environment.closed, { method: "POST", headers: { Cookie: "secret" } }));
       equal([error.name, error.attempts], ["NoAnswer", 6]);
       const kept = await store.get(error.key);
       equal(kept?.headers, {});

@@ -16,14 +16,15 @@ const request: PendingRequest = {
   cookies: null,
 };
 
-/** Runs the case with this name, with a new database. `base` is the URL of the server. */
-export async function runCase(name: string, base: string): Promise<void> {
+/** Runs the case with this name, with a new database. `base` is the URL of the server; at `closed` nothing listens. */
+export async function runCase(name: string, base: string, closed: string): Promise<void> {
   databases += 1;
   const database = `test-${databases}-${Date.now()}`;
   const open = () => new IndexedDbStore(database);
-  const found = [...storeCases, ...httpCases, ...pageCases].find((one) => one.name === name);
+  const cases: Case<Environment>[] = [...storeCases, ...httpCases, ...pageCases];
+  const found = cases.find((one) => one.name === name);
   if (!found) throw new Error(`there is no case ${name}`);
-  await found.run({ open, base, browser: true, database });
+  await found.run({ open, base, closed, browser: true, database });
 }
 
 function settled<T>(asked: IDBRequest<T>): Promise<T> {
@@ -40,7 +41,16 @@ async function failure(promise: Promise<unknown>): Promise<string> {
   );
 }
 
-const pageCases: Case<{ open: () => IndexedDbStore; base: string; database: string }>[] = [
+interface Environment {
+  readonly open: () => IndexedDbStore;
+  readonly base: string;
+  readonly closed: string;
+  readonly browser: boolean;
+  /** The name of the database that `open` opens. */
+  readonly database: string;
+}
+
+const pageCases: Case<Environment>[] = [
   {
     name: "a damaged record",
     async run({ open, database }) {

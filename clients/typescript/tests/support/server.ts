@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** One answer of the server: an HTTP answer, or a fault of the connection. `delay` is in milliseconds. */
+/** One answer of the server: an HTTP answer, or a fault of the connection. */
 export interface Reply {
   readonly status?: number;
   readonly headers?: Record<string, string>;
@@ -24,6 +24,15 @@ const CORS = {
   "Access-Control-Expose-Headers":
     "Idempotency-Status, Idempotent-Replayed, Idempotency-Retry, Retry-After, X-Operation-Id, Location, Idempotency-Expires",
 };
+
+/** A running server. */
+export interface Server {
+  /** Its URL, without a path. */
+  readonly base: string;
+  /** What came under this name. */
+  received(name: string): Received[];
+  stop(): Promise<void>;
+}
 
 /**
  * A local HTTP server for tests. `/run/NAME?replies=JSON` gives one reply after the other, the last one again and again, and
@@ -103,4 +112,11 @@ function send({ status = 200, headers = {}, body = "", fault }: Reply, response:
     default:
       response.writeHead(status, headers).end(body);
   }
+}
+
+/** A URL at which nothing listens. */
+export async function closedUrl(): Promise<string> {
+  const { base, stop } = await startServer();
+  await stop();
+  return base;
 }
