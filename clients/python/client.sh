@@ -99,8 +99,8 @@ check "package and version" package
 
 say "clients/python: unit tests"
 rm -f "$OUT/pytest.xml"
-# The tests have no limits of their own.
-timeout 400 "$PYTHON" -m pytest -p no:cacheprovider --junitxml="$OUT/pytest.xml" --tb=short || true
+# The tests have no time limits of their own.
+timeout 600 "$PYTHON" -m pytest -p no:cacheprovider --junitxml="$OUT/pytest.xml" --tb=short || true
 if ! read -r ran bad left_out < <("$PYTHON" - "$OUT/pytest.xml" <<'COUNT'
 import sys, xml.etree.ElementTree as tree
 suite = tree.parse(sys.argv[1]).getroot().find("testsuite")

@@ -129,7 +129,7 @@ async def with_httpx_async(settings: dict[str, Any], store: SqliteStore, options
                         timer = asyncio.get_running_loop().call_later(intent["abort_after_ms"] / 1000, task.cancel)
                     tell_answer(intent["id"], await client.send(request))
             except (Exception, asyncio.CancelledError) as error:
-                tell_error(intent["id"], error, request.headers.get("Idempotency-Key"))
+                tell_error(intent["id"], error, request.headers.get("Idempotency-Key") or getattr(error, "key", None))
             finally:
                 if timer:
                     timer.cancel()

@@ -31,21 +31,21 @@ ROWS = [
     (503, advice("same_key") | STORED, Meaning.AGAIN),
     (503, advice(" same_key "), Meaning.AGAIN),
     (503, advice(""), Meaning.AGAIN),
-    # 401 without advice: new credentials may help.
+    # New credentials may help after a 401 without advice.
     (401, {}, Meaning.RENEW),
     (401, STORED, Meaning.RENEW),
     # A kept answer comes again unchanged.
     *[(status, kept, Meaning.FINAL) for status in (200, 402, 409, 425, 429, 500, 502, 503, 504) for kept in (STORED, REPLAYED, REPLAYED_TOO)],
     (409, STORED | AFTER, Meaning.FINAL),
     (503, {"idempotent-replayed": "false"}, Meaning.AGAIN),
-    # Under way, if the answer says when to come back.
+    # The first request is under way, if the answer says when to come back.
     (409, AFTER, Meaning.AGAIN),
     (425, AFTER, Meaning.AGAIN),
     (409, {}, Meaning.FINAL),
     (425, {}, Meaning.FINAL),
-    # Statuses of proxies and limits.
+    # Proxies and limits answer with these.
     *[(status, {}, Meaning.AGAIN) for status in (429, 502, 503, 504)],
-    # All others.
+    # All other answers are final.
     *[(status, {}, Meaning.FINAL) for status in (200, 201, 204, 301, 307, 308, 400, 403, 404, 405, 408, 413, 422, 431, 500, 501, 505)],
 ]
 

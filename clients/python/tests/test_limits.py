@@ -19,7 +19,7 @@ from edge_idempotency_client.httpx import AsyncIdempotentTransport, IdempotentTr
 from edge_idempotency_client.requests import IdempotentAdapter
 
 ENDLESS = [silent, drip_headers, drip_body]
-# For what has to happen at all; no test waits as long as that unless it fails.
+# Only a test that fails waits as long as that.
 LONG = 20.0
 
 

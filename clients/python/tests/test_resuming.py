@@ -88,7 +88,7 @@ def test_what_is_under_way_is_not_sent_twice(kind: type[Caller], server: Server,
 
     server.script = [hold]
     caller = kind(SqliteStore(tmp_path / "requests.db"))
-    # Another client with a store of its own for the same file.
+    # The other client has a store of its own for the same file.
     other = kind(SqliteStore(tmp_path / "requests.db"))
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(caller.post, server.url)
@@ -168,12 +168,12 @@ def test_abort_ends_it(kind: type[Caller], server: Server) -> None:
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_a_store_that_cannot_be_read(kind: type[Caller]) -> None:
-    class Broken(MemoryStore):
+    class Unreadable(MemoryStore):
         def records(self) -> list[KeptRequest | DamagedRecord]:
             raise OSError("gone")
 
     with pytest.raises(StoreError, match="gone"):
-        kind(Broken()).resume()
+        kind(Unreadable()).resume()
 
 
 @pytest.mark.parametrize("kind", EVERY)

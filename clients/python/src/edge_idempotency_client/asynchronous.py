@@ -21,15 +21,15 @@ from .store import Store
 
 _T = TypeVar("_T")
 R = TypeVar("R")
-# What the caller gets: the response with its information.
+# The response that the caller gets, with its information.
 S = TypeVar("S")
 
 AsyncCredentials = Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
-# Sends one request, without a limit of its own.
+# A function that sends one request, without a limit of its own.
 AsyncTransmit = Callable[[Outgoing], Awaitable[Reply[R]]]
 
 
-class AsyncClient(Generic[R]):
+class AsyncSender(Generic[R]):
     """Sends intents in asyncio or trio. `R` is the response of an HTTP library."""
 
     def __init__(self, store: Store, options: Options, credentials: AsyncCredentials | None, clock: Clock) -> None:
@@ -72,7 +72,7 @@ class AsyncClient(Generic[R]):
                 if each:
                     each(result)
             except Exception as error:
-                # Raised below as it is: a task group would put it into a group.
+                # It is raised below, because a task group would put it into an ExceptionGroup.
                 errors.append(error)
                 tasks.cancel_scope.cancel()
 

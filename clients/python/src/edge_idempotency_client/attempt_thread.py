@@ -38,7 +38,7 @@ class AttemptThread(Generic[_T]):
     def run(self, seconds: float, abort: Abort | None) -> _T:
         """The result of `work`. Raises what it raises, AttemptFailed when the seconds are over, and AbortRequested."""
         context = contextvars.copy_context()
-        # A daemon: an abandoned attempt does not keep the process alive.
+        # The thread is a daemon, so that an abandoned attempt does not keep the process alive.
         thread = threading.Thread(target=context.run, args=(self._main,), name="edge-idempotency-attempt", daemon=True)
         end = abort.listen(self._wake.set) if abort else None
         try:

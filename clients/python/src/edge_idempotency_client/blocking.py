@@ -21,15 +21,15 @@ from .store import Store
 
 _T = TypeVar("_T")
 R = TypeVar("R")
-# What the caller gets: the response with its information.
+# The response that the caller gets, with its information.
 S = TypeVar("S")
 
 Credentials = Callable[[], Mapping[str, str]]
-# Sends one request in the thread of the attempt.
+# A function that sends one request in the thread of the attempt.
 Transmit = Callable[[Outgoing, AttemptThread[Reply[R]]], Reply[R]]
 
 
-class BlockingClient(Generic[R]):
+class BlockingSender(Generic[R]):
     """Sends intents and waits for them. `R` is the response of an HTTP library; several threads can use one client."""
 
     def __init__(self, store: Store, options: Options, credentials: Credentials | None, clock: Clock) -> None:
@@ -71,7 +71,7 @@ class BlockingClient(Generic[R]):
                             if each:
                                 each(result)
                 except BaseException:
-                    # The pool waits for its threads, also after Ctrl-C.
+                    # The pool waits for its threads, also after Ctrl-C, so they have to end.
                     inner.abort()
                     raise
         finally:

@@ -45,7 +45,7 @@ class Expired(IdempotencyError):
 
     def __init__(self, key: str, kept_for: float, expires_after: float, attempts: int) -> None:
         message = (
-            f"the request with the key {key} was first sent {kept_for:.0f} s ago, which is more than expires_after ({expires_after:.0f} s): "
+            f"the request with the key {key} was kept first {kept_for:.0f} s ago, which is more than expires_after ({expires_after:.0f} s): "
             "the server may no longer have its result, and would run it again. Find out whether it ran, then call forget(key)."
         )
         super().__init__(message, key)

@@ -99,7 +99,7 @@ class Exchange:
         return self._send(0.0, "the answer 401")
 
     def _jitter(self) -> float:
-        # From 2^63 on every bound is higher than any cap.
+        # A float cannot hold the powers that thousands of attempts would need, and the cap is reached long before.
         bound = min(self._options.cap, self._options.base * 2.0 ** min(self.attempts - 1, 63))
         return self._clock.uniform(0.0, bound)
 

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 
 from .answers import Answer
-from .asynchronous import AsyncClient, AsyncCredentials
+from .asynchronous import AsyncCredentials, AsyncSender
 from .attempt_thread import AttemptThread
-from .blocking import BlockingClient, Credentials
+from .blocking import BlockingSender, Credentials
 from .errors import DamagedRecord, InvalidRequest, NoAnswer
 from .exchange import Clock
 from .httpx_sockets import watch
@@ -63,11 +63,11 @@ class IdempotentTransport(httpx.BaseTransport):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._transport = transport or httpx.HTTPTransport()
-        self._client = BlockingClient[_Received](store, options or Options(), credentials, Clock())
+        self._sender = BlockingSender[_HttpxReceived](store, options or Options(), credentials, Clock())
         watch(self._transport)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method.upper() not in self._client.options.methods:
+        if request.method.upper() not in self._sender.options.methods:
             return self._transport.handle_request(request)
         try:
             body = request.read()
@@ -75,7 +75,7 @@ class IdempotentTransport(httpx.BaseTransport):
             raise InvalidRequest(f"the body cannot be read: {error}") from error
         intent = _intent(request, body)
         try:
-            received, info = self._client.send(intent, self._transmit(request.extensions))
+            received, info = self._sender.send(intent, self._transmit(request.extensions))
         except NoAnswer as error:
             raise _no_answer(error) from error.__cause__
         return received.final(request, info)
@@ -95,26 +95,26 @@ class IdempotentTransport(httpx.BaseTransport):
 
         def finish(kept: KeptRequest) -> httpx.Response:
             try:
-                received, info = self._client.resumed(kept, self._transmit({}))
+                received, info = self._sender.resumed(kept, self._transmit({}))
             except NoAnswer as error:
                 raise _no_answer(error) from error.__cause__
             return received.read(_request(kept), info)
 
-        return self._client.resume(finish, each, concurrency)
+        return self._sender.resume(finish, each, concurrency)
 
     def pending(self) -> list[KeptRequest | DamagedRecord]:
         """The requests in the store, the oldest first, with those that are under way. Raises StoreError."""
-        return self._client.keeper.records()
+        return self._sender.keeper.records()
 
     def forget(self, key: str) -> bool:
         """Removes a request from the store; False if there is none. It does not end an attempt that is under way. Raises StoreError."""
-        return self._client.keeper.forget(key)
+        return self._sender.keeper.forget(key)
 
     def close(self) -> None:
         self._transport.close()
 
-    def _transmit(self, extensions: dict[str, Any]) -> Callable[[Outgoing, AttemptThread[Reply[_Received]]], Reply[_Received]]:
-        def transmit(outgoing: Outgoing, running: AttemptThread[Reply[_Received]]) -> Reply[_Received]:
+    def _transmit(self, extensions: dict[str, Any]) -> Callable[[Outgoing, AttemptThread[Reply[_HttpxReceived]]], Reply[_HttpxReceived]]:
+        def transmit(outgoing: Outgoing, running: AttemptThread[Reply[_HttpxReceived]]) -> Reply[_HttpxReceived]:
             try:
                 response = self._transport.handle_request(_attempt(outgoing, extensions))
                 try:
@@ -148,10 +148,10 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._transport = transport or httpx.AsyncHTTPTransport()
-        self._client = AsyncClient[_Received](store, options or Options(), credentials, Clock())
+        self._sender = AsyncSender[_HttpxReceived](store, options or Options(), credentials, Clock())
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method.upper() not in self._client.options.methods:
+        if request.method.upper() not in self._sender.options.methods:
             return await self._transport.handle_async_request(request)
         try:
             body = await request.aread()
@@ -159,7 +159,7 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
             raise InvalidRequest(f"the body cannot be read: {error}") from error
         intent = _intent(request, body)
         try:
-            received, info = await self._client.send(intent, lambda outgoing: self._transmit(outgoing, request.extensions))
+            received, info = await self._sender.send(intent, lambda outgoing: self._transmit(outgoing, request.extensions))
         except NoAnswer as error:
             raise _no_answer(error) from error.__cause__
         return received.final(request, info)
@@ -179,25 +179,25 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
 
         async def finish(kept: KeptRequest) -> httpx.Response:
             try:
-                received, info = await self._client.resumed(kept, lambda outgoing: self._transmit(outgoing, {}))
+                received, info = await self._sender.resumed(kept, lambda outgoing: self._transmit(outgoing, {}))
             except NoAnswer as error:
                 raise _no_answer(error) from error.__cause__
             return received.read(_request(kept), info)
 
-        return await self._client.resume(finish, each, concurrency)
+        return await self._sender.resume(finish, each, concurrency)
 
     def pending(self) -> list[KeptRequest | DamagedRecord]:
         """The requests in the store, the oldest first, with those that are under way. It blocks while it reads. Raises StoreError."""
-        return self._client.keeper.records()
+        return self._sender.keeper.records()
 
     def forget(self, key: str) -> bool:
         """Removes a request from the store; False if there is none. It does not end an attempt that is under way. Raises StoreError."""
-        return self._client.keeper.forget(key)
+        return self._sender.keeper.forget(key)
 
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def _transmit(self, outgoing: Outgoing, extensions: dict[str, Any]) -> Reply[_Received]:
+    async def _transmit(self, outgoing: Outgoing, extensions: dict[str, Any]) -> Reply[_HttpxReceived]:
         try:
             response = await self._transport.handle_async_request(_attempt(outgoing, extensions))
             try:
@@ -211,7 +211,7 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
 
 
 @dataclass(frozen=True)
-class _Received:
+class _HttpxReceived:
     """A response of the inner transport, with its body as it came."""
 
     response: httpx.Response
@@ -264,15 +264,15 @@ def _attempt(outgoing: Outgoing, extensions: dict[str, Any]) -> httpx.Request:
 
 
 def _encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
-    # The bytes that httpx had: its own choice of an encoding for texts depends on all headers.
+    # These are the bytes that httpx had. For texts it would choose an encoding by itself.
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 
-def _reply(response: httpx.Response, body: bytes) -> Reply[_Received]:
+def _reply(response: httpx.Response, body: bytes) -> Reply[_HttpxReceived]:
     def decoded() -> bytes:
         return httpx.Response(response.status_code, headers=response.headers.raw, stream=httpx.ByteStream(body)).read()
 
-    return Reply(Answer(response.status_code, dict(response.headers.items())), decoded, _Received(response, body))
+    return Reply(Answer(response.status_code, dict(response.headers.items())), decoded, _HttpxReceived(response, body))
 
 
 def _failed(error: httpx.TransportError) -> AttemptFailed:

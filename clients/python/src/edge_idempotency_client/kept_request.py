@@ -11,9 +11,9 @@ from .errors import InvalidRequest
 
 KEY_HEADER = "Idempotency-Key"
 ATTEMPT_HEADER = "X-Retry-Attempt"
-# Headers with credentials, which are never kept.
+# These headers have credentials, and are never kept.
 SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
-# Headers of one connection or one transmission. The HTTP library writes them anew for each attempt.
+# These headers belong to one connection or one transmission. The HTTP library writes them anew for each attempt.
 _NOT_KEPT = frozenset({"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
 _WRITTEN_BY_THE_CLIENT = frozenset({KEY_HEADER.lower(), ATTEMPT_HEADER.lower()})
 

@@ -14,7 +14,7 @@ import urllib3
 
 from .answers import Answer
 from .attempt_thread import AttemptThread
-from .blocking import BlockingClient, Credentials
+from .blocking import BlockingSender, Credentials
 from .errors import DamagedRecord, InvalidRequest, NoAnswer
 from .exchange import Clock
 from .information import IdempotencyInfo
@@ -76,7 +76,7 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
         pool_maxsize: int = requests.adapters.DEFAULT_POOLSIZE,
         pool_block: bool = requests.adapters.DEFAULT_POOLBLOCK,
     ) -> None:
-        self._client = BlockingClient[_Received](store, options or Options(), credentials, Clock())
+        self._sender = BlockingSender[_RequestsReceived](store, options or Options(), credentials, Clock())
         super().__init__(pool_connections, pool_maxsize, max_retries=0, pool_block=pool_block)
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **pool_kwargs: Any) -> None:
@@ -98,11 +98,11 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
         settings = {"timeout": timeout, "verify": verify, "cert": cert, "proxies": proxies}
-        if (request.method or "").upper() not in self._client.options.methods:
+        if (request.method or "").upper() not in self._sender.options.methods:
             return super().send(request, stream=stream, **settings)
         intent = _intent(request)
         try:
-            received, info = self._client.send(intent, self._transmit(settings))
+            received, info = self._sender.send(intent, self._transmit(settings))
         except NoAnswer as error:
             raise _no_answer(error, request) from error.__cause__
         return received.final(request, info)
@@ -130,23 +130,23 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
             settings.pop("stream")  # each answer is read whole
             request = _prepared(kept.method, kept.url, (*kept.headers, (KEY_HEADER, kept.key)), kept.body)
             try:
-                received, info = self._client.resumed(kept, self._transmit(dict(settings)))
+                received, info = self._sender.resumed(kept, self._transmit(dict(settings)))
             except NoAnswer as error:
                 raise _no_answer(error, request) from error.__cause__
             return received.final(request, info)
 
-        return self._client.resume(finish, each, concurrency)
+        return self._sender.resume(finish, each, concurrency)
 
     def pending(self) -> list[KeptRequest | DamagedRecord]:
         """The requests in the store, the oldest first, with those that are under way. Raises StoreError."""
-        return self._client.keeper.records()
+        return self._sender.keeper.records()
 
     def forget(self, key: str) -> bool:
         """Removes a request from the store; False if there is none. It does not end an attempt that is under way. Raises StoreError."""
-        return self._client.keeper.forget(key)
+        return self._sender.keeper.forget(key)
 
-    def _transmit(self, settings: dict[str, Any]) -> Callable[[Outgoing, AttemptThread[Reply[_Received]]], Reply[_Received]]:
-        def transmit(outgoing: Outgoing, running: AttemptThread[Reply[_Received]]) -> Reply[_Received]:
+    def _transmit(self, settings: dict[str, Any]) -> Callable[[Outgoing, AttemptThread[Reply[_RequestsReceived]]], Reply[_RequestsReceived]]:
+        def transmit(outgoing: Outgoing, running: AttemptThread[Reply[_RequestsReceived]]) -> Reply[_RequestsReceived]:
             prepared = _prepared(outgoing.method, outgoing.url, outgoing.headers, outgoing.body)
             attempt = {**settings, "timeout": _limited(settings.get("timeout"), outgoing.timeout)}
             try:
@@ -172,7 +172,7 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
 
 
 @dataclass(frozen=True)
-class _Received:
+class _RequestsReceived:
     """A response of requests, with its body as it came."""
 
     response: requests.Response
@@ -244,8 +244,8 @@ def _limited(timeout: Any, longest: float) -> Any:
     return tuple(longest if seconds is None else min(seconds, longest) for seconds in (connect, read))
 
 
-def _reply(response: requests.Response, body: bytes) -> Reply[_Received]:
-    received = _Received(response, body)
+def _reply(response: requests.Response, body: bytes) -> Reply[_RequestsReceived]:
+    received = _RequestsReceived(response, body)
     headers = {name.lower(): value for name, value in response.headers.items()}
     return Reply(Answer(response.status_code, headers), lambda: received.raw().read(decode_content=True), received)
 

@@ -100,7 +100,7 @@ async def send(intent: Intent, keeper: Keeper, options: Options, clock: Clock, p
         await platform.sleep(0)
         request, given = intent.request, None
         if not intent.resumed:
-            # Before the request is kept: if there are no credentials, nothing is sent and nothing is kept.
+            # This comes before the request is kept: a call without credentials sends nothing and keeps nothing.
             given = await ask()
             request = replace(request, headers=without_secrets(intent.headers, options.secret_headers | given.keys()))
             kept = request
@@ -157,6 +157,6 @@ def _outgoing(intent: Intent, location: str | None, given: Mapping[str, str], nu
     if location is None:
         headers.append((KEY_HEADER, request.key))
         return Outgoing(request.method, request.url, tuple(headers), request.body, options.attempt_timeout)
-    # An operation is asked for without a key and a body.
+    # The request for an operation has neither a key nor a body.
     asking = tuple((name, value) for name, value in headers if not name.lower().startswith("content-"))
     return Outgoing("GET", location, asking, b"", options.attempt_timeout)

@@ -126,11 +126,11 @@ class _Connection:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    # SQLite would make the file readable for others; the files beside it get the same rights.
+    # SQLite itself would make a file that others can read. It gives the files beside it the same rights.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     try:
-        # Bytes instead of an error where a text is not UTF-8: one damaged record must not hide the others.
+        # A text that is not UTF-8 is no error here, because one damaged record must not hide the others; its checksum does not fit.
         connection.text_factory = lambda value: value.decode("utf-8", "surrogateescape")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
