@@ -198,9 +198,10 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_close_and_use_again(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "requests.db")
-    store.put(request("a"))
+    with SqliteStore(tmp_path / "requests.db") as store:
+        store.put(request("a"))
     store.close()
-    store.close()
+    # What SQLite keeps beside the file has gone into it.
+    assert [path.name for path in tmp_path.iterdir()] == ["requests.db"]
     assert store.records() == [request("a")]
     assert store.place == SqliteStore(tmp_path / "." / "requests.db").place

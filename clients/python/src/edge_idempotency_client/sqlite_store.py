@@ -32,7 +32,7 @@ _COLUMNS = "key, method, url, headers, body, kept_at, checksum"
 
 
 class SqliteStore(Store):
-    """Keeps requests in a file of SQLite, which a request reaches before it is sent (`synchronous = FULL`).
+    """Keeps requests in a file of SQLite, which a request reaches before it is sent (`synchronous = FULL`). `with` and `close` close the file.
 
     Threads can share one store. Processes of one machine can share the file, each with a store of its own or with one from before a fork:
     SQLite locks the file, and a process waits up to 10 s for another one. The file must not be on a network file system, where SQLite's
@@ -86,6 +86,12 @@ class SqliteStore(Store):
         if connection := self._connections.pop(os.getpid(), None):
             with connection.lock:
                 connection.close()
+
+    def __enter__(self) -> SqliteStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _run(self, what: str, work: Callable[[sqlite3.Connection], _T], writes: bool = True) -> _T:
         # `setdefault` is one step, so that threads that come here first at the same time get the same connection.
