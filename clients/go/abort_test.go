@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"testing"
 )
 
@@ -54,6 +55,16 @@ func TestAbortDuringTheAttempt(t *testing.T) {
 	wantEqual(t, "pending", pendingKeys(t, client), []string{testKey})
 }
 
+// The last attempt was aborted, too: it did not fail by itself.
+func TestAbortDuringTheLastAttempt(t *testing.T) {
+	request, cancel := withContext(t)
+	client, _, _ := newTestClient(t, Options{Attempts: 1}, func(request *http.Request) (*http.Response, error) {
+		cancel()
+		return nil, request.Context().Err()
+	})
+	failureOf(t, client, request, ErrAborted)
+}
+
 // cancels is a body that ends the context when it is read, and then breaks.
 type cancels struct{ cancel context.CancelFunc }
 
@@ -84,6 +95,21 @@ func TestAbortWhileTheCredentialsAreAsked(t *testing.T) {
 		failure := failureOf(t, client, request, ErrAborted)
 		wantEqual(t, "kept", failure.Kept, call == 2)
 	}
+}
+
+// Other credentials need no wait, which would see the abort.
+func TestAbortWithOtherCredentials(t *testing.T) {
+	request, cancel := withContext(t)
+	calls := 0
+	options := Options{Credentials: func(context.Context, *url.URL) (http.Header, error) {
+		if calls++; calls == 2 {
+			cancel()
+		}
+		return http.Header{"Authorization": {strconv.Itoa(calls)}}, nil
+	}}
+	client, upstream, _ := newTestClient(t, options, says(401))
+	failureOf(t, client, request, ErrAborted)
+	wantEqual(t, "requests", len(upstream.seen), 1)
 }
 
 // The deadline is the caller's, so it is an abort; the cause of the caller is told, too.

@@ -60,15 +60,12 @@ func (c *Client) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &Error{Kind: ErrInvalidRequest, Key: record.Key, Cause: err}
 	}
-	ctx := request.Context()
-	if ctx.Err() != nil {
-		return nil, &Error{Kind: ErrAborted, Key: record.Key, Cause: aborted(ctx)}
-	}
 	if !c.claim(record.Key) {
 		cause := errors.New("wait for its answer, or take a new key for a new intent")
 		return nil, &Error{Kind: ErrUnderWay, Key: record.Key, Kept: true, Cause: cause}
 	}
 	defer c.release(record.Key)
+	ctx := request.Context()
 	intent, err := c.keep(ctx, record, header, callersKey)
 	if err != nil {
 		return nil, err

@@ -255,7 +255,11 @@ func TestInfo(t *testing.T) {
 		writer.Header().Set("Idempotency-Retry", "new_key")
 		writer.WriteHeader(409)
 	}
-	up := newUpstream(t, refusal, replay, ok)
+	own := func(writer http.ResponseWriter, _ *http.Request) {
+		writer.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(writer, `{"code": "voucher-1", "detail": "a code of the API itself"}`)
+	}
+	up := newUpstream(t, refusal, replay, own, ok)
 	client := up.client(t, Options{})
 	response, info := answerOf(t, client, up.post(t, "body"))
 	wantEqual(t, "refusal", info, Info{
@@ -265,6 +269,8 @@ func TestInfo(t *testing.T) {
 	wantEqual(t, "context of the response", response.Request.Context().Err(), nil)
 	_, info = answerOf(t, client, up.post(t, "body"))
 	wantEqual(t, "replay", info, Info{Key: testKey, Attempts: 1, Replayed: true, Retry: "new_key"})
+	_, info = answerOf(t, client, up.post(t, "body"))
+	wantEqual(t, "answer with a code", info, Info{Key: testKey, Attempts: 1})
 	response, info = answerOf(t, client, up.post(t, "body"))
 	wantEqual(t, "answer", info, Info{Key: testKey, Attempts: 1})
 	wantEqual(t, "length", response.ContentLength, 4)

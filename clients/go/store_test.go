@@ -136,8 +136,11 @@ func TestDamagedRecords(t *testing.T) {
 		"other member": func(content []byte) []byte {
 			return []byte(strings.Replace(string(content), `{"checksum"`, `{"x":1,"checksum"`, 1))
 		},
-		"not JSON":  func([]byte) []byte { return []byte("hello") },
-		"no record": func([]byte) []byte { return []byte(`{"checksum":"` + checksum([]byte("{}")) + `","record":{}}`) },
+		"not JSON": func([]byte) []byte { return []byte("hello") },
+		"no request": func([]byte) []byte {
+			record := `{"key":"b"}`
+			return []byte(`{"checksum":"` + checksum([]byte(record)) + `","record":` + record + `}`)
+		},
 		"another key": func([]byte) []byte {
 			content, _ := encodeRecord(sample("other"))
 			return content
@@ -145,9 +148,10 @@ func TestDamagedRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := newFileStore(t)
-			_ = store.Put(sample("a"))
 			_ = store.Put(sample("b"))
-			content, err := os.ReadFile(store.path("a"))
+			// The names of the files are hashes: "b" comes before "a".
+			_ = store.Put(sample("a"))
+			content, err := os.ReadFile(store.path("b"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,22 +159,22 @@ func TestDamagedRecords(t *testing.T) {
 			if string(damaged) == string(content) {
 				t.Fatal("nothing was damaged")
 			}
-			if err := os.WriteFile(store.path("a"), damaged, 0o600); err != nil {
+			if err := os.WriteFile(store.path("b"), damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			records, failures := all(store)
 			wantEqual(t, "other records", len(records), 1)
 			var failure *DamagedRecordError
-			if len(failures) != 1 || !errors.As(failures[0], &failure) || failure.Path != store.path("a") {
+			if len(failures) != 1 || !errors.As(failures[0], &failure) || failure.Path != store.path("b") {
 				t.Fatal(failures)
 			}
-			if _, found, err := store.Get("a"); found || !errors.As(err, &failure) {
+			if _, found, err := store.Get("b"); found || !errors.As(err, &failure) {
 				t.Error(found, err)
 			}
 
 			// The client sends the others, tells of this one, and never sends with its key.
 			client, upstream, clock := newTestClient(t, Options{Store: store}, says(200))
-			clock.at = sample("a").KeptAt
+			clock.at = sample("b").KeptAt
 			records = map[string]Record{}
 			for result := range client.ResumePending(t.Context()) {
 				if result.Err != nil {
@@ -181,18 +185,18 @@ func TestDamagedRecords(t *testing.T) {
 			}
 			wantEqual(t, "resumed", len(records), 1)
 			request := post(t, "body")
-			request.Header.Set(keyHeader, "a")
+			request.Header.Set(keyHeader, "b")
 			failureOf(t, client, request, ErrStore)
 			wantEqual(t, "requests", len(upstream.seen), 1)
 			if _, err := client.Pending(); !errors.As(err, &failure) {
 				t.Error(err)
 			}
-			left, err := os.ReadFile(store.path("a"))
+			left, err := os.ReadFile(store.path("b"))
 			wantEqual(t, "the file", fmt.Sprint(string(left), err), fmt.Sprint(string(damaged), nil))
 
 			// The caller can remove it by its key.
-			wantEqual(t, "forget", client.Forget("a"), nil)
-			if _, err := os.Stat(store.path("a")); !errors.Is(err, os.ErrNotExist) {
+			wantEqual(t, "forget", client.Forget("b"), nil)
+			if _, err := os.Stat(store.path("b")); !errors.Is(err, os.ErrNotExist) {
 				t.Error(err)
 			}
 		})
