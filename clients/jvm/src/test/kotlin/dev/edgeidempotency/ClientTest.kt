@@ -111,8 +111,8 @@ class ClientTest {
         val response = client().answer(post(server).build())
         assertEquals("whole".repeat(1000), response.body!!.string())
         assertEquals(5, Idempotency.of(response)!!.attempts)
-        val requests = List(server.requestCount) { server.takeRequest() }.filter { it.requestLine.isNotEmpty() }
-        assertEquals(emptySet<String>(), setOf("1", "2", "3", "5") - requests.map { it.getHeader("X-Retry-Attempt")!! }.toSet())
+        val requests = List(server.requestCount) { server.takeRequest() }.filter { it.getHeader("X-Retry-Attempt") != null }
+        assertEquals(emptySet<String>(), setOf("1", "2", "3", "5") - requests.map { it.getHeader("X-Retry-Attempt") }.toSet())
         assertEquals(setOf("{\"order\":1}"), requests.map { it.body.readUtf8() }.toSet())
         assertEquals(1, requests.map { it.getHeader("Idempotency-Key") }.toSet().size)
     }

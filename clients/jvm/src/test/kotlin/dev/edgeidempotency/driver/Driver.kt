@@ -25,6 +25,8 @@ import java.io.IOException
 import java.io.PrintStream
 import java.util.concurrent.Executors
 import java.util.concurrent.TimeUnit
+import java.util.concurrent.locks.ReentrantLock
+import kotlin.concurrent.withLock
 import kotlin.system.exitProcess
 
 /** The program of clients/DRIVER.md. */
@@ -63,19 +65,43 @@ fun main(arguments: Array<String>) {
         val intent = parse(readlnOrNull() ?: break)
         start(client, intent) { call, millis -> timer.schedule(call::cancel, millis, TimeUnit.MILLISECONDS) }
     }
-    base.dispatcher.executorService.shutdown()
-    base.dispatcher.executorService.awaitTermination(1, TimeUnit.DAYS)
+    running.awaitZero()
     exitProcess(0)
 }
+
+/** The number of the intents that have no result yet. */
+private class Running {
+    private val lock = ReentrantLock()
+    private val changed = lock.newCondition()
+    private var number = 0L
+
+    fun add(change: Int) = lock.withLock {
+        number += change
+        changed.signalAll()
+    }
+
+    fun awaitZero() = lock.withLock {
+        while (number > 0) changed.await()
+    }
+}
+
+private val running = Running()
 
 private fun start(client: IdempotentClient, intent: Map<*, *>, cancelAfter: (Call, Long) -> Unit) {
     val id = intent["id"] as String
     val body = (intent["body"] as? String)?.toByteArray()?.toRequestBody("application/json".toMediaType())
     val call = client.newCall(Request.Builder().url(intent["url"] as String).method(intent["method"] as String, body).build())
+    running.add(1)
     call.enqueue(object : Callback {
-        override fun onFailure(call: Call, e: IOException) = tellFailure(id, null, e)
+        override fun onFailure(call: Call, e: IOException) {
+            tellFailure(id, null, e)
+            running.add(-1)
+        }
 
-        override fun onResponse(call: Call, response: Response) = tellAnswer(id, response)
+        override fun onResponse(call: Call, response: Response) {
+            tellAnswer(id, response)
+            running.add(-1)
+        }
     })
     intent.number("abort_after_ms")?.let { cancelAfter(call, it) }
 }
