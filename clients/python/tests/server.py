@@ -41,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
         if len(body) < length:
             self.close_connection = True
             return
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        headers = {name.lower(): ", ".join(self.headers.get_all(name) or []) for name in self.headers}
         received = Received(self.command, self.path, headers, body)
         owner = self.server.owner
         with owner.lock:
