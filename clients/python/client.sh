@@ -100,7 +100,7 @@ check "package and version" package
 say "clients/python: unit tests"
 rm -f "$OUT/pytest.xml"
 # The tests have no time limits of their own.
-timeout 600 "$PYTHON" -m pytest -p no:cacheprovider --junitxml="$OUT/pytest.xml" --tb=short || true
+timeout 600 "$PYTHON" -m pytest -p no:cacheprovider --junitxml="$OUT/pytest.xml" --tb=short | tee "$OUT/pytest.log" || true
 if ! read -r ran bad left_out < <("$PYTHON" - "$OUT/pytest.xml" <<'COUNT'
 import sys, xml.etree.ElementTree as tree
 suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
@@ -110,6 +110,11 @@ COUNT
 ); then
     ran=1 bad=1 left_out=0
     say "error: the unit tests did not end"
+fi
+if [ "$bad" -gt 0 ]; then
+    # scripts/test.sh shows what comes after such a line.
+    printf -- '---- clients/python: unit tests ----\n'
+    grep -aE '^(FAILED|ERROR) ' "$OUT/pytest.log" || true
 fi
 passed=$((passed + ran - bad - left_out)) failed=$((failed + bad)) skipped=$((skipped + left_out))
 
