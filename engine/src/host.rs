@@ -3,6 +3,7 @@
 //!
 //! No method panics: a failed operation is a [`HostError`].
 
+use crate::body::Body;
 use crate::call::Call;
 use crate::exchange::HeaderMapKind;
 use crate::headers::Headers;
@@ -132,11 +133,13 @@ pub trait Host: Attributes {
     /// The gateway did not change the map.
     fn remove_header(&self, map: HeaderMapKind, name: &[u8]) -> Result<(), HostError>;
 
-    /// The buffered body of the request from the byte `start` on, at most `max` bytes of it.
+    /// Hands the buffered body of the request to `read`, from the byte `start` on, at most `max` bytes of it. `read` changes nothing
+    /// in the gateway, so the gateway can show its own memory.
     ///
     /// # Errors
-    /// The gateway has no such buffer.
-    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError>;
+    /// The gateway has no such buffer, and `read` was not called.
+    fn with_request_body<T>(&self, start: usize, max: usize, read: impl FnOnce(&Body<'_>) -> T)
+    -> Result<T, HostError>;
 
     /// The buffered body of the response, at most `max` bytes of it.
     ///

@@ -41,7 +41,7 @@
 //!         self.0.borrow_mut().retain(|(other, _)| other.as_bytes() != name);
 //!         Ok(())
 //!     }
-//!     fn request_body(&self, _: usize, _: usize) -> Result<Vec<u8>, HostError> { Err(HostError) }
+//!     fn with_request_body<T>(&self, _: usize, _: usize, _: impl FnOnce(&Body<'_>) -> T) -> Result<T, HostError> { Err(HostError) }
 //!     fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> { Err(HostError) }
 //!     fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> { Err(HostError) }
 //!     fn reply(&self, reply: &LocalReply<'_>) -> Result<(), HostError> { panic!("{}", reply.details) }
@@ -92,6 +92,7 @@
 //! |---|---|
 //! | `configuration` | the policy, and what its requests share |
 //! | `stream` | one request and its response in a gateway |
+//! | `body` | a body in pieces |
 //! | `host` | what the engine asks of a gateway |
 //! | `exchange` | one request and its response as a state machine |
 //! | `lookup` | bindings and secrets from stores: caches, who waits |
@@ -109,6 +110,7 @@
 #![deny(unsafe_code)]
 
 mod backend;
+mod body;
 mod bytes;
 mod codes;
 mod configuration;
@@ -150,6 +152,7 @@ pub mod telemetry;
 #[doc(hidden)]
 pub mod uuid;
 
+pub use body::Body;
 pub use call::{Call, CallReply, MAX_REPLY_BYTES};
 pub use configuration::{Configuration, TICK_MS};
 pub use exchange::HeaderMapKind;

@@ -2,6 +2,7 @@
 //! else's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
 use edge_idempotency_engine::problem::Reason;
@@ -117,7 +118,7 @@ fn judge_at(
     if matches!(flow, RequestFlow::AwaitBody { .. }) {
         let removes = |effect: &Effect<'_>| matches!(effect, Effect::Remove { .. });
         assert!(effects.iter().all(removes), "nothing is set before the body has come");
-        exchange.request_body(policy, &headers, parts.body.as_bytes(), now * 1000, &mut effects);
+        exchange.request_body(policy, &headers, &Body::of(parts.body.as_bytes()), now * 1000, &mut effects);
     }
     match exchange.refusal() {
         Some(problem) => Err((problem.code.name().to_owned(), exchange.reason().map_or("", Reason::name).to_owned())),

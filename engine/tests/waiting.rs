@@ -2,6 +2,7 @@
 //! section 2, "Waiting").
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::exchange::Waiter;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::lookup::{LookupAnswer, Lookups};
@@ -195,7 +196,7 @@ fn newer_secrets_verify_a_delivery_and_the_same_ones_do_not() {
         let mut effects = Vec::new();
         let flow = looked_up(&mut exchange, "old");
         assert!(matches!(flow, RequestFlow::AwaitBody { .. }), "{flow:?}");
-        let flow = exchange.request_body(&POLICY, &headers, b"{}", NOW.0, &mut effects);
+        let flow = exchange.request_body(&POLICY, &headers, &Body::of(b"{}"), NOW.0, &mut effects);
         assert!(matches!(flow, RequestFlow::AwaitCall { .. }), "{flow:?}");
         let flow = looked_up(&mut exchange, newer);
         assert_eq!(matches!(flow, RequestFlow::AwaitBody { .. }), expected, "{newer}");

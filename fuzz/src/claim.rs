@@ -1,5 +1,6 @@
 //! The fingerprint of a body as canonical JSON.
 
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::lookup::PendingLookup;
 use edge_idempotency_engine::{Exchange, Policy};
@@ -30,7 +31,7 @@ fn fingerprint(body: &[u8]) -> String {
     let headers = Headers::new(lines.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect());
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
     exchange.request_headers(&COMPILED, &headers, &NoAttributes, &mut effects);
-    exchange.request_body(&COMPILED, &headers, body, 0, &mut effects);
+    exchange.request_body(&COMPILED, &headers, &Body::of(body), 0, &mut effects);
     let Some(PendingLookup::Claim(claim)) = exchange.pending_lookup() else { panic!("no claim") };
     claim.fingerprint.clone()
 }

@@ -25,6 +25,7 @@ pub use json::json;
 pub use provider::provider;
 pub use signature::signature;
 
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::{Headers, same_name};
 use edge_idempotency_engine::policy::NormalPath;
 use edge_idempotency_engine::policy::RouteLookup;
@@ -185,7 +186,7 @@ pub fn policy(input: &[u8]) {
                 let mut effects = Vec::new();
                 let flow = exchange.request_headers(&policy, &headers, &attributes, &mut effects);
                 if let RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } = flow {
-                    exchange.request_body(&policy, &headers, b"{}", 0, &mut effects);
+                    exchange.request_body(&policy, &headers, &Body::of(b"{}"), 0, &mut effects);
                 }
                 exchange.response_headers(&policy, &headers, &mut Vec::new());
                 assert!(is_object(&exchange.record(&policy).to_json()));

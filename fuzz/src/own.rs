@@ -1,6 +1,7 @@
 //! Providers described for a target, and deliveries to them.
 
 use crate::FuzzedLines;
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Delivery, Identifier, NoIdentifier, Provider};
@@ -31,7 +32,7 @@ pub(crate) fn provider(file: &Value) -> Provider {
 /// Calls `then` with a delivery of these lines and this body.
 pub(crate) fn deliver<T>(lines: &FuzzedLines, url: &[u8], body: &[u8], then: impl FnOnce(&Delivery<'_>) -> T) -> T {
     let headers = Headers::new(lines.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect());
-    then(&Delivery { method: b"POST", url, headers: &headers, body })
+    then(&Delivery { method: b"POST", url, headers: &headers, body: &Body::of(body) })
 }
 
 /// The identifier of a delivery that brings its token.

@@ -1,6 +1,7 @@
 //! Provider files: a document with one, and a delivery to it.
 
 use crate::{applied, lines};
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::Delivery;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
@@ -31,7 +32,7 @@ pub fn provider(input: &[u8]) {
             .map(|(name, value)| (name.into(), value.into())),
     );
     let headers = Headers::new(given.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect());
-    let delivery = Delivery { method: b"POST", url: b"https://h/h", headers: &headers, body };
+    let delivery = Delivery { method: b"POST", url: b"https://h/h", headers: &headers, body: &Body::of(body) };
     let verified = provider.verify(&delivery, &[secret.as_bytes()], now_ms);
     let identifier = verified.map(|verified| provider.identifier(&delivery, &verified));
 
@@ -41,7 +42,7 @@ pub fn provider(input: &[u8]) {
     let mut flow = exchange.request_headers(&policy, &headers, &clock, &mut effects);
     if let RequestFlow::AwaitBody { .. } = flow {
         assert!(effects.iter().all(|effect| matches!(effect, Effect::Remove { .. })));
-        flow = exchange.request_body(&policy, &headers, body, now_ms, &mut effects);
+        flow = exchange.request_body(&policy, &headers, &Body::of(body), now_ms, &mut effects);
     } else {
         assert_eq!(flow, RequestFlow::Replied);
     }

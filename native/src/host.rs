@@ -8,7 +8,7 @@ use crate::calls::{self, AbiLogLevel, ConfigHandle, CopiedLines, RequestHandle};
 use crate::filter::Filter;
 use crate::metrics::{Samples, ThreadMetrics};
 use edge_idempotency_engine::{
-    AttributeValue, Attributes, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
+    AttributeValue, Attributes, Body, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
     MetadataJson, MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints, SecretReader,
 };
 use std::borrow::Cow;
@@ -126,14 +126,11 @@ impl<'e> StreamHost<'e> {
 
     /// How many bytes of the body have come that this filter has not let pass.
     pub(crate) fn body_size(&self) -> usize {
-        let size = |held, buffered, received| {
-            let kept = if held { self.request.body_size(buffered) } else { 0 };
-            kept + self.request.body_size(received)
-        };
+        let size = |part| self.request.body_size(part);
         match self.phase {
             Phase::Other => 0,
-            Phase::Request => size(self.held.request, BodyType::BufferedRequest, BodyType::ReceivedRequest),
-            Phase::Response => size(self.held.response, BodyType::BufferedResponse, BodyType::ReceivedResponse),
+            Phase::Request => self.request_parts().map(size).sum(),
+            Phase::Response => self.response_parts().map(size).sum(),
         }
     }
 
@@ -156,25 +153,16 @@ impl<'e> StreamHost<'e> {
         self.afterwards.into_inner()
     }
 
-    fn body(
-        &self,
-        (held, is_received): (bool, bool),
-        (buffered, received): (BodyType, BodyType),
-        (start, max): (usize, usize),
-    ) -> Vec<u8> {
-        let size = |body| self.request.body_size(body);
-        let kept = if held { size(buffered) } else { 0 };
-        let all = kept + if is_received { size(received) } else { 0 };
-        let mut found = Vec::with_capacity(all.saturating_sub(start).min(max));
-        let mut skip = start;
-        if held {
-            self.request.copy_body(buffered, skip, max, &mut found);
-            skip = skip.saturating_sub(kept);
-        }
-        if is_received {
-            self.request.copy_body(received, skip, max, &mut found);
-        }
-        found
+    /// The parts of the request's body that this filter has not let pass.
+    fn request_parts(&self) -> impl Iterator<Item = BodyType> {
+        let kept = self.held.request.then_some(BodyType::BufferedRequest);
+        kept.into_iter().chain((self.phase == Phase::Request).then_some(BodyType::ReceivedRequest))
+    }
+
+    /// The same for the response.
+    fn response_parts(&self) -> impl Iterator<Item = BodyType> {
+        let kept = self.held.response.then_some(BodyType::BufferedResponse);
+        kept.into_iter().chain((self.phase == Phase::Response).then_some(BodyType::ReceivedResponse))
     }
 }
 
@@ -223,14 +211,17 @@ impl Host for StreamHost<'_> {
         self.request.remove_header(header_type(map), name).map_err(|_| HostError)
     }
 
-    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
-        let parts = (BodyType::BufferedRequest, BodyType::ReceivedRequest);
-        Ok(self.body((self.held.request, self.phase == Phase::Request), parts, (start, max)))
+    fn with_request_body<T>(
+        &self,
+        start: usize,
+        max: usize,
+        read: impl FnOnce(&Body<'_>) -> T,
+    ) -> Result<T, HostError> {
+        Ok(self.request.with_body(self.request_parts(), (start, max), |pieces| read(&Body::of_pieces(pieces))))
     }
 
     fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
-        let parts = (BodyType::BufferedResponse, BodyType::ReceivedResponse);
-        Ok(self.body((self.held.response, self.phase == Phase::Response), parts, (0, max)))
+        Ok(self.request.with_body(self.response_parts(), (0, max), |pieces| pieces.concat()))
     }
 
     fn set_response_body(&self, body: &[u8]) -> Result<(), HostError> {
@@ -370,7 +361,7 @@ impl Host for MainHost<'_> {
         Err(HostError)
     }
 
-    fn request_body(&self, _: usize, _: usize) -> Result<Vec<u8>, HostError> {
+    fn with_request_body<T>(&self, _: usize, _: usize, _: impl FnOnce(&Body<'_>) -> T) -> Result<T, HostError> {
         Err(HostError)
     }
 

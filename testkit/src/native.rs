@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use edge_idempotency_engine::{
-    AttributeValue, Attributes, Call, CallReply, Configuration, FilterAction, HeaderLines, HeaderMapKind,
+    AttributeValue, Attributes, Body, Call, CallReply, Configuration, FilterAction, HeaderLines, HeaderMapKind,
     Headers as Lines, Host, HostError, LocalReply as EngineReply, LogLevel, MetadataPath, MetricId, MetricSeries,
     Metrics, OperatorAdvice, PolicyErrors, RouterHints, Stream,
 };
@@ -158,8 +158,16 @@ impl Host for NativeHost {
         self.with_map(map, |headers| headers.remove(&String::from_utf8_lossy(name))).ok_or(HostError)
     }
 
-    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
-        Ok(self.request.borrow().body.iter().skip(start).take(max).copied().collect())
+    /// In two pieces, as a gateway can have it.
+    fn with_request_body<T>(
+        &self,
+        start: usize,
+        max: usize,
+        read: impl FnOnce(&Body<'_>) -> T,
+    ) -> Result<T, HostError> {
+        let body: Vec<u8> = self.request.borrow().body.iter().skip(start).take(max).copied().collect();
+        let (first, second) = body.split_at(body.len() / 2);
+        Ok(read(&Body::of_pieces(&[first, second])))
     }
 
     fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {

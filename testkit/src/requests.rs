@@ -3,6 +3,7 @@
 // A test says what went wrong by panicking.
 #![allow(clippy::panic, reason = "a failure is a panic")]
 
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::identity::Attributes;
 use edge_idempotency_engine::lookup::Lookups;
@@ -134,7 +135,7 @@ fn decide<'a>(
                 exchange.body_too_large(limit, effects)
             }
             RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } => {
-                exchange.request_body(policy, &headers, body, now, effects)
+                exchange.request_body(policy, &headers, &Body::of(body), now, effects)
             }
             RequestFlow::AwaitCall { .. } => {
                 let Some(lookup) = exchange.pending_lookup() else { panic!("it waits for no lookup") };

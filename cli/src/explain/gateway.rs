@@ -3,8 +3,8 @@
 
 use crate::request::Request;
 use edge_idempotency_engine::{
-    AttributeValue, Attributes, Call, CallReply, Configuration, HeaderLines, HeaderMapKind, Headers, Host, HostError,
-    LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, OperatorAdvice, Policy, RouterHints, Stream,
+    AttributeValue, Attributes, Body, Call, CallReply, Configuration, HeaderLines, HeaderMapKind, Headers, Host,
+    HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, OperatorAdvice, Policy, RouterHints, Stream,
 };
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 use std::cell::{Cell, RefCell};
@@ -130,8 +130,14 @@ impl Host for Gateway<'_> {
         Ok(())
     }
 
-    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
-        Ok(self.request.body.iter().skip(start).take(max).copied().collect())
+    fn with_request_body<T>(
+        &self,
+        start: usize,
+        max: usize,
+        read: impl FnOnce(&Body<'_>) -> T,
+    ) -> Result<T, HostError> {
+        let body = self.request.body.get(start..).unwrap_or_default();
+        Ok(read(&Body::of(body.get(..max).unwrap_or(body))))
     }
 
     fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {

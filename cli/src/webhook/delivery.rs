@@ -4,6 +4,7 @@
 use super::provider::{IdentifierFile, KnownProvider, SchemeFile};
 use super::sample::{DeliveryBody, JSON, set};
 use super::signing::{SigningKey, fits};
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::Delivery;
 use serde_json::{Value, json};
@@ -239,8 +240,12 @@ impl SignedDelivery {
         let lines: Vec<(String, &str)> =
             self.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_str())).collect();
         let headers = Headers::new(lines.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect());
-        let delivery =
-            Delivery { method: self.method.as_bytes(), url: self.url.as_bytes(), headers: &headers, body: &self.body };
+        let delivery = Delivery {
+            method: self.method.as_bytes(),
+            url: self.url.as_bytes(),
+            headers: &headers,
+            body: &Body::of(&self.body),
+        };
         let verified = provider.engine.verify(&delivery, &[secret], now_unix * 1000).map_err(|why| {
             format!(
                 "the filter would refuse this delivery of {}: {}. Check the form of the secret, and a body of your own.",

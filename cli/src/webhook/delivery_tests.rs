@@ -4,6 +4,7 @@
 use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::provider::Provider;
 
 const NOW: u64 = 1_790_000_000;
@@ -31,7 +32,8 @@ fn verifies(provider: &Provider, delivery: &SignedDelivery, secret: &[u8], now_u
     let lines: Vec<(String, &str)> =
         delivery.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_str())).collect();
     let headers = Headers::new(lines.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect());
-    let received = Delivery { method: b"POST", url: delivery.url.as_bytes(), headers: &headers, body: &delivery.body };
+    let received =
+        Delivery { method: b"POST", url: delivery.url.as_bytes(), headers: &headers, body: &Body::of(&delivery.body) };
     provider.verify(&received, &[secret], now_unix * 1000).is_ok()
 }
 

@@ -3,6 +3,7 @@
 
 use super::fingerprint::{BodyReader, ClaimedRequest, FingerprintHead, VERSION, prefixed};
 use crate::backend::GuardService;
+use crate::body::Body;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::json::{Json, to_text};
@@ -89,12 +90,12 @@ impl OpenClaim {
     }
 
     /// Reads a whole body.
-    pub(super) fn read(&self, body: &[u8]) -> BodyReader {
+    pub(super) fn read(&self, body: &Body<'_>) -> BodyReader {
         BodyReader::of(body, self.json)
     }
 
     /// The claim with the whole body.
-    pub(crate) fn with_whole_body(self, body: &[u8]) -> Claim {
+    pub(crate) fn with_whole_body(self, body: &Body<'_>) -> Claim {
         let body = self.read(body);
         self.with_body(body)
     }

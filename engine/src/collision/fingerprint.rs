@@ -1,6 +1,7 @@
 //! The fingerprint of a request. Every release and every instance has to compute the same one, because a claim of one
 //! is compared with a claim of another (`engine/tests/golden/fingerprints.json`).
 
+use crate::body::Body;
 use crate::headers::Headers;
 use crate::json::canonical::canonical;
 use crate::policy::collision::ComparedHeaders;
@@ -66,12 +67,16 @@ impl BodyReader {
     }
 
     /// A whole body. `json`: whether the route's `fingerprint` is `json`.
-    pub(super) fn of(body: &[u8], json: bool) -> Self {
-        let of = |form, bytes: &[u8]| Self { form, digest: Sha256::new_with_prefix(bytes) };
-        match json.then(|| canonical(body)) {
-            None => of(BodyForm::Raw, body),
-            Some(Some(text)) => of(BodyForm::Json, &text),
-            Some(None) => of(BodyForm::NoJson, body),
+    pub(super) fn of(body: &Body<'_>, json: bool) -> Self {
+        let of = |form| {
+            let mut reader = Self { form, digest: Sha256::new() };
+            body.pieces().iter().for_each(|piece| reader.push(piece));
+            reader
+        };
+        match json.then(|| canonical(body.bytes())) {
+            None => of(BodyForm::Raw),
+            Some(Some(text)) => Self { form: BodyForm::Json, digest: Sha256::new_with_prefix(text) },
+            Some(None) => of(BodyForm::NoJson),
         }
     }
 }

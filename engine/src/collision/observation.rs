@@ -3,6 +3,7 @@
 
 use super::claim::{Claim, OpenClaim};
 use super::fingerprint::BodyReader;
+use crate::body::Body;
 use crate::codes::Reason;
 use crate::memory::{KeptBody, MemoryLimit};
 
@@ -57,7 +58,7 @@ pub(crate) struct Unobserved {
 impl Observation {
     /// A request with its whole body, or one of which no body has come. `limit`: the longest body for which a claim is
     /// made, in bytes.
-    pub(crate) fn new(claim: OpenClaim, whole: Option<&[u8]>, limit: u64, caller: ObservedCaller) -> Self {
+    pub(crate) fn new(claim: OpenClaim, whole: Option<&Body<'_>>, limit: u64, caller: ObservedCaller) -> Self {
         let reader = whole.map(|body| claim.read(body)).or_else(|| claim.body_reader());
         let body = reader.map_or_else(|| ObservedBody::Kept(KeptBody::new(&KEPT)), ObservedBody::Hashed);
         Self { claim, body, passed: 0, limit, caller }
@@ -67,15 +68,16 @@ impl Observation {
     ///
     /// # Errors
     /// The body is above the limit (`body_too_large`), or the bodies that are kept leave no room for it (`observing_full`).
-    pub(crate) fn push(mut self: Box<Self>, part: &[u8]) -> Result<Box<Self>, Unobserved> {
+    pub(crate) fn push(mut self: Box<Self>, part: &Body<'_>) -> Result<Box<Self>, Unobserved> {
         self.passed = self.passed.saturating_add(part.len() as u64);
         if self.passed > self.limit {
             return Err(Unobserved { caller: self.caller, reason: Reason::ObservedBodyTooLarge });
         }
         match &mut self.body {
-            ObservedBody::Hashed(reader) => reader.push(part),
+            ObservedBody::Hashed(reader) => part.pieces().iter().for_each(|piece| reader.push(piece)),
             ObservedBody::Kept(kept) => {
-                if !kept.push(part, usize::try_from(self.limit).unwrap_or(usize::MAX)) {
+                let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+                if !part.pieces().iter().all(|piece| kept.push(piece, limit)) {
                     return Err(Unobserved { caller: self.caller, reason: Reason::ObservingFull });
                 }
             }
@@ -87,7 +89,7 @@ impl Observation {
     pub(crate) fn finish(self) -> ObservedClaim {
         let claim = match self.body {
             ObservedBody::Hashed(reader) => self.claim.with_body(reader),
-            ObservedBody::Kept(kept) => self.claim.with_whole_body(kept.bytes()),
+            ObservedBody::Kept(kept) => self.claim.with_whole_body(&Body::of(kept.bytes())),
         };
         ObservedClaim { claim, caller: self.caller }
     }

@@ -9,6 +9,7 @@ use super::request_head::EditedLines;
 use super::trace::TraceStep;
 use super::waiting::WaitingRequest;
 use super::{Effect, Exchange, PayloadDigest, RequestFlow, State};
+use crate::body::Body;
 use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
@@ -83,7 +84,7 @@ impl Exchange {
         policy: &'a Policy,
         decision: Decision,
         request: &RoutedRequest<'_, 'a>,
-        body: Option<&[u8]>,
+        body: Option<&Body<'_>>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let RoutedRequest { matched, headers, .. } = *request;
@@ -134,7 +135,7 @@ impl Exchange {
         mut pending: Box<BackendChecks>,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        body: &[u8],
+        body: &Body<'_>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         match pending.claim.take() {
@@ -258,7 +259,7 @@ impl Exchange {
         pending: BackendChecks,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        body: Option<&[u8]>,
+        body: Option<&Body<'_>>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
@@ -311,7 +312,7 @@ fn observation(
     route: &Route,
     caller: &Identity,
     headers: &Headers<'_>,
-    body: Option<&[u8]>,
+    body: Option<&Body<'_>>,
 ) -> Option<Box<Observation>> {
     if headers.field("upgrade") != FieldValue::Absent {
         return None;

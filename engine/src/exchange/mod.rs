@@ -28,6 +28,7 @@ mod trace;
 mod waiting;
 mod webhook;
 
+use crate::body::Body;
 use crate::collision::{BodyReader, Observation};
 use crate::headers::Headers;
 use crate::identity::{Attributes, KeyHolder};
@@ -272,7 +273,7 @@ impl Exchange {
         &mut self,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        body: &[u8],
+        body: &Body<'_>,
         now_unix_ms: u64,
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {

@@ -9,6 +9,7 @@ use super::trace::{TraceEvent, TraceStep};
 use super::waiting::UnverifiedRequest;
 use super::webhook::{are_to_come, secret_values, texts};
 use super::{Case, Effect, Exchange, RequestFlow, State};
+use crate::body::Body;
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};
 use crate::policy::document::{CallerHeaders, SignedCaller};
@@ -64,7 +65,7 @@ impl Exchange {
         if policy.signers(route, headers).count() > 1 {
             return Err(self.unverified(VerifyError::AmbiguousHeader, Problem::signature_invalid));
         }
-        let head = Delivery { method: b"", url: b"", headers, body: b"" };
+        let head = Delivery { method: b"", url: b"", headers, body: &Body::of(b"") };
         let secrets = caller.secret_values(now_unix_ms());
         if secrets.is_empty() && are_to_come(&caller.secrets) {
             return Err(Problem::dependency_unavailable());
@@ -82,7 +83,7 @@ impl Exchange {
         waiting: WaitingSigned,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        (body, now_unix_ms): (&[u8], u64),
+        (body, now_unix_ms): (&Body<'_>, u64),
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let WaitingSigned { caller: id, request: unverified } = waiting;

@@ -9,6 +9,7 @@ use super::request_head::EditedLines;
 use super::trace::{TraceEvent, TraceStep};
 use super::waiting::UnverifiedRequest;
 use super::{Case, Effect, Exchange, Outcome, PayloadDigest, RequestFlow, State};
+use crate::body::Body;
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
@@ -78,7 +79,7 @@ impl BoundWebhook<'_> {
         identity: &Identity,
         identifier: &Identifier,
         verified: &Verified,
-        body: &[u8],
+        body: &Body<'_>,
     ) -> Result<(String, Option<[u8; 32]>), Problem> {
         let scope = self.binding.key_scope.unwrap_or(self.provider.key_scope);
         let webhook_id = (scope == KeyScope::Webhook).then_some(self.id);
@@ -127,7 +128,7 @@ impl Exchange {
             return Err(Problem::dependency_unavailable());
         }
         let secrets = secrets.as_deref().map(texts);
-        let head = Delivery { method: b"", url: b"", headers, body: b"" };
+        let head = Delivery { method: b"", url: b"", headers, body: &Body::of(b"") };
         let unverifiable = provider_rules.check_head(&head, secrets.as_deref(), now_unix_ms).err();
         if let (Some(error), Some(_)) = (unverifiable, static_binding) {
             return Err(self.unverified(error, Problem::webhook_signature_invalid));
@@ -216,7 +217,7 @@ impl Exchange {
         mut waiting: Box<WaitingDelivery>,
         policy: &'a Policy,
         headers: &Headers<'a>,
-        (body, now_unix_ms): (&[u8], u64),
+        (body, now_unix_ms): (&Body<'_>, u64),
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;

@@ -152,7 +152,7 @@ impl Scheme {
 
     /// Checks that the body is JSON where the boundaries need that.
     pub(super) fn check_boundaries(&self, delivery: &Delivery<'_>) -> Result<(), VerifyError> {
-        if self.boundaries != Some(Boundaries::JsonBody) || is_json(delivery.body) {
+        if self.boundaries != Some(Boundaries::JsonBody) || is_json(delivery.body.bytes()) {
             return Ok(());
         }
         let is_between = delivery.body.is_empty()

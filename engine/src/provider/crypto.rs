@@ -1,5 +1,6 @@
 //! The signature algorithms. They take the signed text in pieces, so that no body is copied.
 
+use crate::body::Body;
 use base16ct::{lower, mixed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -140,9 +141,16 @@ impl SignatureEncoding {
     }
 }
 
-/// SHA-256 of a body.
-pub(super) fn sha_256(body: &[u8]) -> [u8; 32] {
-    Sha256::digest(body).into()
+/// SHA-256 of a text.
+pub(super) fn sha_256(text: &[u8]) -> [u8; 32] {
+    Sha256::digest(text).into()
+}
+
+/// SHA-256 of a body. A key can be bound to it.
+pub fn body_digest(body: &Body<'_>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    body.pieces().iter().for_each(|piece| hash.update(piece));
+    hash.finalize().into()
 }
 
 /// HMAC (RFC 2104) with SHA-256 over the text that `text` writes.

@@ -223,7 +223,10 @@ impl IdentifierSource {
                 if !delivery.is_form() {
                     return Err(NoIdentifier::Missing);
                 }
-                composites.iter().find_map(|composite| composite.read(delivery.body)).ok_or(NoIdentifier::Missing)
+                composites
+                    .iter()
+                    .find_map(|composite| composite.read(delivery.body.bytes()))
+                    .ok_or(NoIdentifier::Missing)
             }
         }
     }
@@ -231,7 +234,7 @@ impl IdentifierSource {
 
 /// The value at a place of a JSON body.
 pub(super) fn scalar_at<'d>(delivery: &Delivery<'d>, place: &Pointer) -> Result<JsonScalar<'d>, NoIdentifier> {
-    let found = scan::find(delivery.body, &[place]).map_err(|scan::NotJson| {
+    let found = scan::find(delivery.body.bytes(), &[place]).map_err(|scan::NotJson| {
         // A body of another content type has no identifier, a body that should be JSON is broken.
         if delivery.is_not_json() { NoIdentifier::OtherType } else { NoIdentifier::NotJson }
     })?;

@@ -36,11 +36,6 @@ use crate::percent::is_unreserved;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// The digest of a body that a key is bound to.
-pub fn body_digest(body: &[u8]) -> [u8; 32] {
-    crypto::sha_256(body)
-}
-
 impl Provider {
     /// The raw key of a delivery with this identifier. `webhook_id` is set if keys are scoped to the webhook
     /// (`key_scope`), `body` (the body's digest) if they are bound to the body (`bind_body`). A key of a whole signed

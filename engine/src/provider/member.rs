@@ -94,9 +94,9 @@ impl Provider {
                 _ => Err(NoMember::Unusable),
             },
             MemberPlace::Form(_) if !delivery.is_form() => Err(NoMember::Missing),
-            MemberPlace::Form(field) => match field.read(delivery.body) {
+            MemberPlace::Form(field) => match field.read(delivery.body.bytes()) {
                 Some((text, _)) => Ok(text),
-                None if form::fields(delivery.body).any(|field| form::is(field.name, &member.name)) => {
+                None if form::fields(delivery.body.bytes()).any(|field| form::is(field.name, &member.name)) => {
                     Err(NoMember::Unusable)
                 }
                 None => Err(NoMember::Missing),
@@ -118,7 +118,7 @@ impl Provider {
             // Names and values stand side by side in the signed text. If the name is there once, the value begins behind it.
             MemberPlace::Form(_) if scheme.template.contains(&TemplatePart::SortedForm) => {
                 let mut text = delivery.url.to_vec();
-                let sorted = form::Sorted::new(delivery.body);
+                let sorted = form::Sorted::new(delivery.body.bytes());
                 sorted.iter().for_each(|form| form.feed(&mut |bytes| text.extend_from_slice(bytes)));
                 let name = member.name.as_bytes();
                 text.windows(name.len().max(1)).filter(|part| *part == name).nth(1).is_none()

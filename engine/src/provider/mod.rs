@@ -38,12 +38,13 @@ mod url;
 mod verify;
 
 pub use catalogue::Catalogue;
+pub use crypto::body_digest;
 pub(crate) use crypto::{equal, hmac_sha_256};
 pub use identifier::{Identifier, IdentifierKind, NoIdentifier};
-pub use key::body_digest;
 pub use member::{BodyMember, NoMember};
 pub use read_headers::IdentifierHeaders;
 
+use crate::body::Body;
 use crate::codes::Reason;
 use crate::headers::{Headers, NameSet};
 use identifier::{IdentifierPlace, IdentifierSource, Slot};
@@ -85,7 +86,7 @@ pub struct Delivery<'a> {
     /// The request's headers
     pub headers: &'a Headers<'a>,
     /// The body, exactly as received
-    pub body: &'a [u8],
+    pub body: &'a Body<'a>,
 }
 
 /// A delivery whose signature fits.

@@ -134,7 +134,7 @@ pub(super) fn required_header<'d>(delivery: &Delivery<'d>, name: &str) -> Result
 
 /// A string or a number of the JSON body that must not be absent.
 fn text<'d>(delivery: &Delivery<'d>, place: &Pointer) -> Result<Cow<'d, [u8]>, VerifyError> {
-    let found = scan::find(delivery.body, &[place]).map_err(|scan::NotJson| VerifyError::MalformedHeader)?;
+    let found = scan::find(delivery.body.bytes(), &[place]).map_err(|scan::NotJson| VerifyError::MalformedHeader)?;
     value(found.first().copied().unwrap_or(PointerResult::Missing), false)
 }
 

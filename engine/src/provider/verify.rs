@@ -8,6 +8,7 @@ use super::secret::Fit;
 use super::signature::{self, SentSignature};
 use super::template::TemplatePart;
 use super::{Delivery, Header, Provider, Verified, VerifyError, Whole, url};
+use crate::body::Body;
 use crate::json::scan::{self, Pointer, PointerResult};
 use crate::time::{self, TimestampError, Window};
 use std::borrow::Cow;
@@ -114,14 +115,14 @@ impl Provider {
         let mut found = if places.is_empty() {
             Vec::new()
         } else {
-            scan::find(delivery.body, &places).map_err(|scan::NotJson| VerifyError::MalformedHeader)?
+            scan::find(delivery.body.bytes(), &places).map_err(|scan::NotJson| VerifyError::MalformedHeader)?
         }
         .into_iter();
         let mut pieces = Vec::with_capacity(scheme.template.len());
         for (index, part) in scheme.template.iter().enumerate() {
             let piece = match part {
                 TemplatePart::Literal(text) => SignedPiece::Bytes(Cow::Owned(text.clone().into_bytes())),
-                TemplatePart::Body => SignedPiece::Bytes(Cow::Borrowed(delivery.body)),
+                TemplatePart::Body => SignedPiece::Body(delivery.body),
                 TemplatePart::Timestamp => SignedPiece::Bytes(sent.timestamp.clone().unwrap_or_default()),
                 TemplatePart::Id => match self.first_header(scheme) {
                     Some(name) => SignedPiece::Bytes(Cow::Borrowed(signature::required_header(delivery, name)?)),
@@ -134,7 +135,7 @@ impl Provider {
                     url::UrlParts::new(delivery.url).map(|url| url.path()).unwrap_or_default(),
                 )),
                 TemplatePart::SortedForm if delivery.is_form() => {
-                    SignedPiece::Form(Sorted::new(delivery.body).ok_or(VerifyError::SignatureMismatch)?)
+                    SignedPiece::Form(Sorted::new(delivery.body.bytes()).ok_or(VerifyError::SignatureMismatch)?)
                 }
                 TemplatePart::SortedForm => continue,
                 TemplatePart::Header(name) => {
@@ -191,7 +192,7 @@ impl Scheme {
         if hashes.next().is_some() {
             return Err(VerifyError::AmbiguousBodyHash);
         }
-        let expected = base16ct::lower::encode_string(&crypto::sha_256(delivery.body));
+        let expected = base16ct::lower::encode_string(&crypto::body_digest(delivery.body));
         let hash: Vec<u8> = form::decoded(hash.value).collect();
         if crypto::equal(expected.as_bytes(), &hash) { Ok(true) } else { Err(VerifyError::BodyHashMismatch) }
     }
@@ -211,6 +212,7 @@ struct SignedText<'d>(Vec<SignedPiece<'d>>);
 
 enum SignedPiece<'d> {
     Bytes(Cow<'d, [u8]>),
+    Body(&'d Body<'d>),
     /// The public URL, in the spelling that is tried
     Url,
     Form(Sorted<'d>),
@@ -254,6 +256,7 @@ impl SignedText<'_> {
         for piece in &self.0 {
             match piece {
                 SignedPiece::Bytes(bytes) => sink(bytes),
+                SignedPiece::Body(body) => body.pieces().iter().for_each(|piece| sink(piece)),
                 SignedPiece::Url => sink(url),
                 SignedPiece::Form(form) => form.feed(sink),
             }

@@ -31,10 +31,10 @@ impl Stream {
         if size > 0
             && let Some(observation) = self.observation.take()
             // Without the body there is no fingerprint, and a request that is observed is not refused.
-            && let Ok(part) = host.request_body(0, size)
-            && part.len() == size
+            && let Ok(Some(pushed)) =
+                host.with_request_body(0, size, |part| (part.len() == size).then(|| observation.push(part)))
         {
-            match observation.push(&part) {
+            match pushed {
                 Ok(observation) => self.observation = Some(observation),
                 Err(unobserved) => {
                     if let Some(mut dependencies) = configuration.dependencies() {

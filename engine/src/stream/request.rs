@@ -71,9 +71,10 @@ impl PendingRequest {
     fn read_part<H: Host>(&mut self, host: &H, size: usize) -> Result<(), HostError> {
         self.size = size;
         if let (Some(reader), Some(new @ 1..)) = (&mut self.reader, size.checked_sub(self.read)) {
-            let part = host.request_body(self.read, new)?;
-            reader.push(&part);
-            self.read += part.len();
+            self.read += host.with_request_body(self.read, new, |part| {
+                part.pieces().iter().for_each(|piece| reader.push(piece));
+                part.len()
+            })?;
         }
         Ok(())
     }
@@ -368,14 +369,20 @@ impl Stream {
             self.exchange.request_ended(policy, &headers, pending.reader.take(), &mut effects)
         } else {
             // One byte above the limit is enough to recognise a body that is too long.
-            let body = host.request_body(0, pending.limit.saturating_add(1));
-            let Some(body) = body.ok().filter(|body| body.len() >= pending.size) else {
-                return Err(self.reply(host, &Problem::dependency_unavailable()));
-            };
-            if body.len() > pending.limit {
-                self.exchange.body_too_large(pending.limit as u64, &mut effects)
-            } else {
-                self.exchange.request_body(policy, &headers, &body, host.now_unix_ms(), &mut effects)
+            let (exchange, effects) = (&mut self.exchange, &mut effects);
+            let flow = host.with_request_body(0, pending.limit.saturating_add(1), |body| {
+                let size = body.len();
+                if size < pending.size {
+                    None
+                } else if size > pending.limit {
+                    Some(exchange.body_too_large(pending.limit as u64, effects))
+                } else {
+                    Some(exchange.request_body(policy, &headers, body, host.now_unix_ms(), effects))
+                }
+            });
+            match flow {
+                Ok(Some(flow)) => flow,
+                _ => return Err(self.reply(host, &Problem::dependency_unavailable())),
             }
         };
         if flow.waits() {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, dead_code, reason = "tests, each of which uses a part of it")]
 
 use edge_idempotency_engine::{
-    AttributeValue, Attributes, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
+    AttributeValue, Attributes, Body, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
     MetadataPath, MetricId, MetricSeries,
 };
 use std::cell::{Cell, RefCell};
@@ -124,12 +124,17 @@ impl Host for Gateway {
         if self.refuses_edits { Err(HostError) } else { Ok(()) }
     }
 
-    fn request_body(&self, start: usize, max: usize) -> Result<Vec<u8>, HostError> {
+    fn with_request_body<T>(
+        &self,
+        start: usize,
+        max: usize,
+        read: impl FnOnce(&Body<'_>) -> T,
+    ) -> Result<T, HostError> {
         let body = self.body.borrow();
         let given = body.len().saturating_sub(self.withheld);
         let part: Vec<u8> = body.iter().take(given).skip(start).take(max).copied().collect();
         self.reads.borrow_mut().push((start, part.len()));
-        Ok(part)
+        Ok(read(&Body::of(&part)))
     }
 
     fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {

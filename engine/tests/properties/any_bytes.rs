@@ -2,6 +2,7 @@
 
 use super::generate::key_value;
 use super::{cases, model};
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::policy::Template;
@@ -151,7 +152,7 @@ proptest! {
             let mut effects = Vec::new();
             let flow = match event {
                 ExchangeEvent::Request => Some(exchange.request_headers(policy, &request, &attributes, &mut effects)),
-                ExchangeEvent::Body => Some(exchange.request_body(policy, &request, &body, now, &mut effects)),
+                ExchangeEvent::Body => Some(exchange.request_body(policy, &request, &Body::of(&body), now, &mut effects)),
                 ExchangeEvent::TooLarge => Some(exchange.body_too_large(now, &mut effects)),
                 ExchangeEvent::Trailers => {
                     exchange.request_trailers(policy, &trailers, &mut effects);

@@ -2,6 +2,7 @@
 //! request, and what the guard answers decides as the contract says (docs/contract.md section 6).
 
 use super::cases;
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::collision::Claim;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::lookup::PendingLookup;
@@ -97,7 +98,7 @@ impl SentRequest {
         let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
         let flow = exchange.request_headers(&POLICY, &headers, &NoAttributes, &mut effects);
         assert!(matches!(flow, RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. }), "{self:?}: {flow:?}");
-        let flow = exchange.request_body(&POLICY, &headers, self.body.as_bytes(), 0, &mut effects);
+        let flow = exchange.request_body(&POLICY, &headers, &Body::of(self.body.as_bytes()), 0, &mut effects);
         assert!(matches!(flow, RequestFlow::AwaitCall { .. }), "{self:?}: {flow:?}");
         let removes = |effect: &Effect<'_>| matches!(effect, Effect::Remove { .. });
         assert!(effects.iter().all(removes), "nothing is set before the guard has answered: {effects:?}");

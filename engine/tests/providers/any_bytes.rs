@@ -1,5 +1,6 @@
 //! Whatever bytes come, there is an answer (invariant I7).
 
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Catalogue, Delivery, Provider};
 use proptest::prelude::*;
@@ -92,7 +93,7 @@ pub(crate) fn deliveries() -> Result<(), String> {
         .run(&strategy, |(provider, headers, (method, url, body), secrets, now)| {
             let lines = headers.iter().map(|(name, value)| (name.as_bytes(), value.as_slice())).collect();
             let headers = Headers::new(lines);
-            let delivery = Delivery { method: &method, url: &url, headers: &headers, body: &body };
+            let delivery = Delivery { method: &method, url: &url, headers: &headers, body: &Body::of(&body) };
             let secrets: Vec<&[u8]> = secrets.iter().map(Vec::as_slice).collect();
             answer(&providers[provider], &delivery, &secrets, now);
             Ok(())
@@ -153,7 +154,7 @@ pub(crate) fn identifiers() -> Result<(), String> {
     runner(8_000)
         .run(&(0..providers.len(), 0..kinds.len(), bytes()), |(provider, kind, body)| {
             let headers = Headers::new(vec![(b"x-token", b"secret"), (b"content-type", kinds[kind])]);
-            let delivery = Delivery { method: b"POST", url: b"", headers: &headers, body: &body };
+            let delivery = Delivery { method: b"POST", url: b"", headers: &headers, body: &Body::of(&body) };
             prop_assert!(providers[provider].verify(&delivery, &[b"secret"], 0).is_ok());
             answer(&providers[provider], &delivery, &[b"secret"], 0);
             Ok(())
@@ -173,7 +174,7 @@ pub(crate) fn files() -> Result<(), String> {
             file.splice(at..end, replacement);
             if let Ok(provider) = Provider::read("p", &file) {
                 let headers = Headers::new(Vec::new());
-                let delivery = Delivery { method: b"POST", url: b"", headers: &headers, body: b"{}" };
+                let delivery = Delivery { method: b"POST", url: b"", headers: &headers, body: &Body::of(b"{}") };
                 answer(&provider, &delivery, &[b"secret"], 0);
             }
             Ok(())

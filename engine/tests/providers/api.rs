@@ -1,5 +1,6 @@
 //! What the rest of the filter asks of a provider.
 
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Catalogue, Delivery, KeyScope, Provider, VerifyError};
 
@@ -11,7 +12,7 @@ fn provider(name: &str) -> Provider {
 pub(crate) fn secrets() -> Result<(), String> {
     let token = provider("okta");
     let headers = Headers::new(vec![(b"authorization", b"right")]);
-    let delivery = Delivery { method: b"POST", url: b"https://a.example/", headers: &headers, body: b"{}" };
+    let delivery = Delivery { method: b"POST", url: b"https://a.example/", headers: &headers, body: &Body::of(b"{}") };
     let verify = |secrets: &[&[u8]]| token.verify(&delivery, secrets, 0).map(drop);
     assert_eq!(verify(&[]), Err(VerifyError::SecretInvalid));
     assert_eq!(verify(&[b""]), Err(VerifyError::SecretInvalid));

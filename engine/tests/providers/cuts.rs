@@ -1,5 +1,6 @@
 //! One signature has one key: whoever has seen a delivery sends its signed text again, cut into other parts.
 
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Catalogue, Delivery, KeyScope, Provider};
 use proptest::prelude::*;
@@ -49,7 +50,7 @@ impl SentDelivery {
         let lines = self.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let headers = Headers::new(lines);
         let (url, body) = (self.url.as_bytes(), self.body.as_bytes());
-        let delivery = Delivery { method: self.method.as_bytes(), url, headers: &headers, body };
+        let delivery = Delivery { method: self.method.as_bytes(), url, headers: &headers, body: &Body::of(body) };
         let verified = match provider.verify(&delivery, &[SECRET], NOW_MS) {
             Ok(verified) => verified,
             Err(why) => return CutOutcome::Refused(why.reason().name()),
@@ -368,7 +369,7 @@ pub(crate) fn digits_beside_a_timestamp() -> Result<(), String> {
     for at in 0..text.len() {
         let (body, time) = text.split_at(at);
         let headers = Headers::new(vec![(b"x-signature", signature.as_bytes()), (b"x-time", time.as_bytes())]);
-        let delivery = Delivery { method: b"POST", url: b"", headers: &headers, body: body.as_bytes() };
+        let delivery = Delivery { method: b"POST", url: b"", headers: &headers, body: &Body::of(body.as_bytes()) };
         if provider.verify(&delivery, &[SECRET], NOW_MS).is_ok() {
             verified.push(time);
         }
@@ -425,8 +426,12 @@ pub(crate) fn recut_forms_name_no_other_message() -> Result<(), String> {
             let sent = SentDelivery::form(url, &form.join("&"), &signature);
             let lines = sent.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
             let headers = Headers::new(lines);
-            let delivery =
-                Delivery { method: b"POST", url: url.as_bytes(), headers: &headers, body: sent.body.as_bytes() };
+            let delivery = Delivery {
+                method: b"POST",
+                url: url.as_bytes(),
+                headers: &headers,
+                body: &Body::of(sent.body.as_bytes()),
+            };
             let Ok(verified) = provider.verify(&delivery, &[SECRET], NOW_MS) else { continue };
             match provider.member(member, &delivery, &verified) {
                 Ok(value) => {

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Delivery, Identifier, NoIdentifier, Provider, body_digest};
 use proptest::prelude::*;
@@ -58,7 +59,7 @@ impl Meaning {
         provider.raw_key(
             &identifier,
             self.webhook.map(|index| WEBHOOKS[index]),
-            self.body.map(|byte| body_digest(&[byte])).as_ref(),
+            self.body.map(|byte| body_digest(&Body::of(&[byte]))).as_ref(),
         )
     }
 }
@@ -74,10 +75,14 @@ fn whole_key(provider: &str, webhook: Option<usize>, body: Option<u8>, value: &[
         (b"content-type", b"application/x-www-form-urlencoded"),
     ];
     let headers = Headers::new(lines);
-    let delivery = Delivery { method: b"POST", url: URL, headers: &headers, body: form.as_bytes() };
+    let delivery = Delivery { method: b"POST", url: URL, headers: &headers, body: &Body::of(form.as_bytes()) };
     let verified = provider.verify(&delivery, &[b"secret"], 0).unwrap();
     let identifier = provider.identifier(&delivery, &verified).unwrap().unwrap();
-    provider.raw_key(&identifier, webhook.map(|index| WEBHOOKS[index]), body.map(|byte| body_digest(&[byte])).as_ref())
+    provider.raw_key(
+        &identifier,
+        webhook.map(|index| WEBHOOKS[index]),
+        body.map(|byte| body_digest(&Body::of(&[byte]))).as_ref(),
+    )
 }
 
 /// What a provider of tokens reads from a delivery.
@@ -85,7 +90,7 @@ fn identifier(provider: &Provider, headers: &[(&str, &[u8])], body: &[u8]) -> Re
     let mut lines = vec![(b"x-token".as_slice(), b"secret".as_slice())];
     lines.extend(headers.iter().map(|(name, value)| (name.as_bytes(), *value)));
     let headers = Headers::new(lines);
-    let delivery = Delivery { method: b"POST", url: URL, headers: &headers, body };
+    let delivery = Delivery { method: b"POST", url: URL, headers: &headers, body: &Body::of(body) };
     let verified = provider.verify(&delivery, &[b"secret"], 0).unwrap();
     provider.identifier(&delivery, &verified)
 }
@@ -132,9 +137,9 @@ fn near_misses(providers: &[Provider]) -> Vec<Vec<u8>> {
     .map(|text| text.as_bytes().to_vec())
     .collect();
     all.extend([vec![b'a'; 255], vec![b'a'; 256], b"\xff".to_vec(), b"\xc3".to_vec()]);
-    let bound = [b"\0b".as_slice(), &body_digest(&[0]), b"a"].concat();
+    let bound = [b"\0b".as_slice(), &body_digest(&Body::of(&[0])), b"a"].concat();
     all.push(bound);
-    all.push([b"\0b".as_slice(), &body_digest(&[0]), b"wh_01JABC\0a"].concat());
+    all.push([b"\0b".as_slice(), &body_digest(&Body::of(&[0])), b"wh_01JABC\0a"].concat());
     let whole = Sha256::digest([URL, b"ida"].concat());
     all.push([b"\0s".as_slice(), &whole].concat());
     all.push([b"wh_01JABC\0\0s".as_slice(), &whole].concat());
@@ -204,10 +209,13 @@ pub(crate) fn digests_are_those_of_the_documentation() -> Result<(), String> {
     assert_eq!(key(3, None, None, b"SM1"), digest(b"plain\0SM1"));
     assert_eq!(key(0, Some(0), None, b"SM1"), digest(b"wh_01JABC\0SM1"));
     assert_eq!(key(1, Some(0), None, uuid), digest(&[b"wh_01JABC\0token\0".as_slice(), uuid].concat()));
-    assert_eq!(key(0, None, Some(7), b"SM1"), digest(&[b"\0b".as_slice(), &body_digest(&[7]), b"SM1"].concat()));
+    assert_eq!(
+        key(0, None, Some(7), b"SM1"),
+        digest(&[b"\0b".as_slice(), &body_digest(&Body::of(&[7])), b"SM1"].concat())
+    );
     assert_eq!(
         key(0, Some(0), Some(7), b"SM1"),
-        digest(&[b"\0b".as_slice(), &body_digest(&[7]), b"wh_01JABC\0SM1"].concat())
+        digest(&[b"\0b".as_slice(), &body_digest(&Body::of(&[7])), b"wh_01JABC\0SM1"].concat())
     );
     assert_eq!(key(0, None, None, b"token\0SM1"), digest(b"\0itoken\0SM1"));
     let text = [URL, b"idSM1"].concat();

@@ -5,6 +5,7 @@
 //! sender could sign. Templates, boundaries, headers and timestamps are those of the files.
 
 use super::files::sources;
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Delivery, Provider};
 use serde_json::{Value, json};
@@ -125,8 +126,12 @@ impl TestScheme {
         let lines: Vec<(&[u8], &[u8])> =
             lines.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let headers = Headers::new(lines);
-        let delivery =
-            Delivery { method: method.as_bytes(), url: url.as_bytes(), headers: &headers, body: body.as_bytes() };
+        let delivery = Delivery {
+            method: method.as_bytes(),
+            url: url.as_bytes(),
+            headers: &headers,
+            body: &Body::of(body.as_bytes()),
+        };
         let verified = self.provider.verify(&delivery, &[SECRET], NOW_MS).ok()?;
         Some(match self.provider.identifier(&delivery, &verified) {
             Ok(Some(identifier)) => self.provider.raw_key(&identifier, None, None),

@@ -102,21 +102,31 @@ impl<'e> RequestHandle<'e> {
         unsafe { abi::envoy_dynamic_module_callback_http_get_body_size(self.filter, body) }
     }
 
-    /// Appends the bytes of a body from `skip` on to `found`, until it has `max` bytes.
-    pub(crate) fn copy_body(self, body: BodyType, skip: usize, max: usize, found: &mut Vec<u8>) {
-        let chunks = self.chunks(body);
-        let mut skip = skip;
-        for chunk in &chunks {
-            // SAFETY: Envoy's chunks are valid until the body is changed, which does not happen here.
+    /// Hands pieces of Envoy's memory to `read`: of these parts of a body, in order, the bytes from `start` on, at most `max` of them.
+    /// `read` must not change the body.
+    pub(crate) fn with_body<T>(
+        self,
+        parts: impl IntoIterator<Item = BodyType>,
+        (start, max): (usize, usize),
+        read: impl FnOnce(&[&[u8]]) -> T,
+    ) -> T {
+        let (mut skip, mut room, mut pieces) = (start, max, Vec::new());
+        for chunk in parts.into_iter().flat_map(|part| self.chunks(part)) {
+            // SAFETY: Envoy's chunks are valid until the body is changed. `read` cannot keep them. Nobody changes the body of a
+            // request, and the only reader of a response's body copies it.
             let bytes = unsafe { lent(chunk.ptr, chunk.length) };
-            let part = bytes.get(skip.min(bytes.len())..).unwrap_or_default();
+            let piece = bytes.get(skip.min(bytes.len())..).unwrap_or_default();
+            let piece = piece.get(..room.min(piece.len())).unwrap_or_default();
             skip = skip.saturating_sub(bytes.len());
-            let room = max.saturating_sub(found.len()).min(part.len());
-            found.extend_from_slice(part.get(..room).unwrap_or_default());
+            room -= piece.len();
+            if !piece.is_empty() {
+                pieces.push(piece);
+            }
         }
+        read(&pieces)
     }
 
-    /// The parts of a body. They are valid until the body changes.
+    /// Where the pieces of a body are.
     fn chunks(self, body: BodyType) -> Vec<Buffer> {
         // SAFETY: the filter lives.
         let count = unsafe { abi::envoy_dynamic_module_callback_http_get_body_chunks_size(self.filter, body) };

@@ -9,6 +9,7 @@ pub use expected::{ExpectedKey, expected, golden_file, golden_keys};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Catalogue, Delivery, Provider};
 use serde_json::Value;
@@ -127,7 +128,7 @@ impl Vector {
             method: self.method.as_bytes(),
             url: self.url.as_bytes(),
             headers: &Headers::new(lines),
-            body: &self.body,
+            body: &Body::of(&self.body),
         })
     }
 
