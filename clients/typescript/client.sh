@@ -40,7 +40,8 @@ chromium_missing() {
 
 install_modules() {
     local stamp work
-    stamp=$(cat "$HERE/package-lock.json" "$HERE/driver/unpack-chromium.mjs" | cksum)
+    # With another Node.js the answer about Chromium may be another one.
+    stamp=$({ cat "$HERE/package-lock.json" "$HERE/driver/unpack-chromium.mjs"; chromium_missing || true; } | cksum)
     [ "$(cat "$INSTALLED/.installed" 2>/dev/null)" != "$stamp" ] || return 0
     mkdir -p "$TOOLS/clients"
     work=$(mktemp -d "$TOOLS/clients/.installing.XXXXXX")

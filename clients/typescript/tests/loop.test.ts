@@ -102,9 +102,11 @@ test("an attempt that takes too long is ended and repeated", async () => {
 });
 
 test("a timeout ends the reading of the body, too", async () => {
-  const endless: Answering = async () => {
+  const endless: Answering = async ({ init }) => {
+    const start = (controller: ReadableStreamDefaultController) =>
+      init.signal?.addEventListener("abort", () => controller.error(init.signal?.reason));
     queueMicrotask(() => platform.expire());
-    return new Response(new ReadableStream({ pull: () => new Promise(() => {}) }));
+    return new Response(new ReadableStream({ start }));
   };
   const { platform, order } = setUp([endless, { status: 200 }]);
   assert.equal((await order()).idempotency.attempts, 2);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { IdempotentClient } from "../src/client.js";
+import { IdempotentClient } from "../src/node/index.js";
 import { type ClientOptions, readOptions } from "../src/options.js";
 import { MemoryStore } from "../src/store.js";
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { webcrypto } from "node:crypto";
 import { test } from "node:test";
 import { KeyReused } from "../src/errors.js";
 import { newKey } from "../src/key.js";
@@ -120,7 +121,9 @@ test("two calls with one key: the second one waits for the first", async () => {
 });
 
 test("a key is a UUID v4 without randomUUID, too", () => {
-  const keys = Array.from({ length: 200 }, () => newKey({ getRandomValues: (array) => crypto.getRandomValues(array) }));
+  const keys = Array.from({ length: 200 }, () =>
+    newKey({ getRandomValues: (array) => (webcrypto as Crypto).getRandomValues(array) }),
+  );
   for (const key of keys) assert.match(key, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   assert.equal(new Set(keys).size, keys.length);
 });

@@ -51,7 +51,10 @@ async function caught(promise: Promise<unknown>): Promise<{ name: string; key: s
 
 /** Resolves when the server has got a request. */
 async function arrived(received: () => Promise<Received[]>): Promise<void> {
-  while ((await received()).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  for (let tries = 0; (await received()).length === 0; tries++) {
+    if (tries === 2000) throw new Error("no request has arrived");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
 }
 
 /** What the client does with answers and faults of a real server. */

@@ -1,4 +1,5 @@
-import { IdempotentClient } from "../../src/client.js";
+// What Node.js loads.
+import { IdempotentClient } from "../../src/node/index.js";
 import type { ClientOptions } from "../../src/options.js";
 import { MemoryStore } from "../../src/store.js";
 import { FakeApi, type Step } from "./api.js";
