@@ -73,7 +73,7 @@ report() {
                         failed += member("errors") + member("failures"); ignored += member("skipped") }
         /<testcase / { test = member("classname") "." member("name") }
         /<(failure|error)[ >]/ { print "---- " test " ----"; print member("message") }
-        END { if (broken) failed++
+        END { if (broken || !passed) failed++
               printf "test result: %s. %d passed; %d failed; %d ignored;\n", failed ? "FAILED" : "ok", passed, failed, ignored
               exit failed > 0 }' broken="$1"
 }
