@@ -87,6 +87,18 @@ test("a thousand kept requests are sent a few at a time", async () => {
   assert.equal(most, 6);
 });
 
+test("what is forgotten before its turn is not sent", async () => {
+  const { api, store, client } = setUp([
+    async () => {
+      await client.forget("k7");
+      return new Response(null, { status: 200 });
+    },
+  ]);
+  for (let at = 0; at < 8; at++) await store.put(request(`k${at}`, at));
+  assert.equal((await client.resumePending()).length, 7);
+  assert.equal(api.sent.length, 7);
+});
+
 test("the signal ends all of it, and everything stays", async () => {
   const caller = new AbortController();
   const { store, client } = setUp([

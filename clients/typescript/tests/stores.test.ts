@@ -66,6 +66,10 @@ const request: PendingRequest = {
 };
 
 const WRONG_RECORDS = [
+  [
+    '{"format":1,"key":"","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":null,"body":null}',
+    /its member key is/,
+  ],
   ["", /it is not JSON/],
   ['{"format":1,"key":"bad","meth', /it is not JSON/],
   ["7", /it is not a JSON object/],
