@@ -131,6 +131,8 @@ class CancellationTest {
         server.takeRequest()
         caller.interrupt()
         caller.join()
+        // The attempt has ended, too, before the server closes its connection.
+        assertEquals(0, UnderWay.size())
         assertTrue(failure.get() is InterruptedIOException)
         assertEquals(1, client.pending().size)
     }
