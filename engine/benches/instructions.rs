@@ -10,8 +10,9 @@
 mod messages;
 
 use edge_idempotency_engine::{
-    AttributeValue, Attributes, Call, Configuration, Exchange, FilterAction, HeaderLines, HeaderMapKind, Headers, Host,
-    HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, Policy, RequestFlow, RouterHints, Stream,
+    AttributeValue, Attributes, Body, Call, Configuration, Exchange, FilterAction, HeaderLines, HeaderMapKind, Headers,
+    Host, HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, Policy, RequestFlow, RouterHints,
+    Stream,
 };
 use messages::{MessageLines, replay, request};
 use std::hint::black_box;
@@ -60,7 +61,7 @@ impl Host for CountedGateway {
         black_box(name);
         Ok(())
     }
-    fn request_body(&self, _: usize, _: usize) -> Result<Vec<u8>, HostError> {
+    fn with_request_body<T>(&self, _: usize, _: usize, _: impl FnOnce(&Body<'_>) -> T) -> Result<T, HostError> {
         Err(HostError)
     }
     fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {

@@ -53,8 +53,9 @@ ROWS = [
 @pytest.mark.parametrize(("status", "headers", "expected"), ROWS)
 def test_row(status: int, headers: dict[str, str], expected: Meaning) -> None:
     assert meaning(Answer(status, headers), polling=False, may_renew=True) == expected
-    # At Location an answer means the same, except for 404.
-    at_location = Meaning.GONE if status == 404 else expected
+    # At Location an answer means the same, except for a 404 that is not the operation's own answer.
+    answer = Answer(status, headers)
+    at_location = Meaning.GONE if status == 404 and not answer.kept else expected
     assert meaning(Answer(status, headers), polling=True, may_renew=True) == at_location
 
 

@@ -143,6 +143,12 @@ def test_methods_and_the_number_of_the_attempt_are_options(kind: type[Caller], s
     assert idempotency_of(caller.request("PATCH", server.url)) is None
 
 
+def test_a_request_of_another_method_that_has_a_key(kind: type[Caller], server: Server) -> None:
+    server.script = [BUSY]
+    assert told(kind(MemoryStore()).request("PUT", server.url, headers={"Idempotency-Key": "k-1"})).attempts == 2
+    assert [seen.headers["idempotency-key"] for seen in server.received] == ["k-1", "k-1"]
+
+
 def test_patch_without_a_body(kind: type[Caller], server: Server) -> None:
     server.script = [BUSY]
     assert told(kind(MemoryStore()).request("PATCH", server.url)).attempts == 2

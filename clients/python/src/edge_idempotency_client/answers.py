@@ -45,7 +45,7 @@ class Meaning(enum.Enum):
 
 def meaning(answer: Answer, *, polling: bool, may_renew: bool) -> Meaning:
     """The first row that fits. `polling`: it came from Location. `may_renew`: the credentials were not renewed for this request yet."""
-    if polling and answer.status == 404:
+    if polling and answer.status == 404 and not answer.kept:
         return Meaning.GONE
     if answer.status == 202 and answer.token("idempotency-status") == "processing":
         return Meaning.PROCESSING

@@ -40,7 +40,7 @@ class FinalHttpxResponse(httpx.Response):
 
 
 class IdempotentTransport(httpx.BaseTransport):
-    """Sends each request with one of `options.methods` under one key until it has a final answer; other requests pass as they are.
+    """Sends each request with one of `options.methods`, or with a key, under one key until it has a final answer; other requests pass as they are.
 
     The response has an `IdempotencyInfo` in `response.extensions["idempotency"]`. The key is in the header `Idempotency-Key` of the request that
     the caller gave, also after an error. httpx's own timeouts do not hold for these requests; `options.attempt_timeout` does.
@@ -67,7 +67,7 @@ class IdempotentTransport(httpx.BaseTransport):
         watch(self._transport)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method.upper() not in self._sender.options.methods:
+        if not self._sender.options.takes(request.method, request.headers):
             return self._transport.handle_request(request)
         try:
             body = request.read()
@@ -151,7 +151,7 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
         self._sender = AsyncSender[_HttpxReceived](store, options or Options(), credentials, Clock())
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method.upper() not in self._sender.options.methods:
+        if not self._sender.options.takes(request.method, request.headers):
             return await self._transport.handle_async_request(request)
         try:
             body = await request.aread()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 
 
@@ -11,7 +12,8 @@ class Options:
     """How a client retries. All times are seconds. Raises ValueError, with the name of the option, if one is out of its bounds.
 
     Attributes:
-        methods: The requests that get a key and are retried; all others are sent as if this package were not there.
+        methods: The methods whose requests get a key. A request that has a key already is treated in the same way, whatever its method; all
+            others are sent as if this package were not there.
         attempts: How many requests are sent at most for one intent; requests to `Location` count. 1 or more.
         budget: No request begins later than this after the first one.
         attempt_timeout: How long one attempt may take, from its start to the last byte of the answer.
@@ -33,6 +35,10 @@ class Options:
     expires_after: float = 23 * 3600.0
     secret_headers: frozenset[str] = frozenset()
     attempt_header: bool = True
+
+    def takes(self, method: str, headers: Container[str]) -> bool:
+        """Whether a request gets a key, or has one."""
+        return method.upper() in self.methods or "idempotency-key" in headers
 
     def __post_init__(self) -> None:
         for name in ("methods", "secret_headers"):

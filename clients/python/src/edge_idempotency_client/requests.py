@@ -49,7 +49,7 @@ class FinalRequestsResponse(requests.Response):
 
 
 class IdempotentAdapter(requests.adapters.HTTPAdapter):
-    """Sends each request with one of `options.methods` under one key until it has a final answer; other requests pass as they are.
+    """Sends each request with one of `options.methods`, or with a key, under one key until it has a final answer; other requests pass as they are.
 
         session.mount("https://api.example.com/", IdempotentAdapter(SqliteStore("requests.db")))
 
@@ -98,7 +98,7 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
         settings = {"timeout": timeout, "verify": verify, "cert": cert, "proxies": proxies}
-        if (request.method or "").upper() not in self._sender.options.methods:
+        if not self._sender.options.takes(request.method or "", request.headers):
             return super().send(request, stream=stream, **settings)
         intent = _intent(request)
         try:

@@ -33,7 +33,7 @@ internal object AnswerTable {
         val state = headers.word(IDEMPOTENCY_STATUS)
         val advice = headers.word(IDEMPOTENCY_RETRY)
         return when {
-            asking && status == 404 -> Step.SendRequest
+            asking && status == 404 && !isKept(headers) -> Step.SendRequest
             status == 202 && state == "processing" -> sameOrigin(headers[LOCATION], url)?.let { Step.Ask(it) } ?: Step.Again
             advice == "same_key" || advice == "wait" -> Step.Again
             advice != null -> Step.Final

@@ -27,7 +27,7 @@ internal class IdempotencyInterceptor(
 ) : Interceptor {
     override fun intercept(chain: Interceptor.Chain): Response {
         val request = chain.request()
-        if (request.method !in options.methods) return chain.proceed(request)
+        if (!options.takes(request)) return chain.proceed(request)
         val call = calls.find(chain.call())
         val captured = capture(request)
         val intent = call?.sameIntent(captured) ?: captured
@@ -142,7 +142,7 @@ internal class RunningCalls(private val options: IdempotencyOptions, private val
     private val running = Collections.synchronizedMap(IdentityHashMap<Call, RunningCall>())
 
     /** The listener of the app sees each attempt as a call of its own, and so it does not see the call around them. */
-    override fun create(call: Call): EventListener = if (call.request().method in options.methods) this else others.create(call)
+    override fun create(call: Call): EventListener = if (options.takes(call.request())) this else others.create(call)
 
     fun find(call: Call): RunningCall? = running[call]
 

@@ -1,11 +1,12 @@
 package dev.edgeidempotency
 
+import okhttp3.Request
 import java.util.Locale
 import java.util.concurrent.TimeUnit
 
 /** Settings of an [IdempotentClient]; [Builder] makes them, and has the default of each. Times are milliseconds. */
 public class IdempotencyOptions private constructor(builder: Builder) {
-    /** The methods whose requests get a key, in capitals. Requests with other methods pass unchanged. */
+    /** The methods whose requests get a key, in capitals. Requests with other methods pass unchanged, unless they have a key already. */
     public val methods: Set<String> = builder.methods
 
     /** The largest number of HTTP requests for one intent. */
@@ -37,6 +38,10 @@ public class IdempotencyOptions private constructor(builder: Builder) {
 
     /** True if each attempt has its number in `X-Retry-Attempt`. */
     public val attemptHeader: Boolean = builder.attemptHeader
+
+    /** True if the request gets a key, or has one and may have a body. */
+    internal fun takes(request: Request): Boolean =
+        request.method in methods || (request.header(IDEMPOTENCY_KEY) != null && request.method != "GET" && request.method != "HEAD")
 
     /** Makes [IdempotencyOptions]. Each setter throws `IllegalArgumentException` for a value out of its bounds. */
     public class Builder {

@@ -68,6 +68,7 @@ class AnswerTableTest {
     fun `while it asks at Location`(): List<DynamicTest> = listOf(
         Row("send the request", 404),
         Row("send the request", 404, "Idempotency-Retry", "new_key"),
+        Row("final", 404, "Idempotent-Replayed", "true"),
         Row("ask http://api.test/operations/2", 202, "Idempotency-Status", "processing", "Location", "/operations/2"),
         Row("again", 202, "Idempotency-Status", "processing"),
         Row("again", 503),

@@ -102,6 +102,15 @@ class ClientTest {
     }
 
     @Test
+    fun `a request of another method that has a key is sent again`() {
+        server.enqueue(MockResponse().setResponseCode(503))
+        server.enqueue(ok("done"))
+        val request = Request.Builder().url(server.url("/")).header("Idempotency-Key", KEY).delete(null).build()
+        assertEquals(2, Idempotency.of(client().answer(request))!!.attempts)
+        assertEquals(listOf("DELETE", "DELETE"), List(2) { server.takeRequest().method })
+    }
+
+    @Test
     fun `resets and cut answers are no answers`() {
         server.enqueue(MockResponse().setSocketPolicy(SocketPolicy.DISCONNECT_AFTER_REQUEST))
         server.enqueue(ok("cut".repeat(1000)).setSocketPolicy(SocketPolicy.DISCONNECT_DURING_RESPONSE_BODY))
