@@ -13,6 +13,7 @@ mod lines;
 mod lint;
 mod live;
 mod log_line;
+mod openapi;
 mod record;
 mod render;
 mod request;

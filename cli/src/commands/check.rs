@@ -1,17 +1,15 @@
 //! `check`: a policy document, or a gateway's configuration, before it is used.
 
-use super::{BAD_INPUT, FORWARD, REJECT};
-use crate::diagnostics::lint::Severity;
+use super::FORWARD;
+use super::findings::{self, FindingArguments, name};
+use crate::diagnostics::CheckedFile;
 use crate::diagnostics::source::SourceText;
-use crate::diagnostics::{CheckedFile, FindingCounts, formats, sarif, text};
 use crate::input::{print, read, variable};
 use crate::lint;
 use crate::live::{self, arguments::LiveArguments};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use edge_idempotency_engine::Policy;
 use serde_json::Value;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Checks policy documents, and the gateway around them, before they are used.
@@ -52,31 +50,11 @@ pub(crate) struct Arguments {
     envoy: bool,
     #[command(flatten)]
     live: LiveArguments,
-    /// How findings are printed: text to standard error, all others to standard output.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// Reports these lints as errors; all means every warning.
-    #[arg(long, value_name = "LINT", value_delimiter = ',', value_parser = names(true), hide_possible_values = true)]
-    deny: Vec<String>,
-    /// Hides these lints.
-    #[arg(long, value_name = "LINT", value_delimiter = ',', value_parser = names(false), hide_possible_values = true)]
-    allow: Vec<String>,
+    #[command(flatten)]
+    findings: FindingArguments,
     /// Prints the names of all lints and what they find.
     #[arg(long, exclusive = true)]
     list_lints: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    Text,
-    Json,
-    Sarif,
-    Github,
-}
-
-fn names(all: bool) -> PossibleValuesParser {
-    let names = lint::lints().filter(|lint| all || lint::can_be_allowed(lint)).map(|lint| lint.name);
-    PossibleValuesParser::new(names.chain(all.then_some("all")))
 }
 
 /// Runs the command; its exit status.
@@ -95,30 +73,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
             Err(message) => files.push(lint::unread_file(name(path), message)),
         }
     }
-    let mut own_errors = false;
-    for file in &mut files {
-        file.findings.retain(|finding| !args.allow.iter().any(|name| name == finding.lint.name));
-        file.findings.sort_by_key(|finding| (finding.span.start, std::cmp::Reverse(finding.severity)));
-        for finding in &mut file.findings {
-            own_errors |= finding.severity == Severity::Error;
-            let denied =
-                |name: &String| name == finding.lint.name || name == "all" && finding.severity == Severity::Warning;
-            if args.deny.iter().any(denied) {
-                finding.severity = Severity::Error;
-            }
-        }
-    }
-    report(&files, args.format)?;
-    Ok(match FindingCounts::of(&files) {
-        _ if own_errors => BAD_INPUT,
-        FindingCounts { errors: 0, .. } => FORWARD,
-        _ => REJECT,
-    })
-}
-
-/// The name of a file in findings.
-fn name(path: &Path) -> String {
-    if path == Path::new("-") { "<stdin>".to_owned() } else { path.display().to_string() }
+    findings::report(files, &args.findings)
 }
 
 fn check(path: &Path, bytes: &[u8], args: &Arguments) -> Vec<CheckedFile> {
@@ -131,29 +86,5 @@ fn check(path: &Path, bytes: &[u8], args: &Arguments) -> Vec<CheckedFile> {
             false => Vec::new(),
         };
         vec![lint::check_file(source, bytes, variable, live)]
-    }
-}
-
-fn report(files: &[CheckedFile], format: Format) -> Result<(), String> {
-    match format {
-        Format::Json => print(&crate::terminal_text::json(&formats::to_json(files))),
-        Format::Sarif => print(&crate::terminal_text::json(&sarif::to_sarif(files, lint::lints()))),
-        Format::Github => print(formats::to_github(files).trim_end()),
-        Format::Text => {
-            let width = console::Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));
-            let mut out = anstream::stderr().lock();
-            for file in files {
-                // Nobody is left to tell if standard error cannot be written.
-                let _ = write!(out, "{}", text::render(file, width));
-            }
-            let totals = text::totals(FindingCounts::of(files));
-            if !totals.is_empty() {
-                let _ = writeln!(out, "{totals}");
-            }
-            files
-                .iter()
-                .filter_map(|file| Some((file, file.summary.as_ref()?)))
-                .try_for_each(|(file, summary)| print(&format!("{}: {summary}", file.source.name)))
-        }
     }
 }

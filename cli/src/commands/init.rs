@@ -1,9 +1,12 @@
 //! `init`: a first policy document.
 
 use super::{BAD_INPUT, FORWARD};
+use crate::diagnostics::source::SourceText;
 use crate::init_policy::answers::{BackendChoice, GatewayChoice, IdentityKind, RouteAnswer};
+use crate::init_policy::guesses::guess;
 use crate::init_policy::questions::{GivenAnswers, Terminal, UsualAnswers, ask};
-use crate::input::print;
+use crate::input::{print, read};
+use crate::openapi::description;
 use clap::Args;
 use edge_idempotency_engine::{Policy, PolicyErrors};
 use std::fs::OpenOptions;
@@ -15,6 +18,10 @@ use std::path::{Path, PathBuf};
 /// It asks on the terminal for what the options do not say. The document is one that the filter starts with. Webhooks, signed
 /// callers and retention are added by hand: docs/policy.md explains every member.
 ///
+/// With --openapi the routes come from an OpenAPI description (3.0, 3.1 or 3.2). The command says on standard error for each route why
+/// it has its policy, and where nothing tells, it takes ACCEPTED, which changes nothing for clients without keys. Read the list before
+/// you use the document.
+///
 /// Exit status: 0 if the document was written; 2 if not, because the file is there already or the answers make no policy.
 #[derive(Args)]
 #[command(
@@ -23,6 +30,7 @@ use std::path::{Path, PathBuf};
   edge-idempotency init
   edge-idempotency init --yes --backend generic --project =main --route 'POST /orders REQUIRED_A' --route 'GET /orders PROHIBITED'
   edge-idempotency init --yes --gateway krakend --project =main --route 'POST /orders REQUIRED_A'
+  edge-idempotency init --yes --openapi openapi.yaml policy.json
   edge-idempotency init --yes --backend restate --route 'POST /refunds REQUIRED_A Refunds/create' - | edge-idempotency check -"
 )]
 pub(crate) struct Arguments {
@@ -66,6 +74,9 @@ pub(crate) struct Arguments {
     /// [usual answer: 'POST /orders REQUIRED_A'].
     #[arg(long = "route", value_name = "ROUTE", value_parser = RouteAnswer::parse)]
     routes: Vec<RouteAnswer>,
+    /// Takes the routes from an OpenAPI description in YAML or JSON; `-` is standard input, with --yes.
+    #[arg(long, value_name = "FILE", conflicts_with = "routes")]
+    openapi: Option<PathBuf>,
     /// Begins in shadow mode, in which the filter refuses nothing and only counts.
     #[arg(long)]
     shadow: bool,
@@ -84,6 +95,10 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     if !to_output && !args.force && args.file.exists() {
         return Err(exists(&args.file));
     }
+    let routes = match &args.openapi {
+        None => args.routes.clone(),
+        Some(file) => guessed(file)?,
+    };
     let given = GivenAnswers {
         gateway: args.gateway,
         backend: args.backend,
@@ -94,7 +109,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         tenant: args.tenant.clone(),
         project: args.project.clone(),
         subject: args.subject.clone(),
-        routes: args.routes.clone(),
+        routes,
         shadow: args.shadow.then_some(true),
         unmatched: args.unmatched.clone(),
         docs_url: args.docs_url.clone(),
@@ -130,6 +145,21 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     let gateway = answers.gateway.name();
     eprintln!("next: edge-idempotency check {file}; edge-idempotency render {gateway} --policy {file} --help");
     Ok(FORWARD)
+}
+
+/// The routes that a description suggests. Each is told with its reason.
+///
+/// # Errors
+/// The file cannot be read, is no description, or has no operation.
+fn guessed(file: &Path) -> Result<Vec<RouteAnswer>, String> {
+    let source = SourceText::new(file.display().to_string(), &read(file)?);
+    let tree = description::read(&source).map_err(|error| error.told(&source))?;
+    let guesses = guess(&source, &tree);
+    eprint!("{}", guesses.told(&source.name));
+    if guesses.routes.is_empty() {
+        return Err(format!("{}: the description has no operation that a route can take", source.name));
+    }
+    Ok(guesses.routes.into_iter().map(|guess| guess.route).collect())
 }
 
 /// Writes a file that is not there, or one that may be replaced.

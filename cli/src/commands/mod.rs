@@ -11,16 +11,20 @@
 //! | `retention` | Restate's retention beside the policy's |
 //! | `init` | a first policy document |
 //! | `render` | configurations of gateways |
+//! | `openapi` | an OpenAPI description beside a policy |
 //! | `webhook` | providers, new webhooks, signed deliveries |
 //! | `question` | questions on the terminal |
+//! | `findings` | how findings are printed |
 
 mod check;
 mod completions;
 mod explain;
+mod findings;
 mod init;
 mod key;
 mod keys;
 mod man;
+mod openapi;
 mod question;
 mod render;
 mod retention;
@@ -57,6 +61,7 @@ enum Command {
     Key(key::Arguments),
     Init(init::Arguments),
     Render(render::Arguments),
+    Openapi(openapi::Arguments),
     Webhook(webhook::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -81,6 +86,7 @@ impl Cli {
             Command::Key(args) => key::run(args),
             Command::Init(args) => init::run(args),
             Command::Render(args) => render::run(args),
+            Command::Openapi(args) => openapi::run(args),
             Command::Webhook(args) => webhook::run(args),
             Command::Completions(args) => completions::run(args),
             Command::Man(args) => man::run(args),

@@ -11,6 +11,14 @@ pub(crate) struct TextPlace {
     pub(crate) column: usize,
 }
 
+/// How many bytes are counted at once.
+const BLOCK: usize = 4096;
+
+/// How many characters begin in bytes of UTF-8.
+fn characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0b1100_0000 != 0b1000_0000).count()
+}
+
 /// A text with its name.
 #[derive(Debug)]
 pub(crate) struct SourceText {
@@ -20,6 +28,8 @@ pub(crate) struct SourceText {
     pub(crate) text: String,
     /// The bytes at which lines begin
     starts: Vec<usize>,
+    /// How many characters begin before each [`BLOCK`] of bytes, so that a long line is not counted for each finding in it
+    counted: Vec<usize>,
     /// Bytes that no output shows: secrets
     hidden: Vec<Range<usize>>,
 }
@@ -30,7 +40,13 @@ impl SourceText {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(0).chain(breaks).collect();
-        Self { name, text, starts, hidden: Vec::new() }
+        let counted = text.as_bytes().chunks(BLOCK).scan(0, |before, block| {
+            let here = *before;
+            *before += characters(block);
+            Some(here)
+        });
+        let counted = counted.collect();
+        Self { name, text, starts, counted, hidden: Vec::new() }
     }
 
     /// The index of the line with the byte, from 0.
@@ -96,8 +112,17 @@ impl SourceText {
     /// Line and column of a byte.
     pub(crate) fn place(&self, at: usize) -> TextPlace {
         let index = self.line_index(at);
-        let before = self.starts.get(index).and_then(|start| self.text.get(*start..at));
-        TextPlace { line: index + 1, column: before.map_or(0, |before| before.chars().count()) + 1 }
+        let start = self.starts.get(index).copied().unwrap_or_default();
+        let column = self.characters_before(at).saturating_sub(self.characters_before(start));
+        TextPlace { line: index + 1, column: column + 1 }
+    }
+
+    /// How many characters begin before a byte.
+    fn characters_before(&self, at: usize) -> usize {
+        let at = at.min(self.text.len());
+        let block = (at / BLOCK).min(self.counted.len().saturating_sub(1));
+        let rest = self.text.as_bytes().get(block * BLOCK..at).unwrap_or_default();
+        self.counted.get(block).copied().unwrap_or_default() + characters(rest)
     }
 
     /// The byte at line and column as [`SourceText::place`] gives them, but with a column in bytes; the end of the line if
@@ -211,6 +236,17 @@ mod tests {
         assert_eq!(source.at(2, 99), 12);
         assert_eq!(source.at(99, 1), source.text.len());
         assert_eq!(source.first_line(&(2..15)), 2..12);
+    }
+
+    #[test]
+    fn places_in_a_long_line_are_those_of_a_count_from_its_beginning() {
+        let text = format!("x\n{}", "aé€𝄞".repeat(3_000));
+        let source = SourceText::new("a".into(), text.as_bytes());
+        for (column, (at, _)) in text.char_indices().skip(2).enumerate() {
+            assert_eq!(source.place(at), TextPlace { line: 2, column: column + 1 });
+        }
+        assert_eq!(source.place(text.len()), TextPlace { line: 2, column: 12_001 });
+        assert_eq!(SourceText::new("a".into(), b"").place(0), TextPlace { line: 1, column: 1 });
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Findings for people, as a compiler prints them: the line, the text underlined, what to write instead.
 
 use super::lint::Severity;
+use super::source::SourceText;
 use super::{CheckedFile, Finding, FindingCounts};
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use std::ops::Range;
 
 /// A line that is longer is not shown, as in documents without line breaks.
 const MAX_LINE: usize = 1_000;
@@ -26,13 +28,14 @@ fn group<'f>(file: &'f CheckedFile, finding: &'f Finding) -> Group<'f> {
     let span = source.first_line(&finding.span);
     let place = source.place(span.start);
     let line = source.line(place.line.saturating_sub(1)).unwrap_or_default();
-    let text = source.shown(&line);
+    let is_long = line.len() > MAX_LINE;
+    let text = if is_long { String::new() } else { source.shown(&line) };
     let pointer = finding.pointer.as_deref().filter(|pointer| !pointer.is_empty());
-    let mut group = if text.len() > MAX_LINE || text.trim().is_empty() {
+    let mut group = if is_long || text.trim().is_empty() {
         let origin = Origin::path(source.name.as_str()).line(place.line).char_column(place.column);
         let pointed = pointer.map(|pointer| Level::NOTE.message(format!("the place is {pointer}")));
         let group = Group::with_title(title).element(origin);
-        let around = around(&text, span.start.saturating_sub(line.start));
+        let around = source.shown(&around(source, &line, span.start));
         let near = (!around.trim().is_empty()).then(|| Level::NOTE.message(format!("it is in `{around}`")));
         pointed.into_iter().chain(near).fold(group, Group::element)
     } else {
@@ -47,14 +50,13 @@ fn group<'f>(file: &'f CheckedFile, finding: &'f Finding) -> Group<'f> {
     group
 }
 
-/// About a hundred characters around a place in a long line.
-fn around(line: &str, at: usize) -> String {
-    let at = line.floor_char_boundary(at);
-    let (before, after) = (line.get(..at).unwrap_or_default(), line.get(at..).unwrap_or_default());
-    let head: Vec<char> = before.chars().rev().take(30).collect();
-    let head: String = head.into_iter().rev().collect();
-    let tail: String = after.chars().take(70).collect();
-    head + &tail
+/// The bytes of about a hundred characters around a place in a long line.
+fn around(source: &SourceText, line: &Range<usize>, at: usize) -> Range<usize> {
+    let at = source.text.floor_char_boundary(at.clamp(line.start, line.end));
+    let (before, after) = (source.text.get(line.start..at), source.text.get(at..line.end));
+    let head: usize = before.unwrap_or_default().chars().rev().take(30).map(char::len_utf8).sum();
+    let tail: usize = after.unwrap_or_default().chars().take(70).map(char::len_utf8).sum();
+    at - head..at + tail
 }
 
 /// The last line: how many findings there are. Empty if there are none.

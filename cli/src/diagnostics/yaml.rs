@@ -8,6 +8,9 @@ use std::ops::Range;
 /// How many values a document can have, copies of anchored ones among them.
 const MAX_NODES: usize = 2_000_000;
 
+/// How deep values can stand in each other: what goes through the tree calls itself for each level.
+const MAX_DEPTH: usize = 256;
+
 /// Why a text is no YAML, and the byte where it shows.
 #[derive(Debug)]
 pub(crate) struct YamlError {
@@ -29,7 +32,7 @@ struct Open {
 /// Reads the first document of a text.
 ///
 /// # Errors
-/// The text is no YAML, is empty, or has more than [`MAX_NODES`] values.
+/// The text is no YAML, is empty, has more than [`MAX_NODES`] values, or more than [`MAX_DEPTH`] of them in each other.
 pub(crate) fn read(text: &str) -> Result<SpannedNode, YamlError> {
     let mut open: Vec<Open> = Vec::new();
     let mut anchors: BTreeMap<usize, SpannedNode> = BTreeMap::new();
@@ -41,6 +44,12 @@ pub(crate) fn read(text: &str) -> Result<SpannedNode, YamlError> {
             YamlError { at, message: format!("not YAML: {}", error.info()) }
         })?;
         let range = bytes(&span, text);
+        if open.len() > MAX_DEPTH {
+            return Err(YamlError {
+                at: range.start,
+                message: format!("more than {MAX_DEPTH} values stand in each other"),
+            });
+        }
         let (done, anchor) = match event {
             Event::Scalar(value, style, anchor, _) => {
                 let is_name = open
@@ -160,6 +169,14 @@ mod tests {
         let read: Vec<_> = tree.get("a").unwrap().items().iter().filter_map(SpannedNode::text).collect();
         assert_eq!(read, ["true", "true", "true", "true", "yes", "yEs", "false", "false"]);
         assert_eq!(tree.text_at(&["y"]), Some("false"));
+    }
+
+    #[test]
+    fn values_that_stand_too_deep_are_an_error() {
+        for (opening, closing) in [("- ", ""), ("[", "]"), ("{a: ", "}")] {
+            let text = opening.repeat(100_000) + "x" + &closing.repeat(100_000);
+            assert!(read(&text).is_err(), "{opening}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::render::json_text::compact_json;
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The policies that a route of a first document can have. Webhooks need bindings and secrets, which come later.
 pub(crate) const POLICIES: [&str; 4] = ["REQUIRED_A", "ACCEPTED", "PROHIBITED", "HANDLER_INTERNAL_C"];
@@ -54,6 +55,16 @@ pub(crate) struct RouteAnswer {
     pub(crate) path: String,
     pub(crate) policy: String,
     pub(crate) target: Option<String>,
+    /// A name for its endpoint, if there is a better one than the path gives
+    pub(crate) name: Option<String>,
+    /// What its deliveries are, if it takes webhooks
+    pub(crate) webhook: Option<RouteWebhook>,
+}
+
+/// The member `webhook` of a route. What is left out comes from the path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RouteWebhook {
+    pub(crate) provider: Option<String>,
 }
 
 impl RouteAnswer {
@@ -73,6 +84,8 @@ impl RouteAnswer {
             path: path.to_owned(),
             policy: policy.to_ascii_uppercase(),
             target: target.map(str::to_owned),
+            name: None,
+            webhook: None,
         };
         if !METHODS.contains(&route.method.as_str()) {
             return Err(format!("{method}: the method is one of {}", METHODS.join(", ")));
@@ -88,6 +101,9 @@ impl RouteAnswer {
 
     /// A name for the endpoint: `POST /api/v1/orders/{id}/cancel` is `orders.cancel`.
     fn endpoint(&self) -> String {
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
         let segments: Vec<&str> = self.path.split('/').filter(|text| !text.is_empty()).collect();
         let version =
             |text: &str| text.strip_prefix('v').is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
@@ -103,6 +119,8 @@ impl RouteAnswer {
                     "PUT" => "put",
                     "PATCH" => "update",
                     "DELETE" => "delete",
+                    "OPTIONS" => "options",
+                    "QUERY" => "query",
                     _ if on_item => "get",
                     _ => "list",
                 }
@@ -220,14 +238,17 @@ impl InitAnswers {
     }
 
     fn routes(&self) -> Vec<Value> {
-        let mut names: Vec<String> = Vec::new();
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        // The number of the next endpoint with the same name.
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         let route = |route: &RouteAnswer| {
-            let (mut name, mut number) = (route.endpoint(), 2);
-            while names.contains(&name) {
-                name = format!("{}-{number}", route.endpoint());
-                number += 1;
+            let usual = route.endpoint();
+            let mut name = usual.clone();
+            while !names.insert(name.clone()) {
+                let number = numbers.entry(usual.clone()).or_insert(2);
+                name = format!("{usual}-{number}");
+                *number += 1;
             }
-            names.push(name.clone());
             let mut made = Map::new();
             made.insert("endpoint".to_owned(), json!(name));
             if route.method != "POST" {
@@ -238,6 +259,10 @@ impl InitAnswers {
             let usual = (self.backend == BackendChoice::Restate).then(|| route.usual_target());
             if let Some(target) = route.target.clone().or(usual) {
                 made.insert("target".to_owned(), json!(target));
+            }
+            if let Some(webhook) = &route.webhook {
+                let provider = webhook.provider.iter().map(|provider| ("provider".to_owned(), json!(provider)));
+                made.insert("webhook".to_owned(), Value::Object(provider.collect()));
             }
             Value::Object(made)
         };

@@ -4,7 +4,8 @@ use crate::diagnostics::lint::Lint;
 use crate::diagnostics::lint::Severity::{Error, Note, Warning};
 
 /// What no `--allow` takes.
-pub(super) const ALWAYS: [&str; 5] = ["unread-file", "not-json", "start-error", "not-yaml", "envoy-no-filter"];
+pub(super) const ALWAYS: [&str; 6] =
+    ["unread-file", "not-json", "start-error", "not-yaml", "envoy-no-filter", "not-openapi"];
 
 /// In the place of a name that no list has.
 pub(super) static UNNAMED: Lint = Lint {

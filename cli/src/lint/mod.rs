@@ -5,6 +5,7 @@
 //! | `list` | name, severity and texts of every lint of a policy document |
 //! | `gateway_list` | the same for the gateway around it |
 //! | `live_list` | the same for what `check --live` asks |
+//! | `openapi_list` | the same for an OpenAPI description beside the policy |
 //! | `view` | the members of a policy document that lints read |
 //! | `start` | what the engine itself says: errors, warnings |
 //! | `secrets` | weak secrets, without their values |
@@ -15,6 +16,7 @@
 //! | `webhooks` | bindings and their providers |
 //! | `horizons` | for how long providers try again |
 //! | `gateway` | Envoy's configuration |
+//! | `openapi` | an OpenAPI description |
 //! | `page` | the page of all lints, docs/lints.md |
 
 mod crossing;
@@ -23,6 +25,8 @@ mod gateway_list;
 mod horizons;
 mod list;
 mod live_list;
+pub(crate) mod openapi;
+mod openapi_list;
 pub(crate) mod page;
 mod retention;
 mod routes;
@@ -48,7 +52,7 @@ pub(crate) fn can_be_allowed(lint: &Lint) -> bool {
 
 /// All lints: those of policy documents first.
 pub(crate) fn lints() -> impl Iterator<Item = &'static Lint> {
-    list::LINTS.iter().chain(gateway_list::LINTS).chain(live_list::LINTS)
+    list::LINTS.iter().chain(gateway_list::LINTS).chain(live_list::LINTS).chain(openapi_list::LINTS)
 }
 
 /// A lint by its name. A name that no list has is a mistake in this program, which a test would see.

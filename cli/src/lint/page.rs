@@ -1,6 +1,6 @@
 //! The page of all lints, docs/lints.md, from the texts in the code.
 
-use super::{can_be_allowed, gateway_list, list, live_list};
+use super::{can_be_allowed, gateway_list, list, live_list, openapi_list};
 use crate::diagnostics::lint::Lint;
 
 const HEAD: &str = include_str!("page_head.md");
@@ -13,6 +13,7 @@ pub(crate) fn page() -> String {
         ("Policy documents", list::LINTS),
         ("The gateway around them", gateway_list::LINTS),
         ("What they need while they run", live_list::LINTS),
+        ("OpenAPI descriptions beside them", openapi_list::LINTS),
     ] {
         page += &format!("\n## {title}\n");
         lints.iter().for_each(|lint| page += &section(lint));

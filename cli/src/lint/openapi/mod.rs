@@ -1,0 +1,225 @@
+//! What `openapi check` looks for: differences between an OpenAPI description and a policy.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `key` | the parameter `Idempotency-Key` of an operation |
+//! | `responses` | refusals of the filter and headers of answers |
+
+mod key;
+mod responses;
+
+use super::{CheckedPolicy, PolicyFinding, lint, start};
+use crate::diagnostics::json;
+use crate::diagnostics::source::SourceText;
+use crate::diagnostics::tree::SpannedNode;
+use crate::diagnostics::{CheckedFile, Finding};
+use crate::openapi::described_policy::DescribedPolicy;
+use crate::openapi::description;
+use crate::openapi::interface::RouteInterface;
+use crate::openapi::operations::{self, ApiOperation};
+use crate::openapi::references::References;
+use crate::openapi::routing::{self, Routing};
+use edge_idempotency_engine::Policy;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// The extension that names the policy of an operation.
+const POLICY: &str = "x-idempotency-policy";
+
+/// Findings in a description.
+#[derive(Default)]
+pub(super) struct DescriptionFindings(Vec<Finding>);
+
+impl DescriptionFindings {
+    /// Adds a finding of the lint with this name. `help`: what to write instead; empty if the message says it.
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        pointer: String,
+        span: &Range<usize>,
+        message: String,
+        help: impl Into<String>,
+    ) {
+        let lint = lint(name);
+        let (pointer, span, help) = (Some(pointer), span.clone(), help.into());
+        self.0.push(Finding { lint, severity: lint.severity, pointer, span, message, help });
+    }
+}
+
+/// What a policy file and a description file say of each other.
+struct Comparison {
+    of_policy: Vec<PolicyFinding>,
+    of_description: Vec<Finding>,
+    summary: String,
+}
+
+/// Compares a description with a policy. Of a policy that does not start only its errors are told.
+pub(crate) fn check_files(policy: SourceText, policy_bytes: &[u8], described: SourceText) -> Vec<CheckedFile> {
+    let started = Policy::from_json(policy_bytes);
+    let (mut findings, mut of_description, mut summary) = (Vec::new(), Vec::new(), None);
+    match started {
+        Err(errors) => findings = start::errors(&policy, &errors.0),
+        Ok(started) => match description::read(&described) {
+            Err(error) => {
+                let mut found = DescriptionFindings::default();
+                found.add("not-openapi", String::new(), &(error.at..error.at), error.message, error.help);
+                of_description = found.0;
+            }
+            Ok(tree) => match described_policy(started, policy_bytes) {
+                Err(message) => findings.push(PolicyFinding::new("start-warning", "", message, "")),
+                Ok(started) => {
+                    let comparison = compare(&started, &tree);
+                    findings = comparison.of_policy;
+                    of_description = comparison.of_description;
+                    summary = Some(comparison.summary);
+                }
+            },
+        },
+    }
+    vec![located(policy, findings), CheckedFile { source: described, findings: of_description, summary }]
+}
+
+fn described_policy(policy: Policy, bytes: &[u8]) -> Result<DescribedPolicy, String> {
+    let document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    DescribedPolicy::new(policy, document)
+}
+
+/// Findings with their places in a policy document, whose secrets are hidden.
+fn located(mut source: SourceText, findings: Vec<PolicyFinding>) -> CheckedFile {
+    let mut checked = CheckedPolicy { findings, policy: None, tree: json::read(&source.text) };
+    let secrets = checked.secrets(&source);
+    checked.conceal(&source, &secrets);
+    source.hide(secrets);
+    CheckedFile { findings: checked.locate(), source, summary: None }
+}
+
+fn compare(policy: &DescribedPolicy, tree: &SpannedNode) -> Comparison {
+    let references = References::new(tree);
+    let (operations, unread) = operations::of_description(&references);
+    let hosts = policy.hosts();
+    let mut found = DescriptionFindings::default();
+    for item in unread {
+        let pointer = operations::pointer(["paths", &item.path]);
+        other_file(&item.reference, pointer, &item.span, &mut found);
+    }
+    let interfaces: Vec<RouteInterface<'_>> = policy.routes().map(|route| RouteInterface::new(policy, route)).collect();
+    let mut described: BTreeSet<usize> = BTreeSet::new();
+    for operation in &operations {
+        match routing::of_operation(policy, &hosts, operation) {
+            Routing::Route(route) => {
+                described.insert(route.id);
+                if let Some(interface) = interfaces.get(route.id) {
+                    check_operation(operation, interface, &references, &mut found);
+                }
+            }
+            Routing::StoredAnswer => {}
+            miss => without_route(policy, operation, &miss, &mut found),
+        }
+    }
+    let of_callers = interfaces.iter().filter(|interface| !interface.is_webhook());
+    let of_policy = of_callers.filter(|interface| !described.contains(&interface.route.id)).map(no_operation).collect();
+    let (count, routes) = (operations.len(), described.len());
+    let summary = format!(
+        "description with {count} operation{}, for {routes} route{}",
+        if count == 1 { "" } else { "s" },
+        if routes == 1 { "" } else { "s" }
+    );
+    Comparison { of_policy, of_description: found.0, summary }
+}
+
+fn no_operation(interface: &RouteInterface<'_>) -> PolicyFinding {
+    let route = interface.route;
+    let methods = route.methods.iter().filter(|method| *method != "HEAD").cloned().collect::<Vec<_>>().join(", ");
+    PolicyFinding::new(
+        "openapi-no-operation",
+        format!("/routes/{}/path", route.id),
+        format!("`{}` ({methods} {}) has no operation in the description", route.endpoint, route.template),
+        "describe it; a path of the description counts behind the path of its server in `servers`",
+    )
+}
+
+fn without_route(
+    policy: &DescribedPolicy,
+    operation: &ApiOperation<'_>,
+    miss: &Routing<'_>,
+    found: &mut DescriptionFindings,
+) {
+    let title = operation.title();
+    let reads = ["GET", "HEAD", "OPTIONS", "TRACE"].contains(&operation.method.as_str());
+    let (name, message, help) = match miss {
+        Routing::Ambiguous(why) => (
+            "openapi-no-route",
+            format!("the gateway answers `{title}` 400 `path_ambiguous`: {why}"),
+            "write the path in its normalised form, as docs/contract.md section 2 says".to_owned(),
+        ),
+        Routing::OtherMethods(methods) => (
+            "openapi-no-route",
+            format!(
+                "`{title}` has no route: the policy has its path with {} only, so the gateway answers 405",
+                methods.join(", ")
+            ),
+            format!("add `{}` to `methods` of a route with this path, or a route of its own", operation.method),
+        ),
+        _ if policy.refuses_unmatched() => (
+            "openapi-no-route",
+            format!("`{title}` has no route, so the gateway answers 404"),
+            "add a route with this path, which begins with the path of the server in `servers`".to_owned(),
+        ),
+        _ if reads => return,
+        _ => (
+            "openapi-open-write",
+            format!("`{title}` has no route and is forwarded without a key, so a retry runs the work twice"),
+            "add a route with this path, which begins with the path of the server in `servers`".to_owned(),
+        ),
+    };
+    found.add(name, operation.pointer(&[]), &operation.name_span, message, help);
+}
+
+fn check_operation<'t>(
+    operation: &ApiOperation<'t>,
+    interface: &RouteInterface<'_>,
+    references: &References<'t>,
+    found: &mut DescriptionFindings,
+) {
+    let policy = interface.route.policy.name();
+    let written = references.member(operation.node, POLICY);
+    if let Some(member) = written
+        && member.value.text() != Some(policy)
+    {
+        let said = member.value.text().map_or("an object or a list".to_owned(), |text| format!("`{text}`"));
+        found.add(
+            "openapi-policy-differs",
+            operation.pointer(&[POLICY]),
+            &member.value.span,
+            format!("{said} is not the policy of `{}`, which is `{policy}`", interface.route.endpoint),
+            format!("write `{POLICY}: {policy}`, or change the route"),
+        );
+    }
+    if interface.is_webhook() && written.is_none() {
+        found.add(
+            "openapi-webhook",
+            operation.pointer(&[]),
+            &operation.name_span,
+            format!(
+                "`{}` takes deliveries of a provider of webhooks, and the description has it as an operation for callers",
+                operation.title()
+            ),
+            format!("remove it from the description, or write `{POLICY}: {policy}` if senders of webhooks read this description"),
+        );
+    }
+    key::check(operation, interface, references, found);
+    if !interface.is_webhook() {
+        responses::check(operation, interface, references, found);
+    }
+}
+
+/// A reference that was not followed.
+fn other_file(reference: &str, pointer: String, span: &Range<usize>, found: &mut DescriptionFindings) {
+    found.add(
+        "openapi-other-file",
+        pointer,
+        span,
+        format!("`{reference}` leads to another file, or to nothing, and was not followed"),
+        "put the description into one file first, for example with `redocly bundle`",
+    );
+}

@@ -1,0 +1,60 @@
+//! An OpenAPI Overlay (1.1) that adds to a description what callers see of a policy's routes.
+//!
+//! Applying it twice gives the same as applying it once: updates append to lists, so what an update puts into a list of the
+//! description is removed before.
+//!
+//! | module | subject |
+//! |---|---|
+//! | `actions` | the actions of an overlay and their JSONPaths |
+//! | `components` | what operations share: the schema of problem documents, headers |
+//! | `known` | an overlay for a description that was read |
+//! | `unknown` | an overlay for a description that was not read |
+//! | `operation` | what is written into one operation |
+//! | `generators` | what generators of SDKs read |
+
+mod actions;
+mod components;
+pub(crate) mod generators;
+mod known;
+mod operation;
+mod unknown;
+
+use super::described_policy::DescribedPolicy;
+use super::interface::RouteInterface;
+use super::references::References;
+use actions::OverlayActions;
+use generators::GeneratorSwitches;
+use serde_json::{Value, json};
+
+/// An overlay, and what a person should know of it.
+#[derive(Debug)]
+pub(crate) struct MadeOverlay {
+    /// The document
+    pub(crate) document: Value,
+    /// What the overlay leaves out, and why
+    pub(crate) notes: Vec<String>,
+}
+
+/// Makes an overlay. With a description its targets are the operations of the description, without one the routes of the policy.
+///
+/// # Errors
+/// The description has a component of its own under a name that the overlay needs.
+pub(crate) fn make(
+    policy: &DescribedPolicy,
+    description: Option<&References<'_>>,
+    switches: GeneratorSwitches,
+) -> Result<MadeOverlay, String> {
+    let interfaces: Vec<RouteInterface<'_>> = policy.routes().map(|route| RouteInterface::new(policy, route)).collect();
+    let mut actions = OverlayActions::default();
+    components::add(policy, &interfaces, description, &mut actions)?;
+    generators::add_to_root(switches, &interfaces, &mut actions);
+    let notes = match description {
+        Some(references) => known::add(policy, &interfaces, references, switches, &mut actions),
+        None => {
+            unknown::add(&interfaces, switches, &mut actions);
+            Vec::new()
+        }
+    };
+    let info = json!({"title": "Idempotency keys", "version": "1.0.0"});
+    Ok(MadeOverlay { document: json!({"overlay": "1.1.0", "info": info, "actions": actions.into_json()}), notes })
+}
