@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     #[arg(long = "route", value_name = "ROUTE", value_parser = RouteAnswer::parse)]
     routes: Vec<RouteAnswer>,
     /// Takes the routes from an OpenAPI description in YAML or JSON; `-` is standard input, with --yes.
-    #[arg(long, value_name = "FILE", conflicts_with = "routes")]
+    #[arg(long, value_name = "FILE|-", conflicts_with = "routes")]
     openapi: Option<PathBuf>,
     /// Begins in shadow mode, in which the filter refuses nothing and only counts.
     #[arg(long)]

@@ -132,7 +132,7 @@ mod tests {
             ("openapi: 4.0.0\n", 9, "the version of OpenAPI is `4.0.0`"),
             ("openapi: 3.01\n", 9, "the version of OpenAPI is `3.01`"),
             ("a: b\n", 0, "no member `openapi`"),
-            ("{\"openapi\": \"3.1.0\",\n \"paths\": [}", 31, "not JSON: expected value at line 2 column 11"),
+            ("{\"openapi\": \"3.1.0\",\n \"paths\": [}", 32, "not JSON: expected value at line 2 column 12"),
             ("openapi: [\n", 0, "not YAML"),
             ("", 0, "the file is empty"),
         ] {

@@ -28,10 +28,10 @@ pub(super) const BOTH_FROM_INPUT: &str = "only one of the policy and the descrip
 #[command(verbatim_doc_comment)]
 pub(super) struct OpenapiCheckArguments {
     /// The policy document; - is standard input.
-    #[arg(value_name = "POLICY")]
+    #[arg(value_name = "POLICY|-")]
     policy: PathBuf,
     /// The description; - is standard input.
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE|-")]
     description: PathBuf,
     #[command(flatten)]
     findings: FindingArguments,

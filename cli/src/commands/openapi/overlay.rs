@@ -32,10 +32,10 @@ use std::path::{Path, PathBuf};
 #[command(verbatim_doc_comment)]
 pub(super) struct OverlayArguments {
     /// The policy document; - is standard input.
-    #[arg(value_name = "POLICY")]
+    #[arg(value_name = "POLICY|-")]
     policy: PathBuf,
     /// The description to which the overlay is applied; - is standard input.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE|-")]
     openapi: Option<PathBuf>,
     /// Adds the extensions that Fern reads: x-fern-idempotent and x-fern-idempotency-headers.
     #[arg(long)]
