@@ -8,6 +8,7 @@ mod keys;
 mod krakend_packaging;
 mod log_line;
 mod observability;
+mod openapi;
 mod pages;
 mod render;
 mod render_backends;

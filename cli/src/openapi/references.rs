@@ -172,4 +172,20 @@ mod tests {
             assert_eq!(texts, [Some("own"), Some("base"), Some("late"), None], "{filler}");
         }
     }
+
+    /// Each value of two large objects is found once. Without an index 4,000,000 names would be compared.
+    #[test]
+    fn a_large_object_is_read_once() {
+        const COUNT: usize = 2_000;
+        let names: String = (0..COUNT).map(|number| format!("  n{number}: {{$ref: '#/b/n{number}'}}\n")).collect();
+        let values: String = (0..COUNT).map(|number| format!("  n{number}: x\n")).collect();
+        let tree = yaml::read(&format!("a:\n{names}b:\n{values}")).unwrap();
+        let references = References::new(&tree);
+        let all = references.get(&tree, "a").unwrap().members();
+        assert!(
+            all.iter()
+                .all(|member| references.resolve(&member.value).is_ok_and(|found| found.node.text() == Some("x")))
+        );
+        assert!(references.looked_at() < 10 * COUNT, "{} members were looked at", references.looked_at());
+    }
 }

@@ -1,0 +1,68 @@
+//! `openapi overlay`, `openapi check`, and `init --openapi`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test that cannot go on fails"
+)]
+
+mod apply;
+mod generators;
+mod init;
+mod large;
+mod lints;
+mod overlay;
+mod public;
+
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What the command did.
+struct Told {
+    status: i32,
+    output: String,
+    errors: String,
+}
+
+/// The folder of these tests.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openapi")
+}
+
+/// Runs the command in the folder of these tests, with a text on its standard input.
+fn run_with(arguments: &[&str], input: &str) -> Told {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
+        .args(arguments)
+        .current_dir(folder())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that has already failed does not read its input.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Told { status: output.status.code().unwrap(), output: text(output.stdout), errors: text(output.stderr) }
+}
+
+fn run(arguments: &[&str]) -> Told {
+    run_with(arguments, "")
+}
+
+/// The findings of `openapi check` for a policy and a description, of which one may be `-`.
+fn findings(policy: &str, description: &str, input: &str) -> Vec<Value> {
+    let told = run_with(&["openapi", "check", "--format", "json", policy, description], input);
+    let report: Value = serde_json::from_str(&told.output).unwrap_or_else(|error| panic!("{error}: {}", told.errors));
+    report["findings"].as_array().unwrap().clone()
+}
+
+/// The names of lints, each once, in the order of the alphabet.
+fn names(findings: &[Value]) -> Vec<&str> {
+    let names: std::collections::BTreeSet<&str> =
+        findings.iter().map(|finding| finding["lint"].as_str().unwrap()).collect();
+    names.into_iter().collect()
+}
