@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|plotting|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -355,6 +355,19 @@ rpc_clients_node() {
     fetch_node && node -e 'require("@grpc/grpc-js"); require("@connectrpc/connect-node"); require("@connectrpc/connect-web")'
 }
 
+# What the end-to-end test `openapi` applies and lints overlays with, and a generator of clients.
+openapi_tools() {
+    collection openapi-tools "$ROOT/scripts/openapi-tools" "Redocly CLI and openapi-python-client from npm and PyPI (about 12 MB)" redocly generator
+}
+
+openapi_tools_redocly() {
+    fetch_node && node node_modules/@redocly/cli/bin/cli.js --version
+}
+
+openapi_tools_generator() {
+    fetch_python openapi-python-client && PYTHONPATH=packages python3 -m openapi_python_client --version
+}
+
 # fetch_python FOR: installs what $lock/requirements.txt lists into the directory `packages`.
 fetch_python() {
     local python
@@ -441,7 +454,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|plotting|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
@@ -454,6 +467,7 @@ for tool in "$@"; do
         path-readers) path_readers ;;
         guards) guards ;;
         rpc-clients) rpc_clients ;;
+        openapi-tools) openapi_tools ;;
         plotting) plotting ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;

@@ -33,6 +33,7 @@ mod native_errors;
 mod native_host;
 mod native_paths;
 mod observability;
+mod openapi;
 mod own_api;
 mod panics;
 mod path_readers;
@@ -86,6 +87,7 @@ const MODULES: &[Module] = &[
     ("native_host", native_host::groups),
     ("moving_over", moving_over::groups),
     ("native_paths", native_paths::groups),
+    ("openapi", openapi::groups),
     ("own_api", own_api::groups),
     ("panics", panics::groups),
     ("path_readers", path_readers::groups),

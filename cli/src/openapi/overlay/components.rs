@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// The name of the schema of problem documents.
 pub(super) const PROBLEM: &str = "IdempotencyProblem";
 /// How the overlay's own schema is known.
-const PROBLEM_TITLE: &str = "Refusal of a request";
+const PROBLEM_TITLE: &str = "Idempotency problem";
 /// How the overlay's own headers are known.
 const MARK: &str = "x-idempotency-header";
 
