@@ -91,7 +91,7 @@ fn asks_for_answer(policy: &DescribedPolicy, host: &str, path: &str) -> bool {
         RouteLookup::Route(route, _) => route.recovery.is_some(),
         _ => false,
     };
-    !key.contains('/') && ["POST", "PUT", "PATCH", "DELETE", "GET"].iter().any(|method| is_recoverable(method))
+    !key.contains('/') && ["POST", "PUT", "PATCH", "DELETE", "GET"].iter().any(is_recoverable)
 }
 
 #[cfg(test)]

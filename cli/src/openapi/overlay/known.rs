@@ -36,9 +36,9 @@ struct Collected<'i> {
 }
 
 /// Adds the actions for all operations; what could not be done.
-pub(super) fn add<'i>(
+pub(super) fn add(
     policy: &DescribedPolicy,
-    interfaces: &'i [RouteInterface<'_>],
+    interfaces: &[RouteInterface<'_>],
     references: &References<'_>,
     switches: GeneratorSwitches,
     actions: &mut OverlayActions,
