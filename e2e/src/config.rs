@@ -14,6 +14,8 @@ const LISTENER: &str = "/static_resources/listeners/0";
 const MANAGER: &str = "/filter_chains/0/filters/0/typed_config";
 const ROUTES: &str = "/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
 const FILTER: &str = "edge-idempotency";
+/// Envoy's filter for requests of scripts of other origins.
+const CORS: &str = "envoy.filters.http.cors";
 /// The header with which the filter says which backend a request is for.
 const MARK: &str = "x-edge-idempotency";
 
@@ -97,6 +99,10 @@ pub enum Change {
     WithoutStopIteration,
     /// The listener's `per_connection_buffer_limit_bytes`.
     ConnectionBuffer(u32),
+    /// The gateway has another cluster of this name, at this address. A route has to lead there.
+    Cluster(&'static str, SocketAddr),
+    /// Scripts of other origins may send requests, as docs/clients.md has it.
+    CrossOrigin,
 }
 
 /// Writes a configuration with one listener for each spec, named as it and on a port of the system's choice. `options`
@@ -118,8 +124,8 @@ pub fn write(path: &Path, options: &EnvoyOptions, specs: &[(String, ListenerSpec
     }});
     set(&mut config, "/static_resources/clusters/0", "typed_extension_protocol_options", trailers)?;
     for change in specs.iter().flat_map(|(_, spec)| &spec.changes) {
-        if let Change::BackendByMark { other, address, .. } = change {
-            add_cluster(&mut config, other, *address)?;
+        if let Change::BackendByMark { other: name, address, .. } | Change::Cluster(name, address) = change {
+            add_cluster(&mut config, name, *address)?;
         }
     }
     // JSON leaves no question of which type a value has.
@@ -284,8 +290,23 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
             Ok(())
         }
         Change::Manager(name, value) => set(listener, MANAGER, name, value.clone()),
-        // `write` makes this change: it is about a cluster.
-        Change::Http2Backend => Ok(()),
+        // `write` makes these changes: they are about clusters.
+        Change::Http2Backend | Change::Cluster(..) => Ok(()),
+        Change::CrossOrigin => {
+            let filters =
+                at(listener, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no list of filters")?;
+            let cors = "type.googleapis.com/envoy.extensions.filters.http.cors.v3";
+            filters.insert(0, json!({"name": CORS, "typed_config": {"@type": format!("{cors}.Cors")}}));
+            let policy = json!({CORS: {
+                "@type": format!("{cors}.CorsPolicy"),
+                "allow_origin_string_match": [{"safe_regex": {"regex": ".*"}}],
+                "allow_methods": "GET, POST",
+                "allow_headers": "authorization, content-type, idempotency-key",
+                "expose_headers": "idempotency-status, idempotent-replayed, idempotency-expires, idempotency-retry, retry-after, \
+                                   x-operation-id, location",
+            }});
+            set(listener, &format!("{MANAGER}/route_config/virtual_hosts/0"), "typed_per_filter_config", policy)
+        }
         Change::ConnectionBuffer(bytes) => set(listener, "", "per_connection_buffer_limit_bytes", json!(bytes)),
     }
 }

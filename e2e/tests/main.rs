@@ -41,6 +41,7 @@ mod playbook;
 mod promises;
 mod rbac;
 mod recovery;
+mod reference_clients;
 mod reload;
 mod render;
 mod rendered;
@@ -58,6 +59,7 @@ mod webhooks;
 /// Modules that take long come first.
 const MODULES: &[Module] = &[
     ("hostile", hostile::groups),
+    ("reference_clients", reference_clients::groups),
     ("recovery", recovery::groups),
     ("observability", observability::groups),
     ("collision", collision::groups),

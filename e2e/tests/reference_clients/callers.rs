@@ -1,0 +1,143 @@
+//! What callers do: they abort, they are of two tenants, and their token expires. And the budget of each request.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::runner::Test;
+use serde_json::json;
+
+use super::driver::{ClientReport, DriverIntent, DriverSettings};
+use super::killed::{ensure_told_success, patient, wait_for_attempts};
+use super::model::Plan;
+use super::sessions::{ACME, ClientSetup, check};
+use super::setup::Channel::{Generic, Refusing};
+
+pub(super) fn tests() -> Vec<Test<ClientSetup>> {
+    vec![
+        Test::new("an upstream that never answers gets as many attempts as the budget has", attempts),
+        Test::new("a wait that does not fit into the budget ends it", time),
+        Test::new("the caller aborts an attempt and a wait", aborts),
+        Test::new("two tenants with one key have an answer each", tenants),
+        Test::new("an expired token is refused once, and nothing runs", expired),
+    ]
+}
+
+/// Whether a client has told that there is no answer, after so many attempts.
+fn is_no_answer(report: Option<&ClientReport>, attempts: u32) -> bool {
+    matches!(report, Some(ClientReport::Failed(failure)) if failure.error == "no_answer" && failure.attempts == attempts)
+}
+
+fn attempts(setup: &ClientSetup) -> Result<()> {
+    const ATTEMPTS: u32 = 3;
+    let never = ["hang", "503", "reset", "cut", "drip", "202", "409"];
+    let plans = never.map(|fault| Plan::new(format!("never-{fault}"), Generic, &[fault; ATTEMPTS as usize]));
+    let refused = Plan::new("never-connected", Refusing, &[]);
+    let settings = DriverSettings { attempts: ATTEMPTS, ..DriverSettings::default() };
+    let session = setup.session(ACME, settings)?;
+    let all: Vec<Plan> = plans.iter().chain([&refused]).cloned().collect();
+    let first = session.send(&setup.intents(&all)?)?;
+    for plan in &all {
+        let report = first.report(plan, &setup.record(plan));
+        ensure!(is_no_answer(report, ATTEMPTS), "{plan:?}: the client told {report:?}");
+    }
+    setup.hostile.upstream.stop_refusing()?;
+    let resumed = session.resume()?;
+    plans.iter().try_for_each(|plan| check(setup, plan, &[&first, &resumed]))?;
+    // The upstream did not see the first three.
+    check(setup, &refused, &[&resumed])?;
+    ensure_told_success(setup, &all, &resumed)
+}
+
+fn time(setup: &ClientSetup) -> Result<()> {
+    let budget = Duration::from_millis(300);
+    let plans = ["503_long", "hang"].map(|fault| Plan::new(format!("budget-{fault}"), Generic, &[fault]));
+    let session = setup.session(ACME, DriverSettings { budget, ..DriverSettings::default() })?;
+    let run = session.send(&setup.intents(&plans)?)?;
+    for plan in &plans {
+        let record = setup.record(plan);
+        ensure!(
+            is_no_answer(run.report(plan, &record), 1),
+            "{plan:?}: the client told {:?}",
+            run.report(plan, &record)
+        );
+        ensure!(record.attempts.len() <= 1, "{plan:?}: the upstream got {} attempts", record.attempts.len());
+    }
+    Ok(())
+}
+
+fn aborts(setup: &ClientSetup) -> Result<()> {
+    let plans = ["hang", "hang_before", "hang_after", "503_long", "503_long_before", "202_location"]
+        .map(|fault| Plan::new(format!("aborted-{fault}"), Generic, &[fault, "503_long"]));
+    let mut session = setup.session(ACME, patient())?;
+    let abort = |intent: DriverIntent| DriverIntent { abort_after: Some(Duration::from_millis(150)), ..intent };
+    let intents: Vec<DriverIntent> = setup.intents(&plans)?.into_iter().map(abort).collect();
+    let aborted = session.send(&intents)?;
+    for plan in &plans {
+        let report = aborted.report(plan, &setup.record(plan));
+        let is_aborted = matches!(report, Some(ClientReport::Failed(failure)) if failure.error == "aborted");
+        ensure!(is_aborted, "{plan:?}: the client told {report:?}");
+    }
+    session.settings = DriverSettings::default();
+    let resumed = session.resume()?;
+    plans.iter().try_for_each(|plan| check(setup, plan, &[&aborted, &resumed]))?;
+    ensure_told_success(setup, &plans, &resumed)
+}
+
+/// One store is copied: both tenants send the key that is in it.
+fn tenants(setup: &ClientSetup) -> Result<()> {
+    const GLOBEX: &str = "globex";
+    let plan = Plan::new("of-two-tenants", Generic, &["hang_before"]);
+    let mut ours = setup.session(ACME, patient())?;
+    let driver = ours.start(false, &setup.intents(std::slice::from_ref(&plan))?)?;
+    wait_for_attempts(setup, &[(plan.clone(), 1)])?;
+    ours.kill(driver)?;
+    let mut theirs = setup.session(GLOBEX, DriverSettings::default())?;
+    copy(&ours.directory.path().join("store"), &theirs.directory.path().join("store"))?;
+    theirs.settings = DriverSettings::default();
+    ours.settings = DriverSettings::default();
+    let runs = [(ACME, ours.resume()?), (GLOBEX, theirs.resume()?)];
+    let record = setup.record(&plan);
+    ensure!(record.executions.len() == 2, "it ran {} times, and not once for each", record.executions.len());
+    for (tenant, run) in &runs {
+        let own = record.executions.iter().find(|execution| execution.key.starts_with(&format!("t-{tenant}:")));
+        let own = own.with_context(|| format!("nothing ran for {tenant}"))?;
+        let answer = run.report(&plan, &record);
+        let is_own = matches!(answer, Some(ClientReport::Answer(answer)) if answer.body == own.body);
+        ensure!(is_own, "{tenant} was told {answer:?}, and its result is {own:?}");
+    }
+    let keys = record.executions.iter().filter_map(|execution| execution.key.rsplit(':').next());
+    ensure!(keys.collect::<std::collections::BTreeSet<_>>().len() == 1, "the tenants sent two keys");
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if !from.is_dir() {
+        fs::copy(from, to)?;
+        return Ok(());
+    }
+    fs::create_dir_all(to)?;
+    fs::read_dir(from)?.try_for_each(|entry| {
+        let entry = entry?;
+        // A browser's lock is a link to nothing.
+        if entry.file_type()?.is_symlink() { Ok(()) } else { copy(&entry.path(), &to.join(entry.file_name())) }
+    })
+}
+
+fn expired(setup: &ClientSetup) -> Result<()> {
+    let plan = Plan::new("expired", Generic, &[]);
+    let mut session = setup.session(ACME, DriverSettings::default())?;
+    session.token =
+        setup.hostile.gateway.token(&json!({"tenant_id": ACME, "project_id": "shop", "sub": "u1", "exp": 1}))?;
+    let run = session.send(&setup.intents(std::slice::from_ref(&plan))?)?;
+    let report = run.report(&plan, &setup.record(&plan));
+    let is_refused =
+        matches!(report, Some(ClientReport::Answer(answer)) if answer.status == 401 && answer.attempts == 1);
+    ensure!(is_refused, "the client told {report:?}");
+    ensure!(setup.record(&plan).attempts.is_empty(), "the upstream got a request without a caller");
+    session.token = setup.hostile.token(ACME)?;
+    let resumed = session.resume()?;
+    ensure!(resumed.reports.resumed.is_empty(), "a final answer was kept as pending: {:?}", resumed.reports.resumed);
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! The reference clients (clients/README.md) against a backend whose answers get lost in every way, behind a real Envoy with the
+//! filter. Each client is a program that clients/DRIVER.md describes; `make clients` builds them.
+
+mod alone;
+mod callers;
+mod driver;
+mod killed;
+mod model;
+mod random;
+mod sessions;
+mod setup;
+mod verdict;
+
+use anyhow::Result;
+use driver::{CLIENTS, ReferenceClient};
+use e2e::runner::{Group, Test, separate, sharing};
+use sessions::ClientSetup;
+
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    let model = separate(vec![Test::new("the model agrees with the table", |()| alone::model_agrees())]);
+    Ok(CLIENTS.into_iter().map(group).chain([model]).collect())
+}
+
+fn group(client: ReferenceClient) -> Group {
+    let tests = random::tests()
+        .into_iter()
+        .chain(alone::tests(client.is_browser))
+        .chain(killed::tests())
+        .chain(callers::tests())
+        .map(|test| test.within(client.name));
+    let group = sharing(move || ClientSetup::start(client), tests.collect());
+    if client.program().is_file() {
+        return group;
+    }
+    eprintln!(
+        "SKIPPED: {} is not there, so nobody looks at what the client {} does when answers get lost. `make clients` builds it.",
+        client.program().display(),
+        client.name
+    );
+    group.left_out()
+}
