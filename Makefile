@@ -27,6 +27,7 @@ EDGE_GUARDS ?= .tools/guards
 EDGE_RPC_CLIENTS ?= .tools/rpc-clients
 EDGE_OPENAPI_TOOLS ?= .tools/openapi-tools
 EDGE_KRAKEND ?= target/krakend
+EDGE_CLIENTS ?= target/clients
 override EDGE_WASM := $(abspath $(EDGE_WASM))
 override EDGE_NATIVE := $(abspath $(EDGE_NATIVE))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
@@ -40,7 +41,8 @@ override EDGE_GUARDS := $(abspath $(EDGE_GUARDS))
 override EDGE_RPC_CLIENTS := $(abspath $(EDGE_RPC_CLIENTS))
 override EDGE_OPENAPI_TOOLS := $(abspath $(EDGE_OPENAPI_TOOLS))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
-export EDGE_HOST EDGE_WASM EDGE_NATIVE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_KRAKEND
+override EDGE_CLIENTS := $(abspath $(EDGE_CLIENTS))
+export EDGE_HOST EDGE_WASM EDGE_NATIVE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_KRAKEND EDGE_CLIENTS
 
 # CLI_PROFILE=dev builds faster, and reads large files slowly.
 CLI_PROFILE ?= native
@@ -153,7 +155,8 @@ programs: ## build the test programs, and what the tests start
 	@for old in target/debug/deps target/debug/incremental; do \
 		[ ! -d $$old ] || find $$old -mindepth 1 -maxdepth 1 -mtime +14 -exec rm -rf {} +; done
 	@$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),scripts/krakend.sh build,:) & go=$$!; \
-		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %); rust=$$?; wait $$go && exit $$rust
+		$(if $(filter $(abspath target/clients),$(EDGE_CLIENTS)),scripts/clients.sh build,:) & clients=$$!; \
+		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %); rust=$$?; wait $$go; go=$$?; wait $$clients && [ $$go = 0 ] && exit $$rust
 
 # Its hooks panic where a test asks for it.
 .PHONY: planted
@@ -170,6 +173,12 @@ rust: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) programs planted ## every te
 krakend: ## the Go bridge for KrakenD: format, vet and its tests in Go
 	@echo "== krakend"
 	@scripts/krakend.sh
+
+# A language that is missing is left out, and its client.sh says so.
+.PHONY: clients
+clients: ## the reference clients of clients/: lint, unit tests and packages in each language
+	@echo "== clients"
+	@scripts/clients.sh test
 
 # Which releases there are, and for which machines: scripts/krakend-plugin.sh.
 KRAKEND ?= 2.13.8

@@ -101,8 +101,8 @@ pub enum Change {
     ConnectionBuffer(u32),
     /// The gateway has another cluster of this name, at this address. A route has to lead there.
     Cluster(&'static str, SocketAddr),
-    /// Scripts of other origins may send requests, as docs/clients.md has it.
-    CrossOrigin,
+    /// Scripts of pages of this origin may send requests, as docs/clients.md has it.
+    CrossOrigin(&'static str),
 }
 
 /// Writes a configuration with one listener for each spec, named as it and on a port of the system's choice. `options`
@@ -292,15 +292,15 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
         Change::Manager(name, value) => set(listener, MANAGER, name, value.clone()),
         // `write` makes these changes: they are about clusters.
         Change::Http2Backend | Change::Cluster(..) => Ok(()),
-        Change::CrossOrigin => {
+        Change::CrossOrigin(origin) => {
             let filters =
                 at(listener, &format!("{MANAGER}/http_filters"))?.as_array_mut().context("no list of filters")?;
             let cors = "type.googleapis.com/envoy.extensions.filters.http.cors.v3";
             filters.insert(0, json!({"name": CORS, "typed_config": {"@type": format!("{cors}.Cors")}}));
             let policy = json!({CORS: {
                 "@type": format!("{cors}.CorsPolicy"),
-                "allow_origin_string_match": [{"safe_regex": {"regex": ".*"}}],
-                "allow_methods": "GET, POST",
+                "allow_origin_string_match": [{"exact": origin}],
+                "allow_methods": "GET, POST, PATCH",
                 "allow_headers": "authorization, content-type, idempotency-key",
                 "expose_headers": "idempotency-status, idempotent-replayed, idempotency-expires, idempotency-retry, retry-after, \
                                    x-operation-id, location",

@@ -81,7 +81,8 @@ impl UpstreamAnswer {
     /// The answer of Restate to a question whether a request is under way.
     pub(super) fn about_flight(is_in_flight: bool) -> Self {
         let (status, message) = if is_in_flight { (470, "not completed yet") } else { (404, "not found") };
-        Self::json(status, json!({"message": message}).to_string()).with("x-restate-error-source", "ingress")
+        let body = json!({"code": status, "message": message, "source": "ingress"}).to_string();
+        Self::json(status, body).with("x-restate-error-source", "ingress")
     }
 
     /// An answer that is not that of the operation.

@@ -173,11 +173,12 @@ fn react_to(head: &Parts, body: &[u8], state: &UpstreamState) -> Result<Reaction
     if *method == Method::GET {
         let (_, last) = path.rsplit_once('/').context("a path without a slash")?;
         let attempt = RecordedAttempt { is_poll: true, number, ..RecordedAttempt::new(key, body) };
+        let request_id = text("x-request-id").map(str::to_owned);
         if form == AnswerForm::Generic {
-            return store.poll(last, attempt, form);
+            return store.poll(last, attempt, request_id, form);
         }
         let known = store.key_of(last).and_then(|key| store.intent_of(key)).map(str::to_owned);
-        return store.poll(&known.context("an unknown invocation")?, attempt, form);
+        return store.poll(&known.context("an unknown invocation")?, attempt, request_id, form);
     }
     if path == "/restate/output" {
         let question: serde_json::Value = serde_json::from_slice(body).context("a question is JSON")?;

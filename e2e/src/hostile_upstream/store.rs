@@ -17,6 +17,8 @@ pub struct IntentRecord {
     /// How often its operation ran, and with which results.
     pub executions: Vec<Execution>,
     faults_used: usize,
+    /// The fault of the last attempt, and the `x-request-id` that the gateway gave it.
+    last: (Option<AttemptFault>, Option<String>),
 }
 
 /// A request for an intent.
@@ -166,13 +168,28 @@ impl Store {
     ///
     /// # Errors
     /// Nobody has sent the intent.
-    pub(super) fn poll(&mut self, intent: &str, attempt: RecordedAttempt, form: AnswerForm) -> Result<Reaction> {
+    pub(super) fn poll(
+        &mut self,
+        intent: &str,
+        attempt: RecordedAttempt,
+        request_id: Option<String>,
+        form: AnswerForm,
+    ) -> Result<Reaction> {
         let sent = self.keys.iter().find(|(_, entry)| entry.schedule.intent == intent);
         let (sent_with, schedule) =
             sent.map(|(key, entry)| (key.clone(), entry.schedule.clone())).context("an unknown intent")?;
-        self.record(intent, attempt);
+        let last = self.intents.get(intent).map(|record| record.last.clone()).unwrap_or_default();
+        // The gateway itself asks Restate once more after a 404.
+        let repeats = form == AnswerForm::RestateCall && request_id.is_some() && last.1 == request_id;
+        let fault = if repeats {
+            last.0
+        } else {
+            self.record(intent, attempt);
+            self.next_fault(intent, &schedule)
+        };
+        self.intents.entry(intent.to_owned()).or_default().last = (fault, request_id);
         let invocation = self.invocation(&sent_with);
-        if let Some(fault) = self.next_fault(intent, &schedule) {
+        if let Some(fault) = fault {
             // Only a request that sends the intent can leave it in flight.
             if fault.effect == EffectTime::Before {
                 self.execute(&sent_with)?;

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::driver::{ClientReport, DriverIntent, DriverSettings};
 use super::killed::{ensure_told_success, patient, wait_for_attempts};
 use super::model::Plan;
-use super::sessions::{ACME, ClientSetup, check};
+use super::sessions::{ACME, ClientSetup, as_planned, check_safe};
 use super::setup::Channel::{Generic, Refusing};
 
 pub(super) fn tests() -> Vec<Test<ClientSetup>> {
@@ -42,11 +42,12 @@ fn attempts(setup: &ClientSetup) -> Result<()> {
         let report = first.report(plan, &setup.record(plan));
         ensure!(is_no_answer(report, ATTEMPTS), "{plan:?}: the client told {report:?}");
     }
+    as_planned(setup, &plans, &first)?;
     setup.hostile.upstream.stop_refusing()?;
     let resumed = session.resume()?;
-    plans.iter().try_for_each(|plan| check(setup, plan, &[&first, &resumed]))?;
+    plans.iter().try_for_each(|plan| check_safe(setup, plan, &[&first, &resumed]))?;
     // The upstream did not see the first three.
-    check(setup, &refused, &[&resumed])?;
+    check_safe(setup, &refused, &[&resumed])?;
     ensure_told_success(setup, &all, &resumed)
 }
 
@@ -81,7 +82,7 @@ fn aborts(setup: &ClientSetup) -> Result<()> {
     }
     session.settings = DriverSettings::default();
     let resumed = session.resume()?;
-    plans.iter().try_for_each(|plan| check(setup, plan, &[&aborted, &resumed]))?;
+    plans.iter().try_for_each(|plan| check_safe(setup, plan, &[&aborted, &resumed]))?;
     ensure_told_success(setup, &plans, &resumed)
 }
 
@@ -127,7 +128,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 fn expired(setup: &ClientSetup) -> Result<()> {
     let plan = Plan::new("expired", Generic, &[]);
-    let mut session = setup.session(ACME, DriverSettings::default())?;
+    let mut session = setup.session(ACME, patient())?;
     session.token =
         setup.hostile.gateway.token(&json!({"tenant_id": ACME, "project_id": "shop", "sub": "u1", "exp": 1}))?;
     let run = session.send(&setup.intents(std::slice::from_ref(&plan))?)?;

@@ -66,10 +66,10 @@ impl Default for DriverSettings {
     fn default() -> Self {
         Self {
             attempts: 8,
-            attempt_timeout: Duration::from_millis(400),
+            attempt_timeout: Duration::from_millis(500),
             budget: Duration::from_secs(20),
             max_retry_after: Duration::from_secs(1),
-            concurrency: 64,
+            concurrency: 32,
         }
     }
 }

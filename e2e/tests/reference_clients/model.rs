@@ -37,6 +37,16 @@ pub(super) enum Got {
     Whole(AnswerHead),
 }
 
+impl Got {
+    /// The head of a whole answer.
+    pub(super) const fn head(&self) -> Option<&AnswerHead> {
+        match self {
+            Self::Nothing => None,
+            Self::Whole(head) => Some(head),
+        }
+    }
+}
+
 /// What the rules need of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AnswerHead {
@@ -51,6 +61,8 @@ pub(super) struct AnswerHead {
     location: Location,
     /// `Idempotent-Replayed: true`.
     pub(super) replayed: bool,
+    /// Whether there is `X-Operation-Id`.
+    pub(super) has_operation: bool,
     pub(super) body: ShownBody,
 }
 
@@ -196,7 +208,12 @@ impl SimulatedBackend {
             429 | 500.. if !polls && self.is_filtered() => Some("same_key"),
             _ => None,
         };
-        Got::Whole(AnswerHead { kept: replayed || of_restate, replayed, ..head(status, advice, ShownBody::Result) })
+        Got::Whole(AnswerHead {
+            kept: replayed || of_restate,
+            replayed,
+            has_operation: of_restate,
+            ..head(status, advice, ShownBody::Result)
+        })
     }
 
     /// An answer of the upstream that is not the operation's.
@@ -247,6 +264,7 @@ const fn head(status: u16, advice: Option<&'static str>, body: ShownBody) -> Ans
         has_retry_after: false,
         location: Location::Missing,
         replayed: false,
+        has_operation: false,
         body,
     }
 }
@@ -262,26 +280,28 @@ fn with_retry_after(got: Got) -> Got {
     }
 }
 
-/// How an intent ends if nothing else goes wrong.
+/// How an intent goes if nothing else goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prediction {
     /// The answer that the caller gets; `None` if the budget ends first.
     pub(super) told: Option<AnswerHead>,
-    pub(super) attempts: u32,
+    /// For each attempt, whether it is a poll.
+    pub(super) polls: Vec<bool>,
 }
 
-/// Plays an intent against the rules, with so many attempts at most.
+/// Plays an intent by the rules, with so many attempts at most.
 pub(super) fn predict(plan: &Plan, attempts: u32) -> anyhow::Result<Prediction> {
     let mut backend = SimulatedBackend::new(plan)?;
-    let mut polls = false;
-    for attempt in 1..=attempts {
-        let got = backend.attempt(polls);
-        match (next_step(&got, polls), got) {
-            (Step::Tell, Got::Whole(head)) => return Ok(Prediction { told: Some(head), attempts: attempt }),
-            (Step::Poll, _) => polls = true,
-            (Step::SendAgain, _) => polls = false,
+    let (mut polls, mut is_poll) = (Vec::new(), false);
+    for _ in 0..attempts {
+        polls.push(is_poll);
+        let got = backend.attempt(is_poll);
+        match (next_step(&got, is_poll), got) {
+            (Step::Tell, Got::Whole(head)) => return Ok(Prediction { told: Some(head), polls }),
+            (Step::Poll, _) => is_poll = true,
+            (Step::SendAgain, _) => is_poll = false,
             (Step::Again | Step::Tell, _) => {}
         }
     }
-    Ok(Prediction { told: None, attempts })
+    Ok(Prediction { told: None, polls })
 }

@@ -7,11 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::hostile_upstream::IntentRecord;
 use tempfile::TempDir;
 
-use super::alone::AloneRun;
 use super::driver::{ClientReport, Driver, DriverIntent, DriverReports, DriverSettings, ReferenceClient};
 use super::model::Plan;
 use super::setup::HostileSetup;
-use super::verdict::{DriverTime, IntentCheck};
+use super::verdict::{DriverTime, IntentRun, ensure_as_planned, ensure_safe, shown};
 
 /// The tenant of most sessions.
 pub(super) const ACME: &str = "acme";
@@ -20,8 +19,8 @@ pub(super) const ACME: &str = "acme";
 pub(super) struct ClientSetup {
     pub(super) client: ReferenceClient,
     pub(super) hostile: HostileSetup,
-    /// All rows are sent at once, by the first of their tests.
-    pub(super) alone: OnceLock<Result<AloneRun, String>>,
+    /// The run that sends the intents of all rows, by the first of their tests.
+    pub(super) alone: OnceLock<Result<SessionRun, String>>,
 }
 
 impl ClientSetup {
@@ -107,16 +106,55 @@ impl SessionRun {
         };
         self.reports.sent.get(&plan.name).or_else(resumed)
     }
+
+    fn of<'a>(&'a self, plan: &Plan, record: &IntentRecord) -> IntentRun<'a> {
+        IntentRun { settings: &self.settings, time: self.time, report: self.report(plan, record) }
+    }
 }
 
-/// Checks an intent through these runs, the last of which told of it.
-pub(super) fn check(setup: &ClientSetup, plan: &Plan, runs: &[&SessionRun]) -> Result<()> {
+/// How often an intent is sent until it goes as planned.
+const TRIES: usize = 3;
+
+/// Checks what must hold for an intent whatever the machine does, through these runs, the last of which told of it.
+pub(super) fn check_safe(setup: &ClientSetup, plan: &Plan, runs: &[&SessionRun]) -> Result<()> {
     let record = setup.record(plan);
-    let mut check = IntentCheck::new(plan, &record)?;
-    for run in runs {
-        check.ran(&run.settings, run.time, run.report(plan, &record))?;
+    let runs: Vec<IntentRun<'_>> = runs.iter().map(|run| run.of(plan, &record)).collect();
+    let is_told = runs.last().is_some_and(|run| run.report.is_some());
+    ensure!(is_told, "nothing was told in the end of {}", shown(plan, &record, &runs));
+    ensure_safe(plan, &record, &runs).with_context(|| shown(plan, &record, &runs))
+}
+
+/// Checks intents that were sent in one run. Those that did not go as planned are sent again, under other names and fewer at once.
+pub(super) fn as_planned(setup: &ClientSetup, plans: &[Plan], run: &SessionRun) -> Result<()> {
+    let mut errors = disturbed(setup, plans.to_vec(), run)?;
+    for number in 1..TRIES {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let again = |(plan, _): &(Plan, _)| Plan { name: format!("{}-{number}", plan.name), ..plan.clone() };
+        let plans: Vec<Plan> = errors.iter().map(again).collect();
+        let settings = DriverSettings { concurrency: 4, ..run.settings };
+        let run = setup.session(ACME, settings)?.send(&setup.intents(&plans)?)?;
+        errors = disturbed(setup, plans, &run)?;
     }
-    let last = runs.last().context("no run")?;
-    ensure!(last.report(plan, &record).is_some(), "nothing was told of {plan:?} in the end");
-    check.end()
+    let count = errors.len();
+    match errors.into_iter().next() {
+        Some((_, error)) => Err(error.context(format!("{count} intents do not go as planned, the first of them"))),
+        None => Ok(()),
+    }
+}
+
+/// The intents that did not go as planned, and in what.
+fn disturbed(setup: &ClientSetup, plans: Vec<Plan>, run: &SessionRun) -> Result<Vec<(Plan, anyhow::Error)>> {
+    let mut found = Vec::new();
+    for plan in plans {
+        check_safe(setup, &plan, &[run])?;
+        let record = setup.record(&plan);
+        let of_intent = run.of(&plan, &record);
+        if let Err(error) = ensure_as_planned(&plan, &record, &of_intent) {
+            let error = error.context(shown(&plan, &record, &[of_intent]));
+            found.push((plan, error));
+        }
+    }
+    Ok(found)
 }

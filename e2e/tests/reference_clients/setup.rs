@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 const GENERIC: &str = "generic";
 const RESTATE: &str = "restate";
+/// The origin of the page in which the client for browsers runs (clients/DRIVER.md).
+const PAGE: &str = "http://app.localhost:18080";
 
 /// Which way an intent takes to the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +87,9 @@ fn listeners(refusing: SocketAddr) -> [(String, ListenerSpec); 2] {
         // Less than the time that the drivers give an attempt.
         Change::Route(route("brief", json!({"cluster": "backend-requests", "timeout": "0.1s"}))),
         Change::Route(unfiltered),
-        Change::CrossOrigin,
+        Change::CrossOrigin(PAGE),
     ];
-    let restate = vec![Change::EveryPath, Change::CrossOrigin];
+    let restate = vec![Change::EveryPath, Change::CrossOrigin(PAGE)];
     [
         (GENERIC.to_owned(), ListenerSpec { policy: generic_policy(), changes: generic }),
         (RESTATE.to_owned(), ListenerSpec { policy: restate_policy(), changes: restate }),

@@ -1,8 +1,8 @@
-//! Whether what a client did and told is right: its attempts against the rules of [`super::model`], and what it told against what the
-//! upstream knows.
+//! Whether what a client did and told is right.
 //!
-//! On a busy machine an attempt may run into its timeout although the upstream has answered at once, or never get as far as the
-//! upstream. A client that goes on after an answer is right only if so much time has passed that this can be the reason.
+//! What must never be is an error at once: two effects, two keys, an answer that nobody gave. That all was exactly as planned is another
+//! matter: on a busy machine an attempt may run into its timeout although the upstream has answered at once. Such an intent is sent again,
+//! and a client is wrong if it is not as planned each time ([`super::sessions::as_planned`]).
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use e2e::hostile_upstream::{IntentRecord, RecordedAttempt};
 
 use super::driver::{ClientReport, DriverSettings, ReportedAnswer};
-use super::model::{AnswerHead, Got, Plan, ShownBody, SimulatedBackend, Step, next_step};
+use super::model::{AnswerHead, Got, Plan, ShownBody, SimulatedBackend, Step, next_step, predict};
 
 /// How early a timer may end.
 const EARLY: Duration = Duration::from_millis(20);
@@ -22,160 +22,141 @@ pub(super) struct DriverTime {
     pub(super) ended: Instant,
 }
 
-/// Follows an intent through the runs of one or more drivers.
-pub(super) struct IntentCheck<'a> {
-    plan: &'a Plan,
-    record: &'a IntentRecord,
-    backend: SimulatedBackend,
-    /// How many attempts have been looked at.
-    seen: usize,
+/// A driver's run, as far as it is about one intent. Without a report the driver was killed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IntentRun<'a> {
+    pub(super) settings: &'a DriverSettings,
+    pub(super) time: DriverTime,
+    pub(super) report: Option<&'a ClientReport>,
 }
 
-impl<'a> IntentCheck<'a> {
-    /// Checks what holds whatever was told: one key, one body, one execution at most.
-    pub(super) fn new(plan: &'a Plan, record: &'a IntentRecord) -> Result<Self> {
-        let check = Self { plan, record, backend: SimulatedBackend::new(plan)?, seen: 0 };
-        check.intent().with_context(|| check.shown())?;
-        Ok(check)
-    }
-
-    fn intent(&self) -> Result<()> {
-        let sent = || self.record.attempts.iter().filter(|attempt| !attempt.is_poll);
-        let key = sent().next().and_then(|attempt| attempt.key.as_ref());
-        ensure!(sent().all(|attempt| attempt.key.as_ref() == key), "it was sent with several keys");
-        ensure!(sent().all(|attempt| attempt.body == self.plan.body().as_bytes()), "it was sent with another body");
-        let polls = || self.record.attempts.iter().filter(|attempt| attempt.is_poll);
-        ensure!(polls().all(|attempt| attempt.key.is_none()), "it was asked for with a key");
-        ensure!(self.record.executions.len() <= 1, "it ran {} times", self.record.executions.len());
-        Ok(())
-    }
-
-    /// Checks the attempts that came while a driver ran, and what it told. Without a report the driver was killed.
-    pub(super) fn ran(
-        &mut self,
-        settings: &DriverSettings,
-        time: DriverTime,
-        report: Option<&ClientReport>,
-    ) -> Result<()> {
-        let told = format!("told {report:?}\n{}", self.shown());
-        self.follow(settings, time, report).context(told)
-    }
-
-    fn follow(&mut self, settings: &DriverSettings, time: DriverTime, report: Option<&ClientReport>) -> Result<()> {
-        let attempts: Vec<&RecordedAttempt> =
-            self.record.attempts.iter().skip(self.seen).take_while(|attempt| attempt.arrived <= time.ended).collect();
-        self.seen += attempts.len();
-        // How many attempts can have got lost between two times.
-        let lost = |from: Instant, to: Instant| {
-            let timeouts = to.saturating_duration_since(from).as_millis() / settings.attempt_timeout.as_millis().max(1);
-            u32::try_from(timeouts).unwrap_or(u32::MAX)
-        };
-        let (mut number, mut before) = (0, time.started);
-        let mut last = Step::Again;
-        let mut answered = Got::Nothing;
-        // A driver begins with the intent, also if the one before it had polled.
-        let mut polls = false;
-        for (position, attempt) in attempts.iter().enumerate() {
-            let step = if position == 0 { Step::SendAgain } else { last };
-            let expects_poll = match step {
-                Step::Poll => true,
-                Step::SendAgain => false,
-                Step::Again | Step::Tell => polls,
-            };
-            let may_be_lost = lost(before, attempt.arrived) > 0;
-            let goes_on = step != Step::Tell && attempt.is_poll == expects_poll;
-            ensure!(goes_on || may_be_lost && attempt.is_poll == polls, "attempt {} has no reason", position + 1);
-            let most = number + 1 + lost(before, attempt.arrived);
-            let at_least = number + 1;
-            number = attempt.number.unwrap_or(at_least);
-            ensure!((at_least..=most).contains(&number), "X-Retry-Attempt is {number}, and not {at_least} to {most}");
-            polls = attempt.is_poll;
-            answered = self.backend.attempt(polls);
-            last = next_step(&answered, polls);
-            before = attempt.arrived;
-            if let Some(next) = attempts.get(position + 1)
-                && let Some(earliest) = attempt.next_not_before
-            {
-                let earliest = earliest.min(attempt.arrived + settings.max_retry_after);
-                let is_early = next.arrived + EARLY < earliest && lost(attempt.arrived, next.arrived) == 0;
-                ensure!(!is_early, "attempt {} came before the end of Retry-After", position + 2);
-            }
-        }
-        let Some(report) = report else { return Ok(()) };
-        let unseen = if attempts.iter().any(|attempt| attempt.number.is_some()) {
-            lost(before, time.ended)
-        } else {
-            lost(time.started, time.ended)
-        };
-        let told = report.attempts();
-        ensure!(told <= settings.attempts, "it told of {told} attempts, and may make {}", settings.attempts);
-        ensure!((number..=number + unseen).contains(&told), "it told of {told} attempts, and made {number}");
-        let key = self.record.attempts.first().and_then(|attempt| attempt.key.as_deref());
+/// Checks what must hold for an intent whatever the machine does.
+pub(super) fn ensure_safe(plan: &Plan, record: &IntentRecord, runs: &[IntentRun<'_>]) -> Result<()> {
+    let sent = || record.attempts.iter().filter(|attempt| !attempt.is_poll);
+    let key = sent().next().and_then(|attempt| attempt.key.as_deref());
+    ensure!(sent().all(|attempt| attempt.key.as_deref() == key), "it was sent with several keys");
+    ensure!(sent().all(|attempt| attempt.body == plan.body().as_bytes()), "it was sent with another body");
+    let polls = || record.attempts.iter().filter(|attempt| attempt.is_poll);
+    ensure!(polls().all(|attempt| attempt.key.is_none()), "its result was asked for with a key");
+    ensure!(record.executions.len() <= 1, "it ran {} times", record.executions.len());
+    let mut backend = SimulatedBackend::new(plan)?;
+    let mut rest = record.attempts.as_slice();
+    for run in runs {
+        let count = rest.iter().take_while(|attempt| attempt.arrived <= run.time.ended).count();
+        let (attempts, later) = rest.split_at_checked(count).context("more attempts than there are")?;
+        rest = later;
+        let answers: Vec<Got> = attempts.iter().map(|attempt| backend.attempt(attempt.is_poll)).collect();
+        let Some(report) = run.report else { continue };
+        ensure_numbers(run, attempts, report)?;
         // The namespace is in front of it, unless the request did not pass the filter.
-        ensure!(key.is_none_or(|key| key.ends_with(report.key())), "it told the key {}", report.key());
+        ensure!(key.is_none_or(|key| key.ends_with(report.key())), "the key {} was told", report.key());
         match report {
-            ClientReport::Failed(failure) => match failure.error.as_str() {
-                "no_answer" => {
-                    let is_used_up = told == settings.attempts || time.ended - time.started >= settings.budget;
-                    ensure!(is_used_up, "it gave up after {told} attempts");
-                    ensure!(last != Step::Tell || unseen > 0, "it told of no answer, and had one: {answered:?}");
-                    Ok(())
-                }
-                "aborted" => Ok(()),
-                error => bail!("it told the error {error}"),
-            },
             ClientReport::Answer(answer) => {
-                let Got::Whole(head) = answered else { bail!("it told an answer, and had none that is whole") };
-                ensure!(last == Step::Tell, "it told an answer that is not final: {head:?}");
-                self.answer(&head, answer)
+                let answered = answers.iter().zip(attempts);
+                let is_final =
+                    |(got, attempt): &(&Got, &RecordedAttempt)| next_step(got, attempt.is_poll) == Step::Tell;
+                let heads = answered.filter(is_final).filter_map(|(got, _)| got.head());
+                let differences: Vec<_> = heads.map(|head| differs(head, record, answer)).collect();
+                let wrong = || differences.iter().flatten().cloned().collect::<Vec<_>>().join("; ");
+                ensure!(
+                    differences.iter().any(Option::is_none),
+                    "no final answer is the one that was told: {}",
+                    wrong()
+                );
             }
+            ClientReport::Failed(failure) if failure.error == "no_answer" => {
+                let is_used_up = failure.attempts == run.settings.attempts
+                    || run.time.ended - run.time.started >= run.settings.budget;
+                ensure!(is_used_up, "the client gave up after {} attempts", failure.attempts);
+            }
+            ClientReport::Failed(failure) => ensure!(failure.error == "aborted", "{} was told", failure.error),
         }
     }
+    ensure!(rest.is_empty(), "attempts came after the last driver");
+    let (expected, seen) = (backend.executions(), record.executions.len());
+    ensure!(seen == expected, "it ran {seen} times, and not {expected}");
+    Ok(())
+}
 
-    /// Whether the answer is this one.
-    fn answer(&self, head: &AnswerHead, answer: &ReportedAnswer) -> Result<()> {
-        ensure!(answer.status == head.status, "it told the status {}, and not {}", answer.status, head.status);
-        ensure!(answer.replayed == head.replayed, "it told a replay: {}", answer.replayed);
+fn ensure_numbers(run: &IntentRun<'_>, attempts: &[RecordedAttempt], report: &ClientReport) -> Result<()> {
+    let (told, most) = (report.attempts(), run.settings.attempts);
+    ensure!(told <= most, "{told} attempts were told, and there may be {most}");
+    ensure!(attempts.len() <= told as usize, "{told} attempts were told, and {} came", attempts.len());
+    let numbers: Vec<u32> = attempts.iter().filter_map(|attempt| attempt.number).collect();
+    ensure!(numbers.iter().all(|number| *number <= told), "{told} attempts were told, with the numbers {numbers:?}");
+    Ok(())
+}
+
+/// In what an answer that was told is another than this one.
+fn differs(head: &AnswerHead, record: &IntentRecord, answer: &ReportedAnswer) -> Option<String> {
+    let compared = || -> Result<()> {
+        ensure!(answer.status == head.status, "the status is {}, and {} was told", head.status, answer.status);
+        ensure!(answer.replayed == head.replayed, "a replay: {}, and {} was told", head.replayed, answer.replayed);
         let (code, retry) = match &head.body {
             ShownBody::Result => {
-                let [execution] = self.record.executions.as_slice() else { bail!("it told a result, and nothing ran") };
-                ensure!(answer.body == execution.body, "it told the body {}, and not {}", answer.body, execution.body);
+                let [execution] = record.executions.as_slice() else { bail!("nothing ran, and a result was told") };
+                ensure!(answer.body == execution.body, "the body is {}, and {} was told", execution.body, answer.body);
                 (None, None)
             }
             ShownBody::Fault(name) => {
-                ensure!(answer.body == format!(r#"{{"fault":"{name}"}}"#), "it told the body {}", answer.body);
+                let body = format!(r#"{{"fault":"{name}"}}"#);
+                ensure!(answer.body == body, "the body is {body}, and {} was told", answer.body);
                 (None, None)
             }
             ShownBody::Problem(code) => (Some(*code), head.advice),
             ShownBody::Gateway => (None, None),
         };
-        ensure!(answer.code.as_deref() == code, "it told the code {:?}, and not {code:?}", answer.code);
+        let id = answer.operation_id.as_deref();
+        ensure!(id.is_some() == head.has_operation, "the operation id {id:?} was told");
+        ensure!(answer.code.as_deref() == code, "the code is {code:?}, and {:?} was told", answer.code);
         // Where there is no problem document, `Idempotency-Retry` may be told as well.
-        let retry_is_right = answer.retry.as_deref() == retry || answer.retry.as_deref() == head.advice;
-        ensure!(retry_is_right, "it told the advice {:?}, and not {retry:?}", answer.retry);
+        let is_right = answer.retry.as_deref() == retry || answer.retry.as_deref() == head.advice;
+        ensure!(is_right, "the advice is {retry:?}, and {:?} was told", answer.retry);
         Ok(())
-    }
+    };
+    compared().err().map(|error| format!("{error:#}"))
+}
 
-    /// Checks that the simulated backend and the upstream have done the same, and that all attempts came while a driver ran.
-    pub(super) fn end(self) -> Result<()> {
-        let (expected, seen) = (self.backend.executions(), self.record.executions.len());
-        ensure!(seen == expected, "it ran {seen} times, and not {expected}\n{}", self.shown());
-        ensure!(self.seen == self.record.attempts.len(), "attempts came after the last driver\n{}", self.shown());
-        Ok(())
+/// Checks that an intent was sent and told exactly as the model predicts, by one driver.
+pub(super) fn ensure_as_planned(plan: &Plan, record: &IntentRecord, run: &IntentRun<'_>) -> Result<()> {
+    let predicted = predict(plan, run.settings.attempts)?;
+    let polls: Vec<bool> = record.attempts.iter().map(|attempt| attempt.is_poll).collect();
+    ensure!(polls == predicted.polls, "of these attempts those were polls: {polls:?}, and not {:?}", predicted.polls);
+    for (number, attempt) in (1..).zip(&record.attempts) {
+        // The filter's own question, and a browser, have no number.
+        ensure!(
+            attempt.number.is_none_or(|told| told == number),
+            "attempt {number} says that it is {:?}",
+            attempt.number
+        );
     }
+    for (attempt, next) in record.attempts.iter().zip(record.attempts.iter().skip(1)) {
+        if let Some(earliest) = attempt.next_not_before {
+            let earliest = earliest.min(attempt.arrived + run.settings.max_retry_after);
+            ensure!(next.arrived + EARLY >= earliest, "an attempt came before the end of Retry-After");
+        }
+    }
+    let report = run.report.context("nothing was told")?;
+    ensure!(report.attempts() as usize == predicted.polls.len(), "{} attempts were told", report.attempts());
+    match (&predicted.told, report) {
+        (Some(head), ClientReport::Answer(answer)) => match differs(head, record, answer) {
+            Some(difference) => bail!("{difference}"),
+            None => Ok(()),
+        },
+        (None, ClientReport::Failed(failure)) if failure.error == "no_answer" => Ok(()),
+        (told, _) => bail!("the model tells {told:?}"),
+    }
+}
 
-    fn shown(&self) -> String {
-        let first = self.record.attempts.first().map(|attempt| attempt.arrived);
-        let attempts = self.record.attempts.iter().map(|attempt| {
-            let after = first.map(|first| attempt.arrived - first).unwrap_or_default().as_millis();
-            let kind = if attempt.is_poll { "poll" } else { "send" };
-            format!("\n    {after:>6} ms {kind} {:?} {:?}", attempt.number, attempt.key)
-        });
-        format!(
-            "{:?}\n  attempts{}\n  executions {:?}",
-            self.plan,
-            attempts.collect::<String>(),
-            self.record.executions
-        )
-    }
+/// An intent with all that is known of it, for an error message.
+pub(super) fn shown(plan: &Plan, record: &IntentRecord, runs: &[IntentRun<'_>]) -> String {
+    let first = record.attempts.first().map(|attempt| attempt.arrived);
+    let attempts = record.attempts.iter().map(|attempt| {
+        let after = first.map(|first| attempt.arrived - first).unwrap_or_default().as_millis();
+        let kind = if attempt.is_poll { "poll" } else { "send" };
+        format!("\n    {after:>6} ms {kind} {:?} {:?}", attempt.number, attempt.key)
+    });
+    let attempts: String = attempts.collect();
+    let reports = runs.iter().map(|run| format!("\n    {:?}", run.report)).collect::<String>();
+    format!("{plan:?}\n  attempts{attempts}\n  executions {:?}\n  told{reports}", record.executions)
 }
