@@ -170,6 +170,24 @@ func TestNetHTTPRepeatsNothingByItself(t *testing.T) {
 	}
 }
 
+// The same holds for the questions at Location.
+func TestNetHTTPRepeatsNoPollByItself(t *testing.T) {
+	for name, broken := range map[string]http.HandlerFunc{"closed": closes, "reset": resets} {
+		t.Run(name, func(t *testing.T) {
+			processing := func(writer http.ResponseWriter, _ *http.Request) {
+				writer.Header().Set("Idempotency-Status", "processing")
+				writer.Header().Set("Location", "/operations/1")
+				writer.WriteHeader(http.StatusAccepted)
+			}
+			up := newUpstream(t, processing, broken, ok)
+			_, info := answerOf(t, up.client(t, Options{}), up.post(t, "body"))
+			wantEqual(t, "attempts", info.Attempts, 3)
+			wantEqual(t, "attempts at the upstream", up.attempts, []string{"1", "2", "3"})
+			wantEqual(t, "bodies", up.bodies, []string{"body", "", ""})
+		})
+	}
+}
+
 func TestHTTP2(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		body, _ := io.ReadAll(request.Body)

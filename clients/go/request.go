@@ -184,12 +184,13 @@ func (i *intent) attemptRequest(ctx context.Context, credentials http.Header) (*
 	if i.record.Host != "" {
 		request.Host = i.record.Host
 	}
+	// net/http itself repeats a request with GET or with this header that has no body, or a body with GetBody, when a connection breaks. That
+	// attempt would not be counted. So there is always a body, an empty one, too, and never GetBody.
 	if polls {
+		request.Body = io.NopCloser(bytes.NewReader(nil))
 		return request, nil
 	}
 	header.Set(keyHeader, i.record.Key)
-	// net/http itself repeats a request that has this header and no body, or a body with GetBody, when a connection breaks. That attempt
-	// would not be counted. So there is always a body, an empty one, too, and never GetBody.
 	request.Body = io.NopCloser(bytes.NewReader(i.record.Body))
 	request.ContentLength = int64(len(i.record.Body))
 	return request, nil
