@@ -86,7 +86,7 @@ fn aborts(setup: &ClientSetup) -> Result<()> {
     ensure_told_success(setup, &plans, &resumed)
 }
 
-/// One store is copied: both tenants send the key that is in it.
+/// One store is copied, with the files of a database beside it: both tenants send the key that is in it.
 fn tenants(setup: &ClientSetup) -> Result<()> {
     const GLOBEX: &str = "globex";
     let plan = Plan::new("of-two-tenants", Generic, &["hang_before"]);
@@ -95,7 +95,7 @@ fn tenants(setup: &ClientSetup) -> Result<()> {
     wait_for_attempts(setup, &[(plan.clone(), 1)])?;
     ours.kill(driver)?;
     let mut theirs = setup.session(GLOBEX, DriverSettings::default())?;
-    copy(&ours.directory.path().join("store"), &theirs.directory.path().join("store"))?;
+    copy(ours.directory.path(), theirs.directory.path())?;
     theirs.settings = DriverSettings::default();
     ours.settings = DriverSettings::default();
     let runs = [(ACME, ours.resume()?), (GLOBEX, theirs.resume()?)];
