@@ -33,11 +33,7 @@ pub(super) async fn serve(stream: TcpStream, state: Arc<UpstreamState>) {
                     // An error makes hyper stop, and the connection is ours again.
                     Err(anyhow::anyhow!("it breaks"))
                 }
-                Err(error) => {
-                    // The tests see that an answer is missing; only this says why.
-                    eprintln!("the hostile upstream cannot take a request: {error:#}");
-                    Err(error)
-                }
+                Err(error) => Err(error),
             }
         })
     });

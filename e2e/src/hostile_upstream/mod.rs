@@ -156,6 +156,10 @@ async fn react(request: Request<Incoming>, state: &UpstreamState) -> Result<Reac
     // A request that breaks off is no attempt: the backend never got it.
     let body = body.collect().await.context("a request breaks off")?.to_bytes();
     let reaction = react_to(&head, &body, state);
+    if let Err(error) = &reaction {
+        // The tests see that an answer is missing; only this says why.
+        eprintln!("the hostile upstream cannot take a request: {error:#}");
+    }
     state.changed.notify_all();
     reaction
 }

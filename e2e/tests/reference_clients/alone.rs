@@ -57,7 +57,7 @@ const REPLAY: bool = true;
 use Channel::{Brief, Conflict, Direct, Generic, OneWay, Restate, Unfiltered};
 
 /// Failures with the three times of an effect: never, before, and after.
-const WITH_EFFECTS: [(Channel, &str); 14] = [
+const WITH_EFFECTS: [(Channel, &str); 15] = [
     (Generic, "hang"),
     (Generic, "reset"),
     (Generic, "reset_after_headers"),
@@ -72,6 +72,7 @@ const WITH_EFFECTS: [(Channel, &str); 14] = [
     (Generic, "503"),
     (Generic, "429"),
     (Direct, "reset"),
+    (Direct, "cut"),
     (Direct, "cut_chunked"),
     (Direct, "garbage"),
 ];

@@ -40,6 +40,11 @@ pub(super) const CLIENTS: [ReferenceClient; 5] = [
 ];
 
 impl ReferenceClient {
+    /// Whether it can run here. The Chromium of its driver is for one platform (clients/DRIVER.md).
+    pub(super) fn is_there(self) -> bool {
+        self.program().is_file() && (!self.is_browser || cfg!(all(target_os = "linux", target_arch = "x86_64")))
+    }
+
     /// Its driver's program.
     pub(super) fn program(self) -> PathBuf {
         let folder = env::var_os("EDGE_CLIENTS").map_or_else(|| repository().join("target/clients"), PathBuf::from);

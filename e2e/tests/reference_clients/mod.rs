@@ -1,5 +1,5 @@
 //! The reference clients (clients/README.md) against a backend whose answers get lost in every way, behind a real Envoy with the
-//! filter. Each client is a program that clients/DRIVER.md describes; `make clients` builds them.
+//! filter. Each client is a program that clients/DRIVER.md describes; `scripts/clients.sh build` builds them.
 
 mod alone;
 mod callers;
@@ -29,11 +29,12 @@ fn group(client: ReferenceClient) -> Group {
         .chain(callers::tests())
         .map(|test| test.within(client.name));
     let group = sharing(move || ClientSetup::start(client), tests.collect());
-    if client.program().is_file() {
+    if client.is_there() {
         return group;
     }
     eprintln!(
-        "SKIPPED: {} is not there, so nobody looks at what the client {} does when answers get lost. `make clients` builds it.",
+        "SKIPPED: {} is not there or cannot run here, so nobody looks at what the client {} does when answers get lost. \
+         `scripts/clients.sh build` builds it, or says what it needs.",
         client.program().display(),
         client.name
     );

@@ -124,7 +124,8 @@ pub(super) fn check_safe(setup: &ClientSetup, plan: &Plan, runs: &[&SessionRun])
     ensure_safe(plan, &record, &runs).with_context(|| shown(plan, &record, &runs))
 }
 
-/// Checks intents that were sent in one run. Those that did not go as planned are sent again, under other names and fewer at once.
+/// Checks intents that were sent in one run. Those that did not go as planned are sent again, under other names, fewer at once
+/// and with more time.
 pub(super) fn as_planned(setup: &ClientSetup, plans: &[Plan], run: &SessionRun) -> Result<()> {
     let mut errors = disturbed(setup, plans.to_vec(), run)?;
     for number in 1..TRIES {
@@ -133,7 +134,9 @@ pub(super) fn as_planned(setup: &ClientSetup, plans: &[Plan], run: &SessionRun) 
         }
         let again = |(plan, _): &(Plan, _)| Plan { name: format!("{}-{number}", plan.name), ..plan.clone() };
         let plans: Vec<Plan> = errors.iter().map(again).collect();
-        let settings = DriverSettings { concurrency: 4, ..run.settings };
+        // What was a busy machine once shall be none again.
+        let settings =
+            DriverSettings { concurrency: 4, attempt_timeout: 4 * run.settings.attempt_timeout, ..run.settings };
         let run = setup.session(ACME, settings)?.send(&setup.intents(&plans)?)?;
         errors = disturbed(setup, plans, &run)?;
     }
