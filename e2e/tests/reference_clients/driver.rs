@@ -79,6 +79,14 @@ impl Default for DriverSettings {
     }
 }
 
+impl DriverSettings {
+    /// The same for a browser, whose preflight requests and queues count for the time of an attempt (clients/DRIVER.md).
+    pub(super) fn of_browser(self) -> Self {
+        let attempt_timeout = self.attempt_timeout.max(Duration::from_secs(2));
+        Self { attempt_timeout, concurrency: self.concurrency.min(16), ..self }
+    }
+}
+
 /// What a driver is told to send.
 #[derive(Clone, Debug)]
 pub(super) struct DriverIntent {
@@ -159,7 +167,7 @@ pub(super) struct Driver {
 }
 
 /// How long a driver may take for its intents, on a machine that does other work as well.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 impl Driver {
     /// Starts a driver whose store, input and output are in `directory`, for the intents and, with `resume`, for what is in the store.

@@ -44,6 +44,7 @@ impl ClientSetup {
     /// A session with an empty store.
     pub(super) fn session(&self, tenant: &str, settings: DriverSettings) -> Result<Session<'_>> {
         let token = self.hostile.token(tenant)?;
+        let settings = if self.client.is_browser { settings.of_browser() } else { settings };
         Ok(Session { setup: self, directory: tempfile::tempdir()?, token, settings })
     }
 }
