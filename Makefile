@@ -26,6 +26,7 @@ EDGE_PATH_READERS ?= .tools/path-readers
 EDGE_GUARDS ?= .tools/guards
 EDGE_RPC_CLIENTS ?= .tools/rpc-clients
 EDGE_OPENAPI_TOOLS ?= .tools/openapi-tools
+EDGE_RECIPES ?= .tools/recipes
 EDGE_KRAKEND ?= target/krakend
 EDGE_CLIENTS ?= target/clients
 override EDGE_WASM := $(abspath $(EDGE_WASM))
@@ -40,9 +41,10 @@ override EDGE_PATH_READERS := $(abspath $(EDGE_PATH_READERS))
 override EDGE_GUARDS := $(abspath $(EDGE_GUARDS))
 override EDGE_RPC_CLIENTS := $(abspath $(EDGE_RPC_CLIENTS))
 override EDGE_OPENAPI_TOOLS := $(abspath $(EDGE_OPENAPI_TOOLS))
+override EDGE_RECIPES := $(abspath $(EDGE_RECIPES))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
 override EDGE_CLIENTS := $(abspath $(EDGE_CLIENTS))
-export EDGE_HOST EDGE_WASM EDGE_NATIVE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_KRAKEND EDGE_CLIENTS
+export EDGE_HOST EDGE_WASM EDGE_NATIVE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_RECIPES EDGE_KRAKEND EDGE_CLIENTS
 
 # CLI_PROFILE=dev builds faster, and reads large files slowly.
 CLI_PROFILE ?= native
@@ -64,7 +66,8 @@ TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PATH_READERS)),path-readers) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_GUARDS)),guards) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RPC_CLIENTS)),rpc-clients) \
-	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENAPI_TOOLS)),openapi-tools)
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENAPI_TOOLS)),openapi-tools) \
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RECIPES)),recipes)
 
 .PHONY: help
 help: ## list the targets
@@ -106,7 +109,7 @@ cli: ## build the companion command, optimised: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe and Restate, clients of gRPC and Connect, tools of OpenAPI, and five backends into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe and Restate, clients of gRPC and Connect, tools of OpenAPI, retry libraries, and five backends into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy

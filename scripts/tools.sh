@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -343,6 +343,15 @@ rpc_clients() {
         "the libraries of gRPC and Connect for Go and Node.js from Go's proxy and npm (about 30 MB)" go node
 }
 
+# The libraries of examples/retries, which the end-to-end test `recipes` runs. reqwest is built with the tests, Stripe's SDKs are those
+# of `sdks`, and curl is this machine's.
+recipes() {
+    local also=("$ROOT"/examples/retries/*.go "$ROOT"/examples/retries/*.java)
+    collection recipes "$ROOT/e2e/tests/recipes/programs" \
+        "axios, got, undici, requests, httpx, retryablehttp and OkHttp from npm, PyPI, Go's proxy and Maven Central (about 40 MB)" \
+        node python go java
+}
+
 rpc_clients_go() {
     local go
     go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
@@ -438,6 +447,27 @@ guards_java() {
     fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/IdempotencyGuard.java"
 }
 
+recipes_node() {
+    fetch_node && node -e 'require("axios-retry"); require("undici"); import("got")'
+}
+
+recipes_python() {
+    fetch_python requests && PYTHONPATH=packages python3 -c 'import httpx, requests'
+}
+
+recipes_go() {
+    local go
+    go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
+    mkdir retries && cp "$ROOT"/examples/retries/*.go retries && cp "$lock/go.mod" "$lock/go.sum" "$sources/clients.go" . || return 1
+    export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules CGO_ENABLED=0
+    "$go" build -trimpath -o clients .
+}
+
+recipes_java() {
+    export MAVEN_OPTS="-Dmaven.repo.local=$WORK/maven"
+    fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/Clients.java" "$ROOT"/examples/retries/*.java
+}
+
 # A Python with matplotlib, which scripts/dashboard-picture.py draws with. scripts/plotting.txt has the versions and checksums.
 plotting() {
     local lock=$ROOT/scripts/plotting.txt tool=$TOOLS/plotting sum
@@ -454,7 +484,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
@@ -468,6 +498,7 @@ for tool in "$@"; do
         guards) guards ;;
         rpc-clients) rpc_clients ;;
         openapi-tools) openapi_tools ;;
+        recipes) recipes ;;
         plotting) plotting ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;

@@ -1,0 +1,85 @@
+// Sends requests with a client of Go, all at the same time. e2e/tests/recipes/programs.rs has the form of the lines.
+//
+// usage: clients net/http|retryablehttp plain|configured
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"recipes/retries"
+)
+
+const base = 10 * time.Millisecond
+
+func client(timeout time.Duration) *http.Client {
+	switch {
+	case os.Args[1] == "net/http":
+		return &http.Client{Timeout: timeout, Transport: &http.Transport{}}
+	case os.Args[2] == "configured":
+		made := retries.NewClient(timeout, base)
+		made.Logger = nil
+		return made.StandardClient()
+	}
+	made := retryablehttp.NewClient()
+	made.HTTPClient.Timeout, made.Logger = timeout, nil
+	return made.StandardClient()
+}
+
+func send(url, token, key string, timeout time.Duration, body string) (int, error) {
+	request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", key)
+	answer, err := client(timeout).Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	_, err = io.ReadAll(answer.Body)
+	return answer.StatusCode, err
+}
+
+func told(status int, err error) string {
+	if err == nil {
+		return strconv.Itoa(status)
+	}
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		return "timeout"
+	}
+	return "error"
+}
+
+func main() {
+	var calls sync.WaitGroup
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		words := strings.Split(lines.Text(), "\t")
+		timeout, err := strconv.Atoi(words[4])
+		if err != nil {
+			log.Fatal(err)
+		}
+		calls.Go(func() {
+			status, err := send(words[1], words[2], words[3], time.Duration(timeout)*time.Millisecond, words[5])
+			if err != nil {
+				log.Printf("%s: %v", words[0], err)
+			}
+			fmt.Printf("%s\t%s\n", words[0], told(status, err))
+		})
+	}
+	calls.Wait()
+}
