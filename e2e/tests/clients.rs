@@ -1,43 +1,25 @@
 //! The sample client of docs/clients.md, as it stands on the page, against answers that go wrong: through a real Envoy, and
 //! straight from an upstream that says what only some backends say.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
-use e2e::wire::{Kind, Reader};
+use e2e::scripted::ScriptedAnswer::{self, Closes, Cut, Hangs, Says};
+use e2e::scripted::{Script, ScriptedUpstream};
 use harness::tools::repository;
 use serde_json::{Value, json};
-
-/// What the upstream says to the requests of one test, in this order; the last word is repeated.
-type Script = &'static [Word];
-
-enum Word {
-    /// Status, header lines and body.
-    Says(u16, &'static [&'static str], &'static str),
-    /// The same, with half of the body, and the connection is closed.
-    Cut(u16, &'static [&'static str], &'static str),
-    /// Nothing, until the client has gone.
-    Hangs,
-    /// The connection is closed without an answer.
-    Closes,
-}
-use Word::{Closes, Cut, Hangs, Says};
 
 /// The head of an answer that Restate has stored.
 const STORED: &[&str] = &["x-restate-id: inv_1", "content-type: application/json"];
 const FAILED: &[&str] =
     &["x-restate-id: inv_1", "x-restate-error-source: invocation", "content-type: application/json"];
 const JSON: &[&str] = &["content-type: application/json"];
-const DONE: Word = Says(200, STORED, r#"{"id":"re_1"}"#);
+const DONE: ScriptedAnswer = Says(200, STORED, r#"{"id":"re_1"}"#);
 
 /// The time of the client's clock: 2026-10-21T07:28:00Z.
 const NOW: u64 = 1_792_567_680;
@@ -135,7 +117,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
 struct ClientsSetup {
     client: String,
     gateway: TestGateway,
-    upstream: Upstream,
+    upstream: ScriptedUpstream,
 }
 
 impl ClientsSetup {
@@ -143,7 +125,7 @@ impl ClientsSetup {
         let page = fs::read_to_string(repository().join("docs/clients.md"))?;
         let client = page.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
         let client = client.context("docs/clients.md has no block of Python")?.0.to_owned();
-        let upstream = Upstream::start()?;
+        let upstream = ScriptedUpstream::start()?;
         let policy = json!({
             "version": 1,
             "identity": {"sources": [{
@@ -154,7 +136,7 @@ impl ClientsSetup {
             "routes": [{"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"}]
         });
         let spec = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
-        let around = TestEnvironment { backend: Some(upstream.address), ..TestEnvironment::default() };
+        let around = TestEnvironment { backend: Some(upstream.address()), ..TestEnvironment::default() };
         let gateway = TestGateway::start_within(&around, &[("api".to_owned(), spec)])?;
         Ok(Self { client, gateway, upstream })
     }
@@ -196,7 +178,7 @@ print(json.dumps({**seen, "waits": waits}))
     let (address, path) = if row.gateway {
         (setup.gateway.address("api")?, "/refunds")
     } else {
-        (setup.upstream.address, "/Refunds/create")
+        (setup.upstream.address(), "/Refunds/create")
     };
     let told = json!({
         "url": format!("http://{address}{path}"),
@@ -217,75 +199,7 @@ print(json.dumps({**seen, "waits": waits}))
     let waits: Vec<f64> =
         seen.get("waits").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_f64).collect();
     ensure!(waits == row.waits, "the client waits {waits:?} and not {:?}", row.waits);
-    let requests = setup.upstream.requests(&key);
+    let requests = setup.upstream.requests(&key).len();
     ensure!(requests == row.waits.len() + 1, "the upstream got {requests} requests");
-    Ok(())
-}
-
-/// An upstream that says what the test that asks wants it to say. It ends with the process.
-struct Upstream {
-    address: SocketAddr,
-    scripts: Arc<Mutex<Scripts>>,
-}
-
-/// For each key, the script and the number of requests so far.
-type Scripts = BTreeMap<String, (Script, usize)>;
-
-impl Upstream {
-    fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").context("there is no free port")?;
-        let address = listener.local_addr()?;
-        let scripts = Arc::new(Mutex::new(Scripts::new()));
-        let shared = Arc::clone(&scripts);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let scripts = Arc::clone(&shared);
-                // A connection that breaks shows in what the client sees.
-                thread::spawn(move || drop(serve(stream, &scripts)));
-            }
-        });
-        Ok(Self { address, scripts })
-    }
-
-    fn plays(&self, key: &str, script: Script) {
-        self.scripts.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), (script, 0));
-    }
-
-    fn requests(&self, key: &str) -> usize {
-        self.scripts.lock().unwrap_or_else(PoisonError::into_inner).get(key).map_or(0, |(_, count)| *count)
-    }
-}
-
-fn serve(stream: TcpStream, scripts: &Mutex<Scripts>) -> Result<()> {
-    let mut connection = Reader::patient(stream)?;
-    while let Some(mut request) = connection.head()? {
-        connection.body(&mut request, Kind::Request)?;
-        let key = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("idempotency-key"));
-        let key = String::from_utf8(key.context("a request without key")?.1.clone())?;
-        let word = {
-            let mut scripts = scripts.lock().unwrap_or_else(PoisonError::into_inner);
-            let name = key.rsplit(':').next().unwrap_or_default();
-            let (script, count) = scripts.get_mut(name).with_context(|| format!("no test has the key {key}"))?;
-            *count += 1;
-            script.get(*count - 1).or(script.last()).context("an empty script")?
-        };
-        let head = |status: u16, lines: &[&str], body: &str| {
-            let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-            format!("HTTP/1.1 {status} Told\r\n{lines}content-length: {}\r\n\r\n", body.len())
-        };
-        match word {
-            Says(status, lines, body) => {
-                connection.write(format!("{}{body}", head(*status, lines, body)).as_bytes())?;
-            }
-            Cut(status, lines, body) => {
-                let half = body.get(..body.len() / 2).unwrap_or_default();
-                connection.write(format!("{}{half}", head(*status, lines, body)).as_bytes())?;
-                return Ok(());
-            }
-            // The client's timeout ends the wait: the connection closes, or is used no more.
-            Hangs => drop(connection.head()),
-            Closes => return Ok(()),
-        }
-    }
     Ok(())
 }

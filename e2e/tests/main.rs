@@ -40,6 +40,7 @@ mod path_readers;
 mod playbook;
 mod promises;
 mod rbac;
+mod recipes;
 mod recovery;
 mod reference_clients;
 mod reload;
@@ -61,6 +62,7 @@ const MODULES: &[Module] = &[
     ("hostile", hostile::groups),
     ("reference_clients", reference_clients::groups),
     ("recovery", recovery::groups),
+    ("recipes", recipes::groups),
     ("observability", observability::groups),
     ("collision", collision::groups),
     ("metrics_bounds", metrics_bounds::groups),

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -55,13 +57,18 @@ func send(url, token, key string, timeout time.Duration, body string) (int, erro
 }
 
 func told(status int, err error) string {
-	if err == nil {
+	var network net.Error
+	switch {
+	case err == nil:
 		return strconv.Itoa(status)
-	}
-	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+	case errors.As(err, &network) && network.Timeout():
 		return "timeout"
+	case errors.Is(err, syscall.ECONNRESET):
+		return "connection reset"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "unexpected EOF"
 	}
-	return "error"
+	return err.Error()
 }
 
 func main() {
@@ -75,9 +82,6 @@ func main() {
 		}
 		calls.Go(func() {
 			status, err := send(words[1], words[2], words[3], time.Duration(timeout)*time.Millisecond, words[5])
-			if err != nil {
-				log.Printf("%s: %v", words[0], err)
-			}
 			fmt.Printf("%s\t%s\n", words[0], told(status, err))
 		})
 	}

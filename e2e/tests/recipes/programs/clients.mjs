@@ -48,13 +48,23 @@ const senders = {
   },
 };
 
+// The status of an error answer, else the error's code or name. An answer that is cut off has a status, too, and is no error answer.
+function name(error) {
+  const status = error.response?.status ?? error.response?.statusCode ?? error.statusCode;
+  if (status >= 300) return status;
+  return typeof error.code === "string" ? error.code : error.name;
+}
+
+// Some clients wait in a way that does not keep the program.
+const alive = setInterval(() => {}, 1000);
 const lines = readFileSync(0, "utf8").split("\n").filter(Boolean);
-const told = lines.map(async (line) => {
-  const [name, url, token, key, timeout, body] = line.split("\t");
-  const send = () => senders[library]({ url, token, key, timeout: Number(timeout), body });
-  const result = await send().catch((error) => error.response?.status ?? error.response?.statusCode ?? error.statusCode ?? error.code ?? error.name);
-  console.log(`${name}\t${result}`);
-});
-await Promise.all(told);
-// A connection that is kept open would keep the program.
+await Promise.all(
+  lines.map(async (line) => {
+    const [situation, url, token, key, timeout, body] = line.split("\t");
+    const send = async () => senders[library]({ url, token, key, timeout: Number(timeout), body });
+    console.log(`${situation}\t${await send().catch(name)}`);
+  }),
+);
+clearInterval(alive);
+// A connection that is kept open would keep it.
 process.exit(0);

@@ -1,0 +1,185 @@
+//! The recipes of docs/clients.md for libraries that retry: each library sends requests through a real Envoy with the filter, without
+//! configuration and with that of its file in `examples/retries`. The first attempt fails in nine ways, and the second one would succeed.
+
+mod page;
+mod programs;
+mod recipe;
+mod relay;
+mod rust;
+mod situations;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::config::{Change, ListenerSpec};
+use e2e::gateway::{TestEnvironment, TestGateway};
+use e2e::runner::{Group, Test, separate, sharing};
+use e2e::scripted::ScriptedUpstream;
+use serde_json::{Value, json};
+
+use programs::{RecipeCall, Told};
+use recipe::{RECIPES, Recipe};
+use relay::Relay;
+use situations::Situation;
+
+/// A listener with `answers` for SDKs, and one without.
+const WITH_ANSWERS: &str = "with answers";
+const SHIPPED: &str = "shipped";
+const PATH: &str = "/v1/refunds";
+const NAMESPACE: &str = "t-acme:shop:user:u1:";
+const BODY: &str = r#"{"order_id": "order-1001", "amount": 4200}"#;
+/// How many programs run at once: each of them waits most of the time.
+const AT_ONCE: usize = 8;
+/// Less than the `Retry-After` of a situation. A slow machine makes a wait longer, never shorter.
+const RETRY_AFTER: Duration = Duration::from_millis(950);
+
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    let (mut tests, mut left_out, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    for recipe in &RECIPES {
+        let missing = programs::missing(recipe);
+        if let Some(why) = &missing
+            && !told.contains(&recipe.label)
+        {
+            told.push(recipe.label);
+            eprintln!("SKIPPED: {}, whose recipe is in examples/retries, is not tested: {why}", recipe.label);
+        }
+        for situation in Situation::ALL {
+            let name = format!("{}: {}", recipe.name(), situation.heading());
+            if missing.is_some() {
+                left_out.push(name);
+            } else {
+                tests.push(Test::new(name, move |setup: &RecipesSetup| setup.check(recipe, situation)));
+            }
+        }
+    }
+    let group = sharing(RecipesSetup::start, tests);
+    let pages = [
+        Test::new("the page has the tables", |&()| page::tables()),
+        Test::new("the page has the text of the files", |&()| page::snippets()),
+    ];
+    Ok(vec![left_out.into_iter().fold(group, Group::leaving_out), separate(pages.into())])
+}
+
+/// What all libraries did: they run side by side before the first test.
+struct RecipesSetup {
+    upstream: ScriptedUpstream,
+    /// The relay of each key that has one.
+    relays: BTreeMap<String, Relay>,
+    /// What the application got, by the recipe's name; else why the program failed.
+    told: BTreeMap<String, Result<Told, String>>,
+    /// As long as the programs run.
+    _gateway: TestGateway,
+}
+
+fn key(recipe: &Recipe, situation: Situation) -> String {
+    let key = format!("{}-{situation:?}", recipe.name());
+    // The filter refuses a space.
+    if situation == Situation::Refused { format!("{key} 1") } else { key }
+}
+
+impl RecipesSetup {
+    fn start() -> Result<Self> {
+        let upstream = ScriptedUpstream::start()?;
+        let around = TestEnvironment { backend: Some(upstream.address()), ..TestEnvironment::default() };
+        let answers = json!({"retry_headers": ["stripe-should-retry"], "error_member": true});
+        let gateway =
+            TestGateway::start_within(&around, &[listener(SHIPPED, &json!({})), listener(WITH_ANSWERS, &answers)])?;
+        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let mut relays = BTreeMap::new();
+        let mut calls = Vec::new();
+        for recipe in RECIPES.iter().filter(|recipe| programs::missing(recipe).is_none()) {
+            let is_told_by_answers = recipe.is_configured && recipe.library.starts_with("stripe");
+            let address = gateway.address(if is_told_by_answers { WITH_ANSWERS } else { SHIPPED })?;
+            let mut own = Vec::new();
+            for situation in Situation::ALL {
+                let key = key(recipe, situation);
+                upstream.plays(&key, situation.script());
+                let is_relayed = matches!(situation, Situation::Reset | Situation::Refused);
+                let address = if is_relayed {
+                    let relay = Relay::start(address, situation == Situation::Reset)?;
+                    let address = relay.address();
+                    relays.insert(key.clone(), relay);
+                    address
+                } else {
+                    address
+                };
+                let url = format!("http://{address}{PATH}");
+                own.push(RecipeCall { situation, url, token: token.clone(), key, body: BODY });
+            }
+            calls.push((recipe, own));
+        }
+        let (next, told) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+        thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    while let Some((recipe, calls)) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let result = programs::run(recipe, calls).map_err(|error| format!("{error:#}"));
+                        told.lock().unwrap_or_else(PoisonError::into_inner).insert(recipe.name(), result);
+                    }
+                });
+            }
+        });
+        Ok(Self {
+            upstream,
+            relays,
+            told: told.into_inner().unwrap_or_else(PoisonError::into_inner),
+            _gateway: gateway,
+        })
+    }
+
+    /// What the library did in a situation is what is expected.
+    fn check(&self, recipe: &Recipe, situation: Situation) -> Result<()> {
+        let expected = recipe.expected.get(situation as usize).context("a situation without expectation")?;
+        let told = self.told.get(&recipe.name()).context("the program did not run")?;
+        let told = told.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
+        let told = told.get(&format!("{situation:?}")).context("the program printed nothing about it")?;
+        let key = key(recipe, situation);
+        let requests = self.upstream.requests(&key);
+        let attempts = self.relays.get(&key).map_or(requests.len(), Relay::requests);
+        ensure!(
+            attempts == expected.attempts && told == expected.told,
+            "attempts {attempts}, and the application gets {told}; expected {expected:?}"
+        );
+        if situation == Situation::Refused {
+            ensure!(requests.is_empty(), "the backend got {requests:?}");
+            return Ok(());
+        }
+        ensure!(requests.len() == attempts, "of {attempts} requests the backend got {}", requests.len());
+        let first = requests.first().context("the backend got nothing")?;
+        ensure!(
+            recipe.library.starts_with("stripe") || first.message.body == BODY.as_bytes(),
+            "another body: {first:?}"
+        );
+        ensure!(!first.message.body.is_empty(), "no body: {first:?}");
+        for request in &requests {
+            let keys = request.message.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("idempotency-key"));
+            let keys: Vec<_> = keys.map(|(_, value)| String::from_utf8_lossy(value)).collect();
+            ensure!(keys == [format!("{NAMESPACE}{key}")], "the backend got the keys {keys:?}");
+            let is_same = request.message.start == first.message.start && request.message.body == first.message.body;
+            ensure!(is_same, "another request than the first one: {request:?}");
+        }
+        if let (true, Some(second)) = (expected.obeys, requests.get(1)) {
+            let waited = second.at.duration_since(first.at);
+            ensure!(waited >= RETRY_AFTER, "`Retry-After` is 1 s, and the second request came after {waited:?}");
+        }
+        Ok(())
+    }
+}
+
+fn listener(name: &str, answers: &Value) -> (String, ListenerSpec) {
+    let policy = json!({
+        "version": 1,
+        "identity": {"sources": [{
+            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+        }]},
+        "backend": {"kind": "generic"},
+        "answers": answers,
+        "routes": [{"endpoint": "refunds.create", "path": PATH, "policy": "REQUIRED_A"}],
+    });
+    (name.to_owned(), ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] })
+}
