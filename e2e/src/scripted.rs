@@ -1,4 +1,5 @@
-//! An upstream that answers the requests with one key in the order of a script, so that tests with different keys can run at once.
+//! An upstream that answers the requests with one key, or with one path if no script has their key, in the order of a script. Tests with
+//! different keys can run at once.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +11,7 @@ use anyhow::{Context as _, Result};
 
 use crate::wire::{Kind, Message, Reader};
 
-/// What the upstream does with the requests that have one key, in this order. The last entry is repeated.
+/// What the upstream does with requests, in this order. The last entry is repeated.
 pub type Script = &'static [ScriptedAnswer];
 
 /// What the upstream does with one request.
@@ -35,7 +36,7 @@ pub struct ScriptedRequest {
     pub message: Message,
 }
 
-/// The scripts, and the requests so far, by the last part of their key: what is behind its last `:`.
+/// The scripts and the requests so far, by their names.
 type Scripts = BTreeMap<String, (Script, Vec<ScriptedRequest>)>;
 
 /// A running upstream. It ends with the process.
@@ -66,14 +67,15 @@ impl ScriptedUpstream {
         self.address
     }
 
-    /// From now on requests whose key ends in `:` and `key`, or is `key`, get the answers of this script.
-    pub fn plays(&self, key: &str, script: Script) {
-        lock(&self.scripts).insert(key.to_owned(), (script, Vec::new()));
+    /// From now on requests get the answers of this script if what follows the last `:` of their key is `name`, or what follows the last `/`
+    /// of their path.
+    pub fn plays(&self, name: &str, script: Script) {
+        lock(&self.scripts).insert(name.to_owned(), (script, Vec::new()));
     }
 
-    /// The requests with this key, oldest first.
-    pub fn requests(&self, key: &str) -> Vec<ScriptedRequest> {
-        lock(&self.scripts).get(key).map(|(_, requests)| requests.clone()).unwrap_or_default()
+    /// The requests that got answers of this script, oldest first.
+    pub fn requests(&self, name: &str) -> Vec<ScriptedRequest> {
+        lock(&self.scripts).get(name).map(|(_, requests)| requests.clone()).unwrap_or_default()
     }
 }
 
@@ -86,11 +88,14 @@ fn serve(stream: TcpStream, scripts: &Mutex<Scripts>) -> Result<()> {
     while let Some(mut message) = connection.head()? {
         connection.body(&mut message, Kind::Request)?;
         let key = message.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("idempotency-key"));
-        let key = String::from_utf8(key.context("a request without key")?.1.clone())?;
+        let key = String::from_utf8(key.map(|(_, value)| value.clone()).unwrap_or_default())?;
+        let target = String::from_utf8_lossy(&message.start).split(' ').nth(1).unwrap_or_default().to_owned();
         let answer = {
             let mut scripts = lock(scripts);
-            let name = key.rsplit(':').next().unwrap_or_default();
-            let (script, requests) = scripts.get_mut(name).with_context(|| format!("no test has the key {key}"))?;
+            let ends = [key.rsplit(':').next(), target.rsplit('/').next()];
+            let name = ends.into_iter().flatten().find(|end| scripts.contains_key(*end));
+            let name = name.with_context(|| format!("no test has the key {key} or the path {target}"))?;
+            let (script, requests) = scripts.get_mut(name).context("a script")?;
             let answer = script.get(requests.len()).or(script.last()).context("an empty script")?;
             requests.push(ScriptedRequest { at: Instant::now(), message });
             answer

@@ -21,6 +21,9 @@ func NewClient(timeout, base time.Duration) *retryablehttp.Client {
 		if err != nil || ctx.Err() != nil {
 			return retryablehttp.DefaultRetryPolicy(ctx, answer, err)
 		}
+		if withoutKey(answer.Request) {
+			return false, nil
+		}
 		switch answer.Header.Get("Idempotency-Retry") {
 		case "same_key", "wait":
 			return true, nil
@@ -40,10 +43,14 @@ func NewClient(timeout, base time.Duration) *retryablehttp.Client {
 		return min(retryablehttp.DefaultBackoff(low, high, attempt, answer), time.Minute) + rand.N(low)
 	}
 	client.PrepareRetry = func(request *http.Request) error {
-		if request.Method == http.MethodPost && request.Header.Get("Idempotency-Key") == "" {
+		if withoutKey(request) { // the attempt before got no answer
 			return errors.New("a POST without an Idempotency-Key is not sent again")
 		}
 		return nil
 	}
 	return client
+}
+
+func withoutKey(request *http.Request) bool {
+	return request.Method == http.MethodPost && request.Header.Get("Idempotency-Key") == ""
 }

@@ -1,5 +1,5 @@
 //! The recipes of docs/clients.md for libraries that retry: each library sends requests through a real Envoy with the filter, without
-//! configuration and with that of its file in `examples/retries`. The first attempt fails in nine ways, and the second one would succeed.
+//! configuration and with that of its file in `examples/retries`. The first attempt fails in ten ways, and the second one would succeed.
 
 mod page;
 mod programs;
@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::runner::{Group, Test, separate, sharing};
-use e2e::scripted::ScriptedUpstream;
+use e2e::scripted::{ScriptedRequest, ScriptedUpstream};
 use serde_json::{Value, json};
 
 use programs::{RecipeCall, Told};
@@ -30,10 +30,12 @@ use situations::Situation;
 const WITH_ANSWERS: &str = "with answers";
 const SHIPPED: &str = "shipped";
 const PATH: &str = "/v1/refunds";
+/// A name follows.
+const WITHOUT_KEY: &str = "/v1/notes/";
 const NAMESPACE: &str = "t-acme:shop:user:u1:";
 const BODY: &str = r#"{"order_id": "order-1001", "amount": 4200}"#;
 /// How many programs run at once: each of them waits most of the time.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 12;
 /// Less than the `Retry-After` of a situation. A slow machine makes a wait longer, never shorter.
 const RETRY_AFTER: Duration = Duration::from_millis(950);
 
@@ -75,10 +77,9 @@ struct RecipesSetup {
     _gateway: TestGateway,
 }
 
-fn key(recipe: &Recipe, situation: Situation) -> String {
-    let key = format!("{}-{situation:?}", recipe.name());
-    // The filter refuses a space.
-    if situation == Situation::Refused { format!("{key} 1") } else { key }
+/// The name of the script; it is the key, or the end of the path.
+fn script(recipe: &Recipe, situation: Situation) -> String {
+    format!("{}-{situation:?}", recipe.name())
 }
 
 impl RecipesSetup {
@@ -92,22 +93,27 @@ impl RecipesSetup {
         let mut relays = BTreeMap::new();
         let mut calls = Vec::new();
         for recipe in RECIPES.iter().filter(|recipe| programs::missing(recipe).is_none()) {
-            let is_told_by_answers = recipe.is_configured && recipe.library.starts_with("stripe");
+            let is_told_by_answers = recipe.is_configured && recipe.is_stripe();
             let address = gateway.address(if is_told_by_answers { WITH_ANSWERS } else { SHIPPED })?;
             let mut own = Vec::new();
             for situation in Situation::ALL {
-                let key = key(recipe, situation);
-                upstream.plays(&key, situation.script());
-                let is_relayed = matches!(situation, Situation::Reset | Situation::Refused);
-                let address = if is_relayed {
-                    let relay = Relay::start(address, situation == Situation::Reset)?;
+                let name = script(recipe, situation);
+                upstream.plays(&name, situation.script());
+                let address = if let Some(first) = situation.relayed() {
+                    let relay = Relay::start(address, first)?;
                     let address = relay.address();
-                    relays.insert(key.clone(), relay);
+                    relays.insert(name.clone(), relay);
                     address
                 } else {
                     address
                 };
-                let url = format!("http://{address}{PATH}");
+                let (path, key) = match situation {
+                    Situation::WithoutKey => (format!("{WITHOUT_KEY}{name}"), String::new()),
+                    // The filter refuses a space.
+                    Situation::Refused => (PATH.to_owned(), format!("{name} 1")),
+                    _ => (PATH.to_owned(), name),
+                };
+                let url = format!("http://{address}{path}");
                 own.push(RecipeCall { situation, url, token: token.clone(), key, body: BODY });
             }
             calls.push((recipe, own));
@@ -137,9 +143,9 @@ impl RecipesSetup {
         let told = self.told.get(&recipe.name()).context("the program did not run")?;
         let told = told.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
         let told = told.get(&format!("{situation:?}")).context("the program printed nothing about it")?;
-        let key = key(recipe, situation);
-        let requests = self.upstream.requests(&key);
-        let attempts = self.relays.get(&key).map_or(requests.len(), Relay::requests);
+        let name = script(recipe, situation);
+        let requests = self.upstream.requests(&name);
+        let attempts = self.relays.get(&name).map_or(requests.len(), Relay::requests);
         ensure!(
             attempts == expected.attempts && told == expected.told,
             "attempts {attempts}, and the application gets {told}; expected {expected:?}"
@@ -150,15 +156,17 @@ impl RecipesSetup {
         }
         ensure!(requests.len() == attempts, "of {attempts} requests the backend got {}", requests.len());
         let first = requests.first().context("the backend got nothing")?;
-        ensure!(
-            recipe.library.starts_with("stripe") || first.message.body == BODY.as_bytes(),
-            "another body: {first:?}"
-        );
+        ensure!(recipe.is_stripe() || first.message.body == BODY.as_bytes(), "another body: {first:?}");
         ensure!(!first.message.body.is_empty(), "no body: {first:?}");
         for request in &requests {
-            let keys = request.message.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("idempotency-key"));
-            let keys: Vec<_> = keys.map(|(_, value)| String::from_utf8_lossy(value)).collect();
-            ensure!(keys == [format!("{NAMESPACE}{key}")], "the backend got the keys {keys:?}");
+            let keys = keys(request);
+            if situation == Situation::WithoutKey {
+                // Stripe's SDKs bring a key of their own.
+                ensure!(keys.is_empty() != recipe.is_stripe(), "the backend got the keys {keys:?}");
+                ensure!(keys == self::keys(first), "the backend got the keys {keys:?}, and before {first:?}");
+            } else {
+                ensure!(keys == [format!("{NAMESPACE}{name}")], "the backend got the keys {keys:?}");
+            }
             let is_same = request.message.start == first.message.start && request.message.body == first.message.body;
             ensure!(is_same, "another request than the first one: {request:?}");
         }
@@ -170,6 +178,11 @@ impl RecipesSetup {
     }
 }
 
+fn keys(request: &ScriptedRequest) -> Vec<String> {
+    let lines = request.message.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("idempotency-key"));
+    lines.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).collect()
+}
+
 fn listener(name: &str, answers: &Value) -> (String, ListenerSpec) {
     let policy = json!({
         "version": 1,
@@ -179,7 +192,10 @@ fn listener(name: &str, answers: &Value) -> (String, ListenerSpec) {
         }]},
         "backend": {"kind": "generic"},
         "answers": answers,
-        "routes": [{"endpoint": "refunds.create", "path": PATH, "policy": "REQUIRED_A"}],
+        "routes": [
+            {"endpoint": "refunds.create", "path": PATH, "policy": "REQUIRED_A"},
+            {"endpoint": "notes.create", "path": format!("{WITHOUT_KEY}{{name}}"), "policy": "ACCEPTED"},
+        ],
     });
     (name.to_owned(), ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] })
 }

@@ -57,11 +57,6 @@ fn programs() -> PathBuf {
     repository().join("e2e/tests/recipes/programs")
 }
 
-/// Whether this is a library of Stripe, which has a place of its own.
-fn is_stripe(recipe: &Recipe) -> bool {
-    recipe.library.starts_with("stripe")
-}
-
 /// Why the recipe cannot run on this machine; none if it can.
 pub(crate) fn missing(recipe: &Recipe) -> Option<String> {
     let in_tools = |part: &str| {
@@ -71,7 +66,7 @@ pub(crate) fn missing(recipe: &Recipe) -> Option<String> {
         })
     };
     match recipe.runner {
-        Runner::Node | Runner::Python if is_stripe(recipe) => {
+        Runner::Node | Runner::Python if recipe.is_stripe() => {
             let is_there = sdks().is_dir();
             (!is_there).then(|| {
                 "it is not installed. `scripts/tools.sh sdks` installs it; elsewhere set EDGE_SDKS.".to_owned()
@@ -113,7 +108,7 @@ fn program(recipe: &Recipe, calls: &[RecipeCall]) -> Result<Told> {
             node
         }
         Runner::Python => {
-            let packages = if is_stripe(recipe) { sdks().join("python") } else { tools.join("python/packages") };
+            let packages = if recipe.is_stripe() { sdks().join("python") } else { tools.join("python/packages") };
             let mut python = Command::new("python3");
             python.env("PYTHONPATH", env::join_paths([packages, examples()])?).env("PYTHONDONTWRITEBYTECODE", "1");
             python.arg(programs().join("clients.py")).arg(library.trim_end_matches("-python"));

@@ -57,14 +57,14 @@ pub(crate) struct Recipe {
     /// What runs it.
     pub(crate) runner: Runner,
     /// What it does in each of the situations.
-    pub(crate) expected: [Expected; 9],
+    pub(crate) expected: [Expected; 10],
 }
 
-const fn plain(label: &'static str, library: &'static str, runner: Runner, expected: [Expected; 9]) -> Recipe {
+const fn plain(label: &'static str, library: &'static str, runner: Runner, expected: [Expected; 10]) -> Recipe {
     Recipe { label, library, is_configured: false, runner, expected }
 }
 
-const fn configured(label: &'static str, library: &'static str, runner: Runner, expected: [Expected; 9]) -> Recipe {
+const fn configured(label: &'static str, library: &'static str, runner: Runner, expected: [Expected; 10]) -> Recipe {
     Recipe { label, library, is_configured: true, runner, expected }
 }
 
@@ -81,6 +81,18 @@ const STRIPE_PYTHON: &str = "stripe-python 12.5.2";
 /// Those that take long to start come first.
 pub(crate) const RECIPES: [Recipe; 24] = [
     plain(
+        STRIPE_NODE,
+        "stripe-node",
+        Runner::Node,
+        [LATER, LATER, AGAIN, AGAIN, once("nothing"), AGAIN, AGAIN, AGAIN, once("400"), LATER],
+    ),
+    configured(
+        STRIPE_NODE,
+        "stripe-node",
+        Runner::Node,
+        [LATER, LATER, AGAIN, AGAIN, once("nothing"), AGAIN, once("409"), once("503"), once("400"), LATER],
+    ),
+    plain(
         OKHTTP,
         "okhttp",
         Runner::Java,
@@ -94,37 +106,26 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             once("503"),
             once("400"),
+            once("503"),
         ],
     ),
     configured(
         OKHTTP,
         "okhttp",
         Runner::Java,
-        [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, once("409"), once("503"), once("400")],
-    ),
-    plain(
-        STRIPE_NODE,
-        "stripe-node",
-        Runner::Node,
-        [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, once("400")],
-    ),
-    configured(
-        STRIPE_NODE,
-        "stripe-node",
-        Runner::Node,
-        [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, once("409"), once("503"), once("400")],
+        [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, once("409"), once("503"), once("400"), once("503")],
     ),
     plain(
         STRIPE_PYTHON,
         "stripe-python",
         Runner::Python,
-        [LATER, LATER, AGAIN, AGAIN, once("APIConnectionError"), AGAIN, AGAIN, AGAIN, once("400")],
+        [LATER, LATER, AGAIN, AGAIN, once("APIConnectionError"), AGAIN, AGAIN, AGAIN, once("400"), LATER],
     ),
     configured(
         STRIPE_PYTHON,
         "stripe-python",
         Runner::Python,
-        [LATER, LATER, AGAIN, AGAIN, once("APIConnectionError"), AGAIN, once("409"), once("503"), once("400")],
+        [LATER, LATER, AGAIN, AGAIN, once("APIConnectionError"), AGAIN, once("409"), once("503"), once("400"), LATER],
     ),
     plain(
         AXIOS,
@@ -135,18 +136,19 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             once("503"),
             AGAIN,
-            once("ECONNABORTED"),
+            once("ERR_BAD_RESPONSE"),
             once("ECONNABORTED"),
             once("409"),
             once("503"),
             once("400"),
+            once("503"),
         ],
     ),
     configured(
         AXIOS,
         "axios",
         Runner::Node,
-        [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, once("409"), once("503"), once("400")],
+        [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, once("409"), once("503"), once("400"), once("503")],
     ),
     plain(
         GOT,
@@ -162,13 +164,14 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             once("503"),
             once("400"),
+            once("503"),
         ],
     ),
     configured(
         GOT,
         "got",
         Runner::Node,
-        [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, once("409"), once("503"), once("400")],
+        [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, once("409"), once("503"), once("400"), once("503")],
     ),
     plain(
         UNDICI,
@@ -184,9 +187,15 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             once("503"),
             once("400"),
+            once("503"),
         ],
     ),
-    configured(UNDICI, "undici", Runner::Node, [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, once("400")]),
+    configured(
+        UNDICI,
+        "undici",
+        Runner::Node,
+        [LATER, LATER, AGAIN, AGAIN, twice("UND_ERR_REQ_RETRY"), AGAIN, AGAIN, AGAIN, once("400"), LATER],
+    ),
     plain(
         "`fetch` of Node.js 20",
         "fetch",
@@ -201,6 +210,7 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             once("503"),
             once("400"),
+            once("503"),
         ],
     ),
     plain(
@@ -217,13 +227,14 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             once("503"),
             once("400"),
+            once("503"),
         ],
     ),
     configured(
         REQUESTS,
         "requests",
         Runner::Python,
-        [LATER, LATER, AGAIN, AGAIN, once("ChunkedEncodingError"), AGAIN, once("409"), once("503"), once("400")],
+        [LATER, LATER, AGAIN, AGAIN, once("ChunkedEncodingError"), AGAIN, once("409"), once("503"), once("400"), LATER],
     ),
     plain(
         "httpx 0.28.1, also with `HTTPTransport(retries=3)`",
@@ -239,26 +250,38 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             once("503"),
             once("400"),
+            once("503"),
         ],
     ),
     plain(
         "curl 7.88.1 `--retry 3`",
         "curl",
         Runner::Curl(&["--retry", "3"]),
-        [LATER, once("409"), AGAIN, once("exit code 56"), once("exit code 18"), AGAIN, once("409"), AGAIN, once("400")],
+        [
+            LATER,
+            once("409"),
+            AGAIN,
+            once("exit code 56"),
+            once("exit code 18"),
+            AGAIN,
+            once("409"),
+            AGAIN,
+            once("400"),
+            LATER,
+        ],
     ),
     configured(
         "curl 7.88.1",
         "curl",
         Runner::CurlExample(&[]),
-        [LATER, once("409"), AGAIN, AGAIN, AGAIN, AGAIN, once("409"), AGAIN, once("400")],
+        [LATER, once("409"), AGAIN, AGAIN, AGAIN, AGAIN, once("409"), AGAIN, once("400"), LATER],
     ),
     // With more retries it would repeat the 400 after 1, 2, 4 … seconds, as often as it may.
     configured(
         "curl 7.88.1, also with `--fail-with-body`",
         "curl-fail",
         Runner::CurlExample(&["--fail-with-body", "--retry", "1"]),
-        [LATER, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, twice("400")],
+        [LATER, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, twice("400"), LATER],
     ),
     plain(
         "Go 1.26 `net/http`",
@@ -274,19 +297,20 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             once("503"),
             once("400"),
+            once("503"),
         ],
     ),
     plain(
         RETRYABLEHTTP,
         "retryablehttp",
         Runner::Go,
-        [LATER, once("409"), AGAIN, AGAIN, once("unexpected EOF"), AGAIN, once("409"), AGAIN, once("400")],
+        [LATER, once("409"), AGAIN, AGAIN, once("unexpected EOF"), AGAIN, once("409"), AGAIN, once("400"), LATER],
     ),
     configured(
         RETRYABLEHTTP,
         "retryablehttp",
         Runner::Go,
-        [LATER, LATER, AGAIN, AGAIN, once("unexpected EOF"), AGAIN, once("409"), once("503"), once("400")],
+        [LATER, LATER, AGAIN, AGAIN, once("unexpected EOF"), AGAIN, once("409"), once("503"), once("400"), once("503")],
     ),
     plain(
         REQWEST,
@@ -302,6 +326,7 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             AGAIN,
             once("400"),
+            AGAIN,
         ],
     ),
     configured(
@@ -318,6 +343,7 @@ pub(crate) const RECIPES: [Recipe; 24] = [
             once("409"),
             once("503"),
             once("400"),
+            once("503"),
         ],
     ),
 ];
@@ -326,6 +352,11 @@ impl Recipe {
     /// A name for tests and keys.
     pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.library.replace('/', "-"), self.mode())
+    }
+
+    /// Whether this is an SDK of Stripe. It is installed elsewhere, makes its own body, and its configuration is the API's.
+    pub(crate) fn is_stripe(&self) -> bool {
+        self.library.starts_with("stripe")
     }
 
     /// What the runners call it.

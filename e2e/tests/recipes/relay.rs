@@ -1,4 +1,4 @@
-//! A relay between a client and the gateway: it counts requests that the backend never sees, and resets a connection.
+//! A relay between a client and the gateway: it counts requests that the backend never sees, and breaks connections.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -9,6 +9,17 @@ use anyhow::{Context as _, Result};
 use e2e::runner::runtime;
 use e2e::wire::{Kind, Message, Reader};
 
+/// What becomes of the answer to the first request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// It reaches the client.
+    Whole,
+    /// The client gets half of its body, and the connection ends.
+    Half,
+    /// The client gets nothing of it, and the connection is reset.
+    Nothing,
+}
+
 /// A running relay. It ends with the process.
 pub(crate) struct Relay {
     address: SocketAddr,
@@ -16,9 +27,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Listens on a free port. With `resets` the connection of the first request is reset when the gateway has answered it, and the
-    /// client gets nothing of this answer.
-    pub(crate) fn start(gateway: SocketAddr, resets: bool) -> Result<Self> {
+    /// Listens on a free port. The first request's answer goes to the client as `first` says, all others are whole.
+    pub(crate) fn start(gateway: SocketAddr, first: Passage) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("there is no free port")?;
         let address = listener.local_addr()?;
         let requests = Arc::new(AtomicUsize::new(0));
@@ -27,7 +37,7 @@ impl Relay {
             for stream in listener.incoming().flatten() {
                 let counter = Arc::clone(&counter);
                 // A connection that breaks shows in what the client sees.
-                thread::spawn(move || drop(relay(stream, gateway, resets, &counter)));
+                thread::spawn(move || drop(relay(stream, gateway, first, &counter)));
             }
         });
         Ok(Self { address, requests })
@@ -44,7 +54,7 @@ impl Relay {
     }
 }
 
-fn relay(stream: TcpStream, gateway: SocketAddr, resets: bool, counter: &AtomicUsize) -> Result<()> {
+fn relay(stream: TcpStream, gateway: SocketAddr, first: Passage, counter: &AtomicUsize) -> Result<()> {
     let socket = stream.try_clone()?;
     let mut client = Reader::patient(stream)?;
     while let Some(mut request) = client.head()? {
@@ -54,13 +64,21 @@ fn relay(stream: TcpStream, gateway: SocketAddr, resets: bool, counter: &AtomicU
         upstream.write(&written(&request))?;
         let mut answer = upstream.head()?.context("the gateway closed the connection")?;
         upstream.body(&mut answer, Kind::Response { body: true })?;
-        if resets && is_first {
-            socket.set_nonblocking(true)?;
-            let _runtime = runtime()?.enter();
-            tokio::net::TcpStream::from_std(socket)?.set_zero_linger()?;
-            return Ok(());
+        let bytes = written(&answer);
+        match if is_first { first } else { Passage::Whole } {
+            Passage::Whole => client.write(&bytes)?,
+            Passage::Half => {
+                client.write(bytes.get(..bytes.len() - answer.body.len() / 2).unwrap_or_default())?;
+                client.end();
+                return Ok(());
+            }
+            Passage::Nothing => {
+                socket.set_nonblocking(true)?;
+                let _runtime = runtime()?.enter();
+                tokio::net::TcpStream::from_std(socket)?.set_zero_linger()?;
+                return Ok(());
+            }
         }
-        client.write(&written(&answer))?;
     }
     Ok(())
 }

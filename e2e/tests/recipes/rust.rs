@@ -33,7 +33,8 @@ fn plain(timeout: Duration) -> Result<ClientWithMiddleware> {
 
 async fn send(client: &ClientWithMiddleware, call: RecipeCall) -> String {
     let RecipeCall { url, token, key, body, .. } = call;
-    let request = client.post(url).header("authorization", format!("Bearer {token}")).header("idempotency-key", key);
+    let request = client.post(url).header("authorization", format!("Bearer {token}"));
+    let request = if key.is_empty() { request } else { request.header("idempotency-key", key) };
     let answer = match request.header("content-type", "application/json").body(body).send().await {
         Ok(answer) => answer,
         Err(error) => return error.to_string(),

@@ -1,7 +1,9 @@
 //! What goes wrong at the first attempt. The second one gets a 200, whatever it is.
 
 use e2e::scripted::Script;
-use e2e::scripted::ScriptedAnswer::{self, Closes, Cut, Hangs, Says};
+use e2e::scripted::ScriptedAnswer::{self, Closes, Hangs, Says};
+
+use super::relay::Passage;
 
 /// What happens to the first attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub(crate) enum Situation {
     Closed,
     /// The client's connection is reset before the answer, after the backend has the request.
     Reset,
-    /// The client's connection ends in the middle of the answer.
+    /// The client's connection ends in the middle of the answer. The backend has the request.
     CutOff,
     /// No answer comes within the timeout of the attempt.
     Slow,
@@ -24,6 +26,8 @@ pub(crate) enum Situation {
     Kept503,
     /// The filter refuses the key: 400.
     Refused,
+    /// As [`Situation::Busy`], to a request without a key, on a route that takes it: nobody knows whether a second one does the work again.
+    WithoutKey,
 }
 
 const JSON: &str = "content-type: application/json";
@@ -33,7 +37,7 @@ const ERROR: &str = r#"{"error":{"code":"refund_failed","message":"No."}}"#;
 
 impl Situation {
     /// All of them, in the order of the page's columns.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Busy,
         Self::InFlight,
         Self::Closed,
@@ -43,6 +47,7 @@ impl Situation {
         Self::Kept409,
         Self::Kept503,
         Self::Refused,
+        Self::WithoutKey,
     ];
 
     /// The heading of its column.
@@ -57,6 +62,7 @@ impl Situation {
             Self::Kept409 => "kept 409",
             Self::Kept503 => "kept 503",
             Self::Refused => "400",
+            Self::WithoutKey => "503, no key",
         }
     }
 
@@ -64,14 +70,24 @@ impl Situation {
     pub(crate) const fn script(self) -> Script {
         const SUCCESS: ScriptedAnswer = Says(200, &[JSON], DONE);
         match self {
-            Self::Busy => &[Says(503, &[JSON, "retry-after: 1"], ERROR), SUCCESS],
+            Self::Busy | Self::WithoutKey => &[Says(503, &[JSON, "retry-after: 1"], ERROR), SUCCESS],
             Self::InFlight => &[Says(409, &[JSON, "retry-after: 1"], ERROR), SUCCESS],
             Self::Closed => &[Closes, SUCCESS],
-            Self::Reset | Self::Refused => &[SUCCESS],
-            Self::CutOff => &[Cut(200, &[JSON], DONE), SUCCESS],
+            Self::Reset | Self::CutOff | Self::Refused => &[SUCCESS],
             Self::Slow => &[Hangs, SUCCESS],
             Self::Kept409 => &[Says(409, &[JSON, "idempotent-replayed: true"], ERROR), SUCCESS],
             Self::Kept503 => &[Says(503, &[JSON, "idempotent-replayed: true"], ERROR), SUCCESS],
+        }
+    }
+
+    /// How a relay between client and gateway passes the first answer; none if there is no relay. The backend does not see a refused request,
+    /// so the relay counts it.
+    pub(crate) const fn relayed(self) -> Option<Passage> {
+        match self {
+            Self::Refused => Some(Passage::Whole),
+            Self::CutOff => Some(Passage::Half),
+            Self::Reset => Some(Passage::Nothing),
+            _ => None,
         }
     }
 

@@ -25,9 +25,9 @@ final class Clients {
                 mode.equals("configured") ? KeyRetry.client(timeout, BASE) : new OkHttpClient.Builder().readTimeout(timeout).build();
         // Without a charset, which OkHttp would add to the header.
         RequestBody body = RequestBody.create(call[5].getBytes(StandardCharsets.UTF_8), MediaType.get("application/json"));
-        Request request = new Request.Builder().url(call[1]).header("Authorization", "Bearer " + call[2])
-                .header("Idempotency-Key", call[3]).post(body).build();
-        try (Response answer = client.newCall(request).execute()) {
+        Request.Builder request = new Request.Builder().url(call[1]).header("Authorization", "Bearer " + call[2]).post(body);
+        if (!call[3].isEmpty()) request.header("Idempotency-Key", call[3]);
+        try (Response answer = client.newCall(request.build()).execute()) {
             answer.body().bytes();
             return Integer.toString(answer.code());
         } catch (IOException error) {

@@ -46,7 +46,9 @@ func send(url, token, key string, timeout time.Duration, body string) (int, erro
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", key)
+	if key != "" {
+		request.Header.Set("Idempotency-Key", key)
+	}
 	answer, err := client(timeout).Do(request)
 	if err != nil {
 		return 0, err

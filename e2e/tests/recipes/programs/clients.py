@@ -12,7 +12,8 @@ BASE = 0.01  # seconds
 
 
 def headers(token, key):
-    return {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Idempotency-Key": key}
+    lines = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    return {**lines, "Idempotency-Key": key} if key else lines
 
 
 def by_requests(url, token, key, timeout, body):
@@ -37,8 +38,9 @@ def by_stripe(url, token, key, timeout, body):
 
     parts = urllib.parse.urlsplit(url)
     client = stripe_client.client(token, f"http://{parts.netloc}", timeout)
+    options = {"idempotency_key": key} if key else {}
     try:
-        return client.raw_request("post", parts.path, amount=4200, idempotency_key=key).code
+        return client.raw_request("post", parts.path, amount=4200, **options).code
     except stripe.StripeError as error:
         return error.http_status or type(error).__name__
 
