@@ -1,4 +1,4 @@
-"""requests with urllib3's Retry: every POST to the API is sent again until there is an answer, so give every POST an `Idempotency-Key`."""
+"""requests with urllib3's Retry: a POST that has an `Idempotency-Key` is sent again until there is an answer."""
 
 import requests
 import urllib3
@@ -14,11 +14,18 @@ class KeyRetry(urllib3.Retry):
         return super().increment(method, url, response, error, _pool, _stacktrace)
 
 
+class KeyAdapter(requests.adapters.HTTPAdapter):
+    once = requests.adapters.HTTPAdapter()  # for requests without a key
+
+    def send(self, request, **options):
+        return super().send(request, **options) if "Idempotency-Key" in request.headers else self.once.send(request, **options)
+
+
 def session(api, base=0.5):
     """A session for the API at the URL `api`. `base` of the waits is in seconds. Give each request a `timeout`: it is for each attempt."""
     retry = KeyRetry(
         total=9, allowed_methods={"POST"}, status_forcelist={409, 425, 429, 500, 502, 503, 504}, raise_on_status=False,
         respect_retry_after_header=True, backoff_factor=base, backoff_max=30, backoff_jitter=base)
     made = requests.Session()
-    made.mount(api, requests.adapters.HTTPAdapter(max_retries=retry))
+    made.mount(api, KeyAdapter(max_retries=retry))
     return made
