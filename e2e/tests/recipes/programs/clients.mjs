@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 
 const [library, mode] = process.argv.slice(2);
 const BASE = 10; // milliseconds
-const LIMIT = 10_000; // milliseconds after which a client is taken to tell nothing
+// stripe-node never ends a call whose answer is cut off: after so many milliseconds it is taken to tell nothing.
+const LIMIT = 5_000;
 const example = (name) => import(`./${name}.mjs`);
 const headers = ({ token, key }) => ({
   authorization: `Bearer ${token}`,
@@ -65,8 +66,9 @@ await Promise.all(
   lines.map(async (line) => {
     const [situation, url, token, key, timeout, body] = line.split("\t");
     const send = async () => senders[library]({ url, token, key, timeout: Number(timeout), body });
-    const told = await Promise.race([send().catch(name), new Promise((resolve) => setTimeout(resolve, LIMIT, "nothing"))]);
-    console.log(`${situation}\t${told}`);
+    const told = [send().catch(name)];
+    if (library === "stripe" && situation === "CutOff") told.push(new Promise((resolve) => setTimeout(resolve, LIMIT, "nothing")));
+    console.log(`${situation}\t${await Promise.race(told)}`);
   }),
 );
 // A connection that is kept open would keep the program.
