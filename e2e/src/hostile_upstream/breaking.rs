@@ -15,8 +15,8 @@ use super::fault::Failure;
 use super::store::Reaction;
 use super::{UpstreamState, react};
 
-/// Between two bytes of an answer that drips. The whole answer takes several seconds.
-const DRIP: Duration = Duration::from_millis(50);
+/// Between two bytes of an answer that drips. The whole answer takes longer than a client gives any attempt.
+const DRIP: Duration = Duration::from_millis(400);
 
 /// Serves a connection until it ends or breaks.
 pub(super) async fn serve(stream: TcpStream, state: Arc<UpstreamState>) {

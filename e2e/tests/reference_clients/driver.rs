@@ -82,8 +82,7 @@ impl Default for DriverSettings {
 impl DriverSettings {
     /// The same for a browser, whose preflight requests and queues count for the time of an attempt (clients/DRIVER.md).
     pub(super) fn of_browser(self) -> Self {
-        let attempt_timeout = self.attempt_timeout.max(Duration::from_secs(2));
-        Self { attempt_timeout, concurrency: self.concurrency.min(16), ..self }
+        Self { attempt_timeout: self.attempt_timeout.max(Duration::from_secs(2)), ..self }
     }
 }
 
