@@ -1,5 +1,5 @@
 import { type IdempotentResponse, readDetails } from "./answer.js";
-import { Aborted, type DamagedRecord, IdempotencyError, KeyReused, StoreFailed } from "./errors.js";
+import { Aborted, DamagedRecord, IdempotencyError, KeyReused, StoreFailed } from "./errors.js";
 import { newKey } from "./key.js";
 import { type ClientOptions, readOptions, type Settings } from "./options.js";
 import { type Platform, systemPlatform } from "./platform.js";
@@ -39,7 +39,7 @@ export class IdempotentClient {
    * the header `Idempotency-Key`, or else a new one. A redirect is never followed. If a request with the same key is under way here, this one
    * waits for its end.
    *
-   * A request whose method is not among `methods`, and which has no key, is sent once by the platform's fetch, with `credentials`.
+   * A request whose method is not among `methods`, and which has no key, is sent once by the platform's fetch, without `credentials`.
    *
    * Rejects with an `IdempotencyError` (`NoAnswer`, `Expired`, `Aborted`, `StoreFailed`, `CredentialsFailed`, `KeyReused`), and with a
    * `TypeError` if the request cannot be sent as it is. The method may be used without the object.
@@ -100,12 +100,8 @@ export class IdempotentClient {
   }
 
   async #fetchOnce(input: RequestInfo | URL, init: RequestInit): Promise<IdempotentResponse> {
-    const headers = headersOf(input, init);
-    const url = typeof input === "object" && "headers" in input ? input.url : String(input);
-    new Headers(await this.#settings.credentials({ url, refused: false })).forEach((value, name) => {
-      headers.set(name, value);
-    });
-    const response = await this.#settings.fetch(input, { ...init, headers });
+    // `fetch` may follow a redirect with it, so no credentials are added.
+    const response = await this.#settings.fetch(input, init);
     return Object.assign(response, { idempotency: readDetails(response, null, 1, null) });
   }
 
@@ -113,7 +109,7 @@ export class IdempotentClient {
     const { store } = this.#settings;
     const [headers, secrets] = this.#withoutSecrets(call.headers);
     const { method, url, body } = call;
-    let request: PendingRequest = {
+    const request: PendingRequest = {
       key,
       method,
       url,
@@ -122,16 +118,30 @@ export class IdempotentClient {
       createdAt: this.#platform.now(),
       cookies: call.init.credentials ?? null,
     };
+    const kept = await store.get(key).catch((error: unknown) => {
+      throw new StoreFailed(key, error);
+    });
+    if (kept && !isSameRequest(kept, request)) throw new KeyReused(key);
+    const keep = kept ? null : () => this.#keep(request);
+    // What is kept goes on as it was kept, and expires by the time of its first attempt.
+    return this.#send({ request: kept ?? request, keep, secrets, init: call.init, signal: call.signal });
+  }
+
+  /** Keeps a request that was not kept before, and resolves with what the store holds under its key. */
+  async #keep(request: PendingRequest): Promise<PendingRequest> {
+    const { store } = this.#settings;
+    const { key } = request;
+    let kept: PendingRequest;
     try {
-      const kept = await store.get(key);
-      if (kept && !isSameRequest(kept, request)) throw new KeyReused(key);
-      // It expires by the time of its first attempt.
-      if (kept) request = { ...request, createdAt: kept.createdAt };
-      await store.put(request);
+      kept = await store.put(request);
     } catch (error) {
-      throw error instanceof KeyReused ? error : new StoreFailed(key, error);
+      // The caller will send it with a new key, so this record must not be sent later.
+      const removed = () => false;
+      const mayBeKept = !(error instanceof DamagedRecord) && (await store.remove(key).then(removed, () => true));
+      throw new StoreFailed(key, error, mayBeKept);
     }
-    return this.#send({ request, secrets, init: call.init, signal: call.signal });
+    if (!isSameRequest(kept, request)) throw new KeyReused(key);
+    return kept;
   }
 
   async #resume(listed: PendingRequest, signal: AbortSignal | undefined): Promise<ResumedRequest | undefined> {
@@ -147,7 +157,7 @@ export class IdempotentClient {
         if (!kept) return undefined;
         request = kept;
         const init = kept.cookies === null ? {} : { credentials: kept.cookies };
-        return { request, response: await this.#send({ request, secrets: {}, init, signal }), error: null };
+        return { request, response: await this.#send({ request, keep: null, secrets: {}, init, signal }), error: null };
       } catch (error) {
         if (error instanceof IdempotencyError) return { request, response: null, error };
         throw error;

@@ -34,13 +34,16 @@ export class NoAnswer extends IdempotencyError {
   }
 }
 
-/** The request was kept longer than `expiresAfter` ago. It was not sent, because the API may have forgotten its result and would run it again. */
+/**
+ * The request was kept longer than `expiresAfter` ago, or by a clock that was more than 5 minutes ahead. It was not sent, because the API may have
+ * forgotten its result and would run it again.
+ */
 export class Expired extends IdempotencyError {
   constructor(key: string, attempts: number, createdAt: number, expiresAfter: number) {
     const kept = new Date(createdAt).toISOString();
     const message =
-      `The request under the key ${key} was kept at ${kept}, more than ${expiresAfter} ms ago, and the API may have forgotten the key: it ` +
-      "was not sent again. Find out whether the work was done, and call forget(key).";
+      `The request under the key ${key} was kept at ${kept}, more than ${expiresAfter} ms ago or in the future, and the API may have ` +
+      "forgotten the key: it was not sent again. Find out whether the work was done, and call forget(key).";
     super("Expired", message, key, attempts);
   }
 }
@@ -55,23 +58,26 @@ export class Aborted extends IdempotencyError {
   }
 }
 
-/** The store failed before the request was sent. Nothing was sent. `cause` is the store's error. */
+/**
+ * The store failed before the request was sent. Nothing was sent. `cause` is the store's error. What the store had written is removed; if that
+ * failed, too, the message says that the request may be kept.
+ */
 export class StoreFailed extends IdempotencyError {
-  constructor(key: string, cause: unknown) {
-    super(
-      "StoreFailed",
-      `The store could not keep the request under the key ${key}, so nothing was sent: ${describe(cause)}`,
-      key,
-      0,
-      cause,
-    );
+  constructor(key: string, cause: unknown, mayBeKept = false) {
+    const failed = `The store could not keep the request under the key ${key}, so nothing was sent: ${describe(cause)}`;
+    const warning = `${failed}. It may be kept all the same: call forget(key), or resumePending() sends it.`;
+    super("StoreFailed", mayBeKept ? warning : failed, key, 0, cause);
   }
 }
 
-/** The function `credentials` of the options failed. `cause` is its error. */
+/**
+ * The function `credentials` of the options failed, or took longer than `attemptTimeout`. `cause` is its error. If it failed before the first
+ * attempt of a new request, nothing was kept or sent, and the message says so.
+ */
 export class CredentialsFailed extends IdempotencyError {
-  constructor(key: string, attempts: number, cause: unknown) {
-    super("CredentialsFailed", `The function \`credentials\` failed: ${describe(cause)}. ${KEPT}`, key, attempts, cause);
+  constructor(key: string, attempts: number, cause: unknown, kept: boolean) {
+    const end = kept ? KEPT : "Nothing was kept or sent.";
+    super("CredentialsFailed", `The function \`credentials\` failed: ${describe(cause)}. ${end}`, key, attempts, cause);
   }
 }
 

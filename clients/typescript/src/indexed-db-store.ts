@@ -17,13 +17,24 @@ export class IndexedDbStore implements Store {
     this.#name = name;
   }
 
-  async put(request: PendingRequest): Promise<void> {
-    await this.#run("readwrite", (requests) => requests.put(request));
+  async put(request: PendingRequest): Promise<PendingRequest> {
+    const record: unknown = await this.#run("readwrite", (requests) => {
+      const asked = requests.get(request.key);
+      // In the same transaction, so that of two pages only one keeps a request under the key.
+      asked.onsuccess = () => {
+        if (asked.result === undefined) requests.put(request);
+      };
+      return asked;
+    });
+    return record === undefined ? request : this.#check(request.key, record);
   }
 
   async get(key: string): Promise<PendingRequest | undefined> {
     const record: unknown = await this.#run("readonly", (requests) => requests.get(key));
-    if (record === undefined) return undefined;
+    return record === undefined ? undefined : this.#check(key, record);
+  }
+
+  #check(key: string, record: unknown): PendingRequest {
     try {
       return checkRecord(record);
     } catch (error) {
@@ -46,7 +57,7 @@ export class IndexedDbStore implements Store {
     return `${key} in the IndexedDB ${this.#name}`;
   }
 
-  /** Runs one transaction with one request, and resolves with its result when the transaction is complete. */
+  /** Runs one transaction, and resolves with the result of the request that `ask` returns when the transaction is complete. */
   async #run<T>(mode: IDBTransactionMode, ask: (requests: IDBObjectStore) => IDBRequest<T>): Promise<T> {
     const database = await this.#open();
     return new Promise((resolve, reject) => {
@@ -58,29 +69,25 @@ export class IndexedDbStore implements Store {
   }
 
   #open(): Promise<IDBDatabase> {
-    this.#database ??= openDatabase(this.#name, () => {
+    if (this.#database) return this.#database;
+    const opening = openDatabase(this.#name, () => {
       this.#database = undefined;
     });
-    return this.#database;
+    this.#database = opening;
+    // `indexedDB.open` may also throw at once, so this is not done by `openDatabase`.
+    opening.catch(() => {
+      this.#database = undefined;
+    });
+    return opening;
   }
 }
 
-/** Opens the database. `closed` is called when it could not be opened, or is no longer open: the next use opens it again. */
+/** Opens the database. `closed` is called when it is no longer open: the next use opens it again. */
 function openDatabase(name: string, closed: () => void): Promise<IDBDatabase> {
   return new Promise((resolve, reject) => {
-    const fail = (error: Error | null) => {
-      closed();
-      reject(error ?? new Error(`the IndexedDB ${name} cannot be opened`));
-    };
-    let opening: IDBOpenDBRequest;
-    try {
-      opening = indexedDB.open(name, 1);
-    } catch (error) {
-      fail(error as Error);
-      return;
-    }
+    const opening = indexedDB.open(name, 1);
     opening.onupgradeneeded = () => opening.result.createObjectStore(REQUESTS, { keyPath: "key" });
-    opening.onerror = () => fail(opening.error);
+    opening.onerror = () => reject(opening.error ?? new Error(`the IndexedDB ${name} cannot be opened`));
     opening.onsuccess = () => {
       const database = opening.result;
       database.onclose = closed;

@@ -23,8 +23,10 @@ export class KeyValueStore implements Store {
     this.#prefix = prefix;
   }
 
-  async put(request: PendingRequest): Promise<void> {
-    await this.#storage.setItem(this.#prefix + request.key, encodeRecord(request));
+  async put(request: PendingRequest): Promise<PendingRequest> {
+    const kept = await this.get(request.key);
+    if (kept === undefined) await this.#storage.setItem(this.#prefix + request.key, encodeRecord(request));
+    return kept ?? request;
   }
 
   async get(key: string): Promise<PendingRequest | undefined> {

@@ -5,11 +5,16 @@ import type { Platform } from "./platform.js";
 import type { PendingRequest } from "./record.js";
 import { sameOrigin } from "./request.js";
 import { jitter, retryAfter } from "./schedule.js";
-import { CallerAborted, pause, within } from "./within.js";
+import { CallerAborted, pause, TimedOut, within } from "./within.js";
 
-/** A kept request, and what belongs to it in this process only. */
+/** A request that was kept further in the future is of unknown age, because a clock was set. In milliseconds. */
+const CLOCK_STEP = 5 * 60_000;
+
+/** A request, and what belongs to it in this process only. */
 export interface Sending {
   readonly request: PendingRequest;
+  /** Keeps the request, and resolves with the one that is kept. It is called before the first attempt. `null` if the request is kept already. */
+  readonly keep: (() => Promise<PendingRequest>) | null;
   /** The caller's headers that are not kept. */
   readonly secrets: Readonly<Record<string, string>>;
   /** Further options of fetch. */
@@ -25,18 +30,22 @@ interface Answer {
 
 /**
  * Sends the request until there is a final answer, which has arrived whole when the promise resolves. Rejects with `NoAnswer`, `Expired`,
- * `Aborted` or `CredentialsFailed`. It does not touch the store.
+ * `Aborted` or `CredentialsFailed`, and with the error of `keep`. Else it does not touch the store.
  */
 export async function sendUntilAnswered(sending: Sending, settings: Settings, platform: Platform): Promise<IdempotentResponse> {
-  const { request, signal } = sending;
-  const { key } = request;
+  const { signal } = sending;
+  const { key } = sending.request;
   const credentials = new Credentials(settings);
-  const began = platform.monotonic();
+  let request = sending.request;
+  let kept = sending.keep === null;
+  let began = platform.monotonic();
   let attempts = 0;
   let waits = 0;
   let renewed = false;
   // Where the API says that the result can be asked for.
   let poll: string | null = null;
+  let answer: Answer | null = null;
+  let failure: unknown;
 
   const usedUp = (wait: number): string | null => {
     if (attempts >= settings.attempts) return `it was sent ${attempts} times`;
@@ -46,41 +55,70 @@ export async function sendUntilAnswered(sending: Sending, settings: Settings, pl
     try {
       return await work;
     } catch (error) {
-      if (error instanceof CallerAborted) throw new Aborted(key, attempts, error.reason, true);
-      if (error instanceof CredentialsError) throw new CredentialsFailed(key, attempts, error.cause);
+      if (error instanceof CallerAborted) throw new Aborted(key, attempts, error.reason, kept);
       throw error;
+    }
+  };
+  const withTimeLimit = async <T>(ask: () => Promise<T>): Promise<T> => {
+    try {
+      return await abortable(within(settings.attemptTimeout, signal, platform, ask));
+    } catch (error) {
+      if (error instanceof CredentialsError) throw new CredentialsFailed(key, attempts, error.cause, kept);
+      if (!(error instanceof TimedOut)) throw error;
+      const cause = new Error(`it took longer than ${settings.attemptTimeout} ms`);
+      throw new CredentialsFailed(key, attempts, cause, kept);
+    }
+  };
+  const noAnswer = (why: string) => new NoAnswer(key, attempts, why, answer?.response.status ?? null, failure);
+  const refuseToGoOn = () => {
+    if (signal?.aborted) throw new Aborted(key, attempts, signal.reason, kept);
+    const age = platform.now() - request.createdAt;
+    // A question at `Location` runs nothing, so it may come late.
+    if (poll === null && kept && (age > settings.expiresAfter || age < -CLOCK_STEP)) {
+      throw new Expired(key, attempts, request.createdAt, settings.expiresAfter);
     }
   };
 
   for (;;) {
-    if (signal?.aborted) throw new Aborted(key, attempts, signal.reason, true);
-    // A clock that was set by more than this makes a request of unknown age.
-    if (Math.abs(platform.now() - request.createdAt) > settings.expiresAfter) {
-      throw new Expired(key, attempts, request.createdAt, settings.expiresAfter);
+    refuseToGoOn();
+    const headers = await withTimeLimit(() => credentials.next(poll ?? request.url));
+    if (sending.keep !== null && !kept) {
+      request = await sending.keep();
+      kept = true;
     }
+    // Credentials and the store may have taken their time.
+    refuseToGoOn();
+    if (attempts === 0) began = platform.monotonic();
+    const late = usedUp(0);
+    if (late !== null) throw noAnswer(late);
     attempts += 1;
-    let answer: Answer | null = null;
-    let failure: unknown;
+    answer = null;
+    failure = undefined;
     const attempt = within(settings.attemptTimeout, signal, platform, async (ended) => {
-      const headers = await credentials.next(poll ?? request.url);
       const [target, init]: [string, RequestInit] =
-        poll === null ? [request.url, intent(sending, headers, attempts, settings)] : [poll, question(sending, headers)];
+        poll === null
+          ? [request.url, intent(request, sending, headers, attempts, settings)]
+          : [poll, question(request, sending, headers)];
       return readWhole(await settings.fetch(target, { ...init, redirect: "manual", signal: ended }));
     });
     try {
       answer = await abortable(attempt);
     } catch (error) {
-      if (error instanceof Aborted || error instanceof CredentialsFailed) throw error;
+      if (error instanceof Aborted) throw error;
       failure = error;
     }
 
     if (answer !== null) {
       const { response, text } = answer;
       const decision = decide(response, poll !== null);
-      if (decision === "renew" && !renewed && usedUp(0) === null) {
+      if (decision === "renew" && !renewed) {
         renewed = true;
         const target = poll ?? request.url;
-        if (await abortable(within(settings.attemptTimeout, signal, platform, () => credentials.renew(target)))) continue;
+        if (await withTimeLimit(() => credentials.renew(target))) {
+          const why = usedUp(0);
+          if (why !== null) throw noAnswer(why);
+          continue;
+        }
       }
       if (decision === "final" || decision === "renew") {
         return Object.assign(response, { idempotency: readDetails(response, key, attempts, text) });
@@ -92,25 +130,32 @@ export async function sendUntilAnswered(sending: Sending, settings: Settings, pl
     const asked = retryAfter(answer?.response.headers.get("retry-after") ?? null, settings.maxRetryAfter, platform.now());
     const wait = asked + jitter(settings.base, settings.cap, waits, platform.random());
     const why = usedUp(wait);
-    if (why !== null) throw new NoAnswer(key, attempts, why, answer?.response.status ?? null, failure);
+    if (why !== null) throw noAnswer(why);
     waits += 1;
     await abortable(pause(wait, signal, platform));
   }
 }
 
 /** The options of fetch for the request itself. */
-function intent(sending: Sending, credentials: Headers, attempt: number, settings: Settings): RequestInit {
-  const { request } = sending;
+function intent(
+  request: PendingRequest,
+  sending: Sending,
+  credentials: Headers,
+  attempt: number,
+  settings: Settings,
+): RequestInit {
   const headers = merged(request.headers, sending.secrets, credentials);
   headers.set("idempotency-key", request.key);
   if (settings.attemptHeader) headers.set("x-retry-attempt", String(attempt));
   return { ...sending.init, method: request.method, headers, body: request.body };
 }
 
-/** The options of fetch for a question at `Location`: without the body and the headers that describe it. */
-function question(sending: Sending, credentials: Headers): RequestInit {
-  const headers = merged(sending.request.headers, sending.secrets, credentials);
-  for (const name of [...Object.keys(sending.request.headers)]) if (name.startsWith("content-")) headers.delete(name);
+/** The options of fetch for a question at `Location`: without the body, and without the headers that are about the request itself. */
+function question(request: PendingRequest, sending: Sending, credentials: Headers): RequestInit {
+  const headers = merged(request.headers, sending.secrets, credentials);
+  for (const name of [...Object.keys(request.headers), "idempotency-key"]) {
+    if (/^(content-.*|if-.*|range|expect|idempotency-key)$/.test(name)) headers.delete(name);
+  }
   return { ...sending.init, method: "GET", headers, cache: "no-store" };
 }
 

@@ -14,8 +14,11 @@ export interface StoreContents {
  * Methods are called for different keys at the same time, and for one key one after the other.
  */
 export interface Store {
-  /** Keeps the request, in place of another one with its key. It is durable, as far as the medium allows, when the promise resolves. */
-  put(request: PendingRequest): Promise<void>;
+  /**
+   * Keeps the request, unless there is one with its key already, and resolves with the one that is kept. That one is durable then, as far as the
+   * medium allows. Rejects if the request cannot be kept, or the record that is there is damaged; the client then removes what was written.
+   */
+  put(request: PendingRequest): Promise<PendingRequest>;
   /** The request under this key, or `undefined`. Rejects with `DamagedRecord` if the record cannot be read. */
   get(key: string): Promise<PendingRequest | undefined>;
   /** Everything that is kept. One damaged record does not hide the others. */
@@ -28,8 +31,10 @@ export interface Store {
 export class MemoryStore implements Store {
   readonly #requests = new Map<string, PendingRequest>();
 
-  async put(request: PendingRequest): Promise<void> {
-    this.#requests.set(request.key, request);
+  async put(request: PendingRequest): Promise<PendingRequest> {
+    const kept = this.#requests.get(request.key) ?? request;
+    this.#requests.set(request.key, kept);
+    return kept;
   }
 
   async get(key: string): Promise<PendingRequest | undefined> {

@@ -53,10 +53,63 @@ test("credentials are renewed once for each request", async () => {
   assert.deepEqual(sentTokens(api.sent), ["a", "b", "c"]);
 });
 
-test("a 401 to the last attempt is the answer", async () => {
-  const { api, order } = setUp([{ status: 401 }], { credentials: tokens("a", "b").credentials, attempts: 1 });
-  assert.equal((await order()).status, 401);
+test("a 401 to the last attempt is no answer if there are other credentials, and the request stays", async () => {
+  const { api, store, order } = setUp([{ status: 401 }], { credentials: tokens("a", "b").credentials, attempts: 1 });
+  await assert.rejects(order(), { name: "NoAnswer", lastStatus: 401, attempts: 1 });
   assert.equal(api.sent.length, 1);
+  assert.equal((await store.list()).requests.length, 1);
+
+  const same = setUp([{ status: 401 }], { credentials: tokens("a").credentials, attempts: 1 });
+  assert.equal((await same.order()).status, 401);
+});
+
+test("credentials that fail before the first attempt: nothing is kept, and no attempt is counted", async () => {
+  const credentials = () => Promise.reject(new Error("the session has ended"));
+  const { api, store, order } = setUp([], { credentials });
+  await assert.rejects(order(), {
+    name: "CredentialsFailed",
+    attempts: 0,
+    message: /the session has ended. Nothing was kept or sent/,
+  });
+  assert.equal(api.sent.length, 0);
+  assert.deepEqual((await store.list()).requests, []);
+});
+
+test("credentials that take too long fail, and the results of other requests are not lost", async () => {
+  const { platform, store, client } = setUp(
+    [async ({ headers }) => new Response(null, { status: headers.get("Idempotency-Key") === "good" ? 200 : 401 })],
+    {
+      credentials: ({ refused }) => {
+        if (!refused) return {};
+        setImmediate(() => platform.expire());
+        return new Promise<HeadersInit>(() => {});
+      },
+    },
+  );
+  const request = { method: "POST", url: ORDERS, headers: {}, body: null, createdAt: platform.now(), cookies: null };
+  for (const key of ["bad", "good"]) await store.put({ ...request, key });
+  const results = await client.resumePending();
+  const byKey = new Map(results.map((result) => [result.request?.key, result]));
+  assert.equal(byKey.get("good")?.response?.status, 200);
+  assert.ok(byKey.get("bad")?.error instanceof CredentialsFailed);
+  assert.match(byKey.get("bad")?.error?.message ?? "", /it took longer than 30000 ms/);
+  assert.deepEqual(
+    (await store.list()).requests.map(({ key }) => key),
+    ["bad"],
+  );
+});
+
+test("a request that expires while credentials are asked is not sent", async () => {
+  const { api, platform, store, client } = setUp([{ status: 200 }], {
+    credentials: () => {
+      platform.advance(24 * 3_600_000);
+      return {};
+    },
+  });
+  await store.put({ key: "a", method: "POST", url: ORDERS, headers: {}, body: null, createdAt: platform.now(), cookies: null });
+  const [result] = await client.resumePending();
+  assert.equal(result?.error?.name, "Expired");
+  assert.equal(api.sent.length, 0);
 });
 
 test("credentials that fail end the request, which stays", async () => {

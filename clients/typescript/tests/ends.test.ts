@@ -90,7 +90,7 @@ test("what was aborted is sent again by resumePending", async () => {
 
 for (const [what, change] of [
   ["too old", DAY],
-  ["of the future, because the clock was set", -DAY],
+  ["of the future, because the clock was set", -6 * 60 * 1000],
 ] as const) {
   test(`a kept request that is ${what} is not sent, and stays`, async () => {
     const started = setUp([{ status: 503 }], { attempts: 1 });

@@ -15,7 +15,8 @@ test("under way: the client asks at Location, with credentials and without key a
     [processing("/operations/7"), noConnection, processing(), { status: 503 }, { status: 200, body: "done" }],
     { credentials: () => ({ Authorization: "Bearer t" }) },
   );
-  const response = await order({ headers: { "Content-Type": "application/json", "X-Tenant": "acme" } });
+  const conditions = { "If-Match": '"1"', "If-None-Match": "*", Range: "bytes=0-1" };
+  const response = await order({ headers: { "Content-Type": "application/json", ...conditions, "X-Tenant": "acme" } });
   assert.equal(await response.text(), "done");
   assert.equal(response.idempotency.attempts, 5);
   assert.equal(platform.waits[0], 1000);
@@ -26,6 +27,12 @@ test("under way: the client asks at Location, with credentials and without key a
     assert.equal(sent.init.cache, "no-store");
     assert.deepEqual(Object.fromEntries(sent.headers), { authorization: "Bearer t", "x-tenant": "acme" });
   }
+});
+
+test("a question may come later than the expiry", async () => {
+  const { platform, order } = setUp([processing("/a"), { status: 200 }], { expiresAfter: 500 });
+  assert.equal((await order()).status, 200);
+  assert.deepEqual(platform.waits, [1000]);
 });
 
 test("under way without Location, or at another origin: the request is sent again", async () => {

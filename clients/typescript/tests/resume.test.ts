@@ -173,6 +173,39 @@ for (const method of ["put", "get"]) {
   });
 }
 
+test("a record whose put has failed does not stay", async () => {
+  const api = new FakeApi({ status: 200 });
+  const store = new MemoryStore();
+  const put = store.put.bind(store);
+  store.put = async (value) => {
+    await put(value);
+    throw new Error("the disk is full");
+  };
+  const client = new IdempotentClient({ store, fetch: api.fetch }, new FakePlatform());
+  await assert.rejects(client.fetch(ORDERS, { method: "POST" }), (error: Error) => !/may be kept/.test(error.message));
+  assert.deepEqual(await client.resumePending(), []);
+  store.remove = () => Promise.reject(new Error("the disk is gone"));
+  await assert.rejects(client.fetch(ORDERS, { method: "POST" }), /the disk is full\. It may be kept all the same: call forget/);
+  assert.equal(api.sent.length, 0);
+});
+
+test("another process keeps another request under the key at the same time: this one is not sent", async () => {
+  const { api, store, order } = setUp([{ status: 200 }]);
+  await store.put({ ...request("mine"), body: "theirs" });
+  store.get = async () => undefined;
+  await assert.rejects(order({ headers: { "Idempotency-Key": "mine" } }), { name: "KeyReused" });
+  assert.equal(api.sent.length, 0);
+  assert.equal((await store.list()).requests[0]?.body, "theirs");
+});
+
+test("what is kept goes on as it was kept", async () => {
+  const { api, store, order } = setUp([{ status: 200 }]);
+  await store.put({ ...request("mine"), body: "tea", headers: { "x-trace": "first" } });
+  await order({ body: "tea", headers: { "Idempotency-Key": "mine", "X-Trace": "second", Authorization: "now" } });
+  assert.equal(api.sent[0]?.headers.get("X-Trace"), "first");
+  assert.equal(api.sent[0]?.headers.get("Authorization"), "now");
+});
+
 test("a store whose remove fails: the caller gets the answer, and is told", async () => {
   const { store, client } = failing("remove");
   const response = await client.fetch(ORDERS, { method: "POST" });

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import promises, { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { DamagedRecord } from "../src/errors.js";
+import { IndexedDbStore } from "../src/indexed-db-store.js";
 import { type KeyValueStorage, KeyValueStore } from "../src/key-value-store.js";
 import { FileStore } from "../src/node/file-store.js";
 import type { PendingRequest } from "../src/record.js";
@@ -156,6 +158,67 @@ test("FileStore: a put that fails leaves nothing", () =>
     await assert.rejects(store.put(loop), TypeError);
     assert.deepEqual(await readdir(folder), ["file"]);
   }));
+
+/** Runs with another `open` of node:fs/promises in all modules. */
+async function withOpen(
+  other: (path: string) => ReturnType<typeof promises.open> | undefined,
+  run: () => Promise<void>,
+): Promise<void> {
+  const { open } = promises;
+  promises.open = (path, ...rest) => other(String(path)) ?? open(path, ...rest);
+  syncBuiltinESMExports();
+  try {
+    await run();
+  } finally {
+    promises.open = open;
+    syncBuiltinESMExports();
+  }
+}
+
+test("FileStore: a folder that cannot be opened or synced: the record does not stay", () =>
+  inFolder(async (folder) => {
+    const store = new FileStore(folder);
+    const failed = (error: string) => async () => {
+      throw new Error(error);
+    };
+    for (const error of ["EMFILE", "EIO"]) {
+      const fails = (path: string) => {
+        if (path !== folder) return undefined;
+        if (error === "EMFILE") return failed(error)();
+        return Promise.resolve({ sync: failed(error), close: async () => {} }) as unknown as ReturnType<typeof promises.open>;
+      };
+      await withOpen(fails, () => assert.rejects(store.put(request), new RegExp(error)));
+      assert.deepEqual(await readdir(folder), [], error);
+    }
+  }));
+
+test("FileStore: the folder is synced after a removal, too", () =>
+  inFolder(async (folder) => {
+    const store = new FileStore(folder);
+    await store.put(request);
+    const opened: string[] = [];
+    await withOpen(
+      (path) => void opened.push(path),
+      () => store.remove(request.key),
+    );
+    assert.deepEqual(opened, process.platform === "win32" ? [] : [folder]);
+  }));
+
+test("IndexedDbStore: a database that cannot be opened at once is opened again", async () => {
+  let opened = 0;
+  const open = () => {
+    opened += 1;
+    throw new Error("storage is blocked");
+  };
+  Object.assign(globalThis, { indexedDB: { open } });
+  try {
+    const store = new IndexedDbStore();
+    for (let time = 0; time < 2; time++) await assert.rejects(store.put(request), /storage is blocked/);
+    assert.equal(opened, 2);
+  } finally {
+    Reflect.deleteProperty(globalThis, "indexedDB");
+  }
+});
 
 test("FileStore: temporary files of other processes stay, unless they are old", () =>
   inFolder(async (folder) => {

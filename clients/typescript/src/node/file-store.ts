@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { link, mkdir, open, readdir, readFile, rm, stat, unlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { DamagedRecord } from "../errors.js";
 import { decodeRecord, encodeRecord, type PendingRequest } from "../record.js";
@@ -9,8 +9,9 @@ import { collect, inOrder, type Store, type StoreContents } from "../store.js";
 const LEFT_BEHIND_AFTER = 60 * 60 * 1000;
 
 /**
- * Keeps each request in a file of a folder, for Node.js. A request is written to a temporary file, which is synced to the disk and renamed, so
- * there are no half-written ones. Several processes may share the folder, if it is on a local disk.
+ * Keeps each request in a file of a folder, for Node.js. A request is written to a temporary file, which is synced to the disk and then gets its
+ * name by a hard link, so there are no half-written ones, and of two processes only one keeps a request under a key. Several processes may share
+ * the folder, if it is on a local disk.
  */
 export class FileStore implements Store {
   readonly #folder: string;
@@ -21,7 +22,7 @@ export class FileStore implements Store {
     this.#folder = resolve(folder);
   }
 
-  async put(request: PendingRequest): Promise<void> {
+  async put(request: PendingRequest): Promise<PendingRequest> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const temporary = join(this.#folder, `${randomUUID()}.tmp`);
     try {
@@ -32,12 +33,36 @@ export class FileStore implements Store {
       } finally {
         await file.close();
       }
-      await rename(temporary, this.#path(request.key));
-    } catch (error) {
+      // Another process may have kept a request under the key, and removed it again before it was read.
+      for (;;) {
+        const isNew = await this.#name(temporary, this.#path(request.key));
+        const kept = isNew ? request : await this.get(request.key);
+        if (kept) return kept;
+      }
+    } finally {
       await rm(temporary, { force: true });
-      throw error;
     }
-    await this.#syncFolder();
+  }
+
+  /** Gives the file its name, and makes the name durable. Resolves with false if another file has the name; then that one is durable. */
+  #name(temporary: string, path: string): Promise<boolean> {
+    // The folder is open before the name is there: without a free file descriptor nothing is kept.
+    return this.#withFolder(async (sync) => {
+      try {
+        await link(temporary, path);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+        await sync();
+        return false;
+      }
+      try {
+        await sync();
+      } catch (error) {
+        await unlink(path);
+        throw error;
+      }
+      return true;
+    });
   }
 
   async get(key: string): Promise<PendingRequest | undefined> {
@@ -68,7 +93,13 @@ export class FileStore implements Store {
   }
 
   async remove(key: string): Promise<void> {
-    await rm(this.#path(key), { force: true });
+    try {
+      await unlink(this.#path(key));
+    } catch (error) {
+      if (isMissing(error)) return;
+      throw error;
+    }
+    await this.#withFolder((sync) => sync());
   }
 
   /** The name is a hash, because keys have other characters than file names, and some file systems do not tell `a` from `A`. */
@@ -91,13 +122,13 @@ export class FileStore implements Store {
     }
   }
 
-  /** Makes the new name durable. */
-  async #syncFolder(): Promise<void> {
+  /** Runs the work with a function that makes new and removed names durable. */
+  async #withFolder<T>(work: (sync: () => Promise<void>) => Promise<T>): Promise<T> {
     // Windows cannot sync a folder; NTFS has a journal for names.
-    if (process.platform === "win32") return;
+    if (process.platform === "win32") return work(async () => {});
     const folder = await open(this.#folder, "r");
     try {
-      await folder.sync();
+      return await work(() => folder.sync());
     } finally {
       await folder.close();
     }

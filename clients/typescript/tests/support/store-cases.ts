@@ -46,14 +46,14 @@ export const storeCases: Case<{ open: () => Store }>[] = [
     },
   },
   {
-    name: "put replaces, remove removes, and neither needs that there is something",
+    name: "the first one under a key stays, and remove needs no record",
     async run({ open }) {
       const store = open();
       await store.remove("a");
       equal(await store.get("a"), undefined);
-      await store.put(request("a"));
-      await store.put(request("a", { body: "other" }));
-      equal((await store.get("a"))?.body, "other");
+      equal((await store.put(request("a", { body: "first" }))).body, "first");
+      equal((await open().put(request("a", { body: "other" }))).body, "first");
+      equal((await store.get("a"))?.body, "first");
       await store.remove("a");
       await store.remove("a");
       equal(await store.list(), { requests: [], damaged: [] });
