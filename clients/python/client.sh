@@ -57,6 +57,9 @@ package() {
     done
     "$PYTHON" -m pip install --quiet --no-input --no-deps --no-index --no-compile --target "$OUT/site" "$wheel-$version-py3-none-any.whl" >&2 ||
         return 1
+    [ -f "$OUT/site/edge_idempotency_client-$version.dist-info/licenses/LICENSE" ] || { say "error: the wheel has no LICENSE"; return 1; }
+    tar -tzf "$wheel-$version.tar.gz" "edge_idempotency_client-$version/LICENSE" >/dev/null ||
+        { say "error: the source archive has no LICENSE"; return 1; }
     [ -f "$OUT/site/edge_idempotency_client/py.typed" ] || { say "error: the wheel has no py.typed"; return 1; }
     cat >"$OUT/driver" <<'DRIVER'
 #!/bin/sh

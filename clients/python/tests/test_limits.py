@@ -11,10 +11,10 @@ import anyio.to_thread
 import httpx
 import pytest
 import requests
-from callers import BLOCKING, EVERY, Caller, HttpxAsyncCaller, HttpxCaller, RequestsCaller, told
+from callers import BLOCKING, EVERY, Caller, HttpxAsyncCaller, HttpxCaller, HttpxTrioCaller, RequestsCaller, told
 from server import Behaviour, Handler, Received, Server, answer, drip_body, drip_headers, silent
 
-from edge_idempotency_client import Abort, Aborted, MemoryStore, NoAnswer, Options
+from edge_idempotency_client import Abort, Aborted, CredentialsError, MemoryStore, NoAnswer, Options
 from edge_idempotency_client.httpx import AsyncIdempotentTransport, IdempotentTransport
 from edge_idempotency_client.requests import IdempotentAdapter
 
@@ -98,6 +98,45 @@ def test_abort_during_the_wait(kind: type[Caller], server: Server) -> None:
         caller.post(server.url)
     assert len(server.received) == 1
     assert caller.post(server.url).text == "done"
+
+
+@pytest.mark.parametrize("kind", BLOCKING)
+def test_abort_while_credentials_hang(kind: type[Caller], server: Server) -> None:
+    abort, release = Abort(), threading.Event()
+
+    def hang() -> dict[str, str]:
+        abort.abort()
+        release.wait(LONG)
+        return {}
+
+    caller = kind(MemoryStore(), credentials=hang, attempt_timeout=300.0)
+    with abort, pytest.raises(Aborted):
+        caller.post(server.url)
+    assert not release.is_set()
+    release.set()
+    assert (server.received, caller.pending()) == ([], [])
+
+
+@pytest.mark.parametrize("kind", BLOCKING)
+def test_credentials_that_hang(kind: type[Caller], server: Server) -> None:
+    release = threading.Event()
+    caller = kind(MemoryStore(), credentials=lambda: {"x": str(release.wait(LONG))}, attempt_timeout=0.05)
+    with pytest.raises(CredentialsError, match="within 0.05 s"):
+        caller.post(server.url)
+    release.set()
+    assert (server.received, caller.pending()) == ([], [])
+
+
+@pytest.mark.parametrize("kind", [HttpxAsyncCaller, HttpxTrioCaller])
+def test_coroutine_credentials_that_hang(kind: type[Caller], server: Server) -> None:
+    async def hang() -> dict[str, str]:
+        await anyio.sleep(LONG)
+        return {}
+
+    caller = kind(MemoryStore(), credentials=hang, attempt_timeout=0.05)  # type: ignore[arg-type]  # the asynchronous transport takes it
+    with pytest.raises(CredentialsError, match="within 0.05 s"):
+        caller.post(server.url)
+    assert (server.received, caller.pending()) == ([], [])
 
 
 def test_an_abort_ends_all_threads_inside_its_block(server: Server) -> None:

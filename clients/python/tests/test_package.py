@@ -47,3 +47,9 @@ def test_every_public_name_has_a_docstring() -> None:
     names = edge_idempotency_client.__all__
     assert names == sorted(names)
     assert [name for name in names if not getattr(edge_idempotency_client, name).__doc__] == []
+
+
+def test_the_license_is_that_of_the_repository() -> None:
+    if not (FOLDER.parents[1] / "Cargo.toml").is_file():
+        pytest.skip("this is not the repository")
+    assert (FOLDER / "LICENSE").read_bytes() == (FOLDER.parents[1] / "LICENSE").read_bytes()

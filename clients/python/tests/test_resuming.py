@@ -138,19 +138,40 @@ def test_not_more_at_a_time_than_concurrency(kind: type[Caller], server: Server)
     assert most == 3
 
 
-@pytest.mark.parametrize("kind", EVERY)
-def test_an_error_of_each_ends_the_call_and_loses_nothing(kind: type[Caller], server: Server) -> None:
+# An event loop has its own way to end after Ctrl-C.
+@pytest.mark.parametrize(("kind", "error"), [*((kind, ZeroDivisionError) for kind in EVERY), *((kind, KeyboardInterrupt) for kind in BLOCKING)])
+def test_an_error_of_each_ends_the_call_and_loses_nothing(kind: type[Caller], server: Server, error: type[BaseException]) -> None:
     store = MemoryStore()
     for number in range(20):
         store.put(kept(server, f"key-{number}"))
+    known: list[str] = []
 
     def fail(result: Resumed[Any]) -> None:
-        raise ZeroDivisionError
+        # The others get their answers in the meantime.
+        while kind in BLOCKING and len(server.received) < 4:
+            threading.Event().wait(0.001)
+        if known:
+            raise error
+        known.append(result.key)
 
-    with pytest.raises(ZeroDivisionError):
-        kind(store).resume(each=fail, concurrency=1)
-    assert len(server.received) + len(store.records()) >= 20
-    assert store.records()
+    caller = kind(store)
+    with pytest.raises(error):
+        caller.resume(each=fail, concurrency=4)
+    # All but the one that the caller knows are kept, also those that have an answer.
+    assert {record.key for record in store.records()} == {f"key-{number}" for number in range(20)} - set(known)
+    # None of them is under way any more.
+    assert len(caller.resume()) == 19
+    assert store.records() == []
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_an_answer_is_removed_after_the_caller_was_told(kind: type[Caller], server: Server) -> None:
+    store = MemoryStore()
+    store.put(kept(server, "a"))
+    seen: list[int] = []
+    caller = kind(store)
+    caller.resume(each=lambda result: seen.append(len(store.records())))
+    assert (seen, store.records()) == ([1], [])
 
 
 @pytest.mark.parametrize("kind", BLOCKING)

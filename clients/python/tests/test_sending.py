@@ -194,6 +194,37 @@ def test_a_store_that_cannot_keep_it() -> None:
     assert script.sent == []
 
 
+class PutAnyway(Broken):
+    """A store whose `put` fails after it has kept the request, as a network can."""
+
+    def put(self, request: KeptRequest) -> KeptRequest | None:
+        if MemoryStore.put(self, request) is not None:
+            return MemoryStore.get(self, request.key)
+        raise OSError("the connection broke")
+
+
+def test_a_put_that_failed_leaves_nothing() -> None:
+    store = PutAnyway()
+    with pytest.raises(StoreError, match="the connection broke$"):
+        run(Script(DONE), store)
+    assert store.records() == []
+
+
+def test_a_put_that_failed_and_what_it_left_cannot_be_removed() -> None:
+    store = PutAnyway("remove")
+    with pytest.raises(StoreError, match=r"the connection broke.*may be kept: forget\('key-1'\)") as caught:
+        run(Script(DONE), store)
+    assert (caught.value.key, len(store.records())) == ("key-1", 1)
+
+
+def test_a_put_that_failed_does_not_remove_an_earlier_request() -> None:
+    store = Broken("put")
+    MemoryStore.put(store, intent(kept_at=900.0).request)
+    with pytest.raises(StoreError):
+        run(Script(DONE), store)
+    assert len(store.records()) == 1
+
+
 def test_a_store_that_cannot_remove_it_does_not_lose_the_answer(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "edge_idempotency_client"):
         response, _ = run(Script(DONE), Broken("remove"))
@@ -221,6 +252,75 @@ def test_the_same_request_again_counts_from_its_first_time() -> None:
         run(script, store, expires_after=899.0)
     assert (script.sent, caught.value.attempts, len(store.records())) == ([], 0, 1)
     assert run(script, store, expires_after=901.0)[0] == "response 200"
+
+
+class SteppedClock:
+    """A wall clock that the tests set; the monotonic clock stands still, as it does while the machine is suspended."""
+
+    def __init__(self) -> None:
+        self.wall = 1000.0
+
+    def run(self, script: Script, store: Store, what: Intent | None = None, **options: Any) -> tuple[str, IdempotencyInfo]:
+        clock = Clock(lambda: 0.0, lambda: self.wall, lambda low, high: high)
+        return _run(send(what or intent(), Keeper(store), Options(**options), clock, script))
+
+
+def test_a_request_that_expires_during_the_wait_is_not_sent_again() -> None:
+    clock, store = SteppedClock(), MemoryStore()
+
+    class Suspended(Script):
+        async def sleep(self, seconds: float) -> None:
+            if self.sent:
+                clock.wall += 24 * 3600
+
+    script = Suspended(BUSY, DONE)
+    with pytest.raises(Expired) as caught:
+        clock.run(script, store)
+    assert (caught.value.attempts, len(script.sent), len(store.records())) == (1, 1, 1)
+
+
+def test_a_request_that_expires_while_credentials_are_asked_is_not_sent() -> None:
+    clock, store, script = SteppedClock(), MemoryStore(), Script(DONE)
+    store.put(intent().request)
+
+    def slow() -> dict[str, str]:
+        clock.wall += 24 * 3600
+        return {}
+
+    script.given = slow
+    with pytest.raises(Expired) as caught:
+        clock.run(script, store, intent(resumed=True))
+    assert (caught.value.attempts, script.sent, len(store.records())) == (0, [], 1)
+
+
+def test_an_operation_is_asked_also_after_the_request_has_expired() -> None:
+    clock = SteppedClock()
+    script = Script(Answer(202, {"idempotency-status": "processing", "location": "/operations/1"}), DONE)
+    script.on_attempt = lambda: setattr(clock, "wall", 1000.0 + 24 * 3600)
+    assert clock.run(script, MemoryStore())[1].attempts == 2
+
+
+@pytest.mark.parametrize(("ahead", "sent"), [(299.0, 1), (301.0, 0)])
+def test_a_request_from_the_future_has_expired(ahead: float, sent: int) -> None:
+    store, script = MemoryStore(), Script(DONE)
+    what = intent(resumed=True, kept_at=1000.0 + ahead)
+    store.put(what.request)
+    if sent:
+        run(script, store, what)
+    else:
+        with pytest.raises(Expired, match="301 s in the future"):
+            run(script, store, what)
+    assert len(script.sent) == sent
+
+
+def test_what_does_not_go_with_the_request_to_location() -> None:
+    headers = {"If-Match": '"1"', "Range": "bytes=0-1", "Content-Type": "text/plain", "Accept": "text/plain", "X-A": "b"}
+    script = Script(Answer(202, {"idempotency-status": "processing", "location": "/operations/1"}), DONE)
+    script.given = lambda: {"Authorization": "t", "Idempotency-Key": "another"}
+    run(script, MemoryStore(), intent(headers))
+    first, poll = (dict(outgoing.headers) for outgoing in script.sent)
+    assert first == {**headers, "Authorization": "t", "X-Retry-Attempt": "1", "Idempotency-Key": "key-1"}
+    assert poll == {"Accept": "text/plain", "X-A": "b", "Authorization": "t", "X-Retry-Attempt": "2"}
 
 
 def test_another_request_under_the_key() -> None:
@@ -286,4 +386,5 @@ def test_a_resumed_request_is_sent_as_it_was_kept() -> None:
         "X-Retry-Attempt": "1",
         "Idempotency-Key": "key-1",
     }
-    assert store.records() == []
+    # `resume_pending` removes it when the caller has been told.
+    assert store.records() == [kept.request]

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,24 +103,151 @@ def test_processes_at_once(tmp_path: Path) -> None:
     assert len(SqliteStore(path).records()) == 3 * 50 + 50
 
 
-# Python 3.12 warns of a fork beside threads, which earlier tests may have left.
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process of its own, which may kill itself."""
+    begin = "import os, sys\nfrom edge_idempotency_client import KeptRequest, SqliteStore\n"
+    begin += "def request(key): return KeptRequest(key, 'POST', 'https://api.example.com/', (), b'', 1.0)\n"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    arguments_ = [str(argument) for argument in arguments]
+    return subprocess.run([sys.executable, "-c", begin + code, *arguments_], env=environment, capture_output=True, text=True)
+
+
+def test_two_stores_of_one_file_in_a_process_keep_its_locks(tmp_path: Path) -> None:
+    """Another process that closes the file takes itself for the last user, and removes the log, if this process has lost its locks."""
+    path = tmp_path / "requests.db"
+    other = f"import os, sys\nfrom edge_idempotency_client import SqliteStore\nwith SqliteStore({str(path)!r}) as store: store.records()"
+    code = """
+import subprocess
+first, second = SqliteStore(sys.argv[1]), SqliteStore(sys.argv[1])
+first.put(request("before"))
+subprocess.run([sys.executable, "-c", sys.argv[2]], check=True)
+first.put(request("after"))
+os.kill(os.getpid(), 9)
+"""
+    assert run(code, path, other).returncode == -9
+    assert {record.key for record in SqliteStore(path).records()} == {"before", "after"}
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_store_from_before_a_fork(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "requests.db")
-    store.put(request("before"))
+    path = tmp_path / "requests.db"
+    code = """
+store = SqliteStore(sys.argv[1])
+store.put(request("before"))
+closed, go_on = os.pipe()
+done, told = os.pipe()
+child = os.fork()
+if child == 0:
+    store.put(request("child 1"))
+    os.write(told, b"1")
+    os.read(closed, 1)
+    store.put(request("child 2"))
+    os.kill(os.getpid(), 9)
+os.read(done, 1)
+store.put(request("parent"))
+store.close()
+os.write(go_on, b"1")
+os.waitpid(child, 0)
+os.kill(os.getpid(), 9)
+"""
+    ended = run(code, path)
+    assert ended.returncode == -9, ended.stderr
+    assert {record.key for record in SqliteStore(path).records()} == {"before", "child 1", "child 2", "parent"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_while_threads_use_the_store(tmp_path: Path) -> None:
+    code = """
+import threading
+store = SqliteStore(sys.argv[1])
+def work(number):
+    for index in range(100):
+        store.put(request(f"{number}-{index}"))
+threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+for thread in threads: thread.start()
+for number in range(10):
     child = os.fork()
     if child == 0:
-        try:
-            store.put(request("child"))
-            # The child has a connection of its own, beside the one of the parent.
-            os._exit(0 if len(store._connections) == 2 else 2)
-        except BaseException:
-            os._exit(1)
-    store.put(request("parent"))
+        store.put(request(f"child-{number}"))
+        os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert {record.key for record in store.records()} == {"before", "child", "parent"}
-    assert len(store._connections) == 1
+for thread in threads: thread.join()
+print(len(store.records()))
+"""
+    ended = run(code, tmp_path / "requests.db")
+    assert ended.stdout.strip() == "310", ended.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_resumes_what_was_under_way_in_its_parent(tmp_path: Path) -> None:
+    code = """
+from edge_idempotency_client.keeper import Keeper
+keeper = Keeper(SqliteStore(sys.argv[1]))
+with keeper.under_way("a"):
+    child = os.fork()
+    free = keeper.claim("a")
+    if child:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert not free
+    elif not free:
+        os._exit(1)
+    else:
+        keeper.release("a")
+if child == 0:
+    # The end of the call that the parent began has not blocked the key.
+    os._exit(0 if keeper.claim("a") else 2)
+"""
+    ended = run(code, tmp_path / "requests.db")
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "COMMIT"])
+def test_ctrl_c_in_the_store_leaves_no_transaction_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str) -> None:
+    """A signal during a wait of SQLite becomes KeyboardInterrupt after it: the statement may have been done."""
+    path = tmp_path / "requests.db"
+    store = SqliteStore(path)
+
+    class Interrupted:
+        def __init__(self, connection: sqlite3.Connection) -> None:
+            self._connection = connection
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._connection, name)
+
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            done = self._connection.execute(sql, *parameters)
+            if sql == statement:
+                raise KeyboardInterrupt
+            return done
+
+    with monkeypatch.context() as change:
+        real = store._connection.opened()
+        change.setattr(store._connection, "opened", lambda: Interrupted(real))
+        with pytest.raises(KeyboardInterrupt):
+            store.put(request("a"))
+    store.put(request("b"))
+    # Another user of the file does not wait for a lock either.
+    assert SqliteStore(path).put(request("c")) is None
+
+
+def test_a_commit_that_fails_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SqliteStore(tmp_path / "requests.db")
+    real = store._connection.opened()
+
+    class Failing:
+        in_transaction = property(lambda self: real.in_transaction)
+
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            if sql == "COMMIT":
+                raise sqlite3.OperationalError("disk I/O error")
+            return real.execute(sql, *parameters)
+
+    with monkeypatch.context() as change:
+        change.setattr(store._connection, "opened", Failing)
+        with pytest.raises(StoreError, match="disk I/O error"):
+            store.put(request("a"))
+    assert store.records() == []
+    store.put(request("a"))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +319,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "requests.db")
     store.put(request("a"))
     # SQLite gives the error of a full disk when the file would have more pages than this.
-    store._connections[os.getpid()].opened().execute("PRAGMA max_page_count = 1")
+    store._connection.opened().execute("PRAGMA max_page_count = 1")
     with pytest.raises(StoreError, match="full"):
         store.put(request("b", body=bytes(100_000)))
     assert store.records() == [request("a")]

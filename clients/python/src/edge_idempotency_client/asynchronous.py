@@ -15,7 +15,7 @@ from .information import IdempotencyInfo
 from .keeper import Keeper
 from .kept_request import KeptRequest
 from .options import Options
-from .resuming import Resumed
+from .resuming import Resumed, Resumption
 from .sending import AttemptFailed, Intent, Outgoing, Reply, send
 from .store import Store
 
@@ -52,13 +52,18 @@ class AsyncSender(Generic[R]):
         results: list[Resumed[S]] = []
         limit = anyio.Semaphore(concurrency)
         errors: list[Exception] = []
+        resumption = Resumption(self.keeper)
 
         async def one(record: KeptRequest) -> Resumed[S] | None:
             try:
-                with self.keeper.claimed(record.key) as free:
+                with resumption.claimed(record.key) as free:
                     # Another call may have got its answer after the records were listed.
                     request = await anyio.to_thread.run_sync(self.keeper.get, record.key) if free else None
-                    return Resumed(record.key, request, response=await finish(request)) if request else None
+                    if not request:
+                        return None
+                    response = await finish(request)
+                    resumption.answered(record.key)
+                    return Resumed(record.key, request, response=response)
             except Exception as error:
                 return Resumed(record.key, record, error=error)
 
@@ -68,41 +73,53 @@ class AsyncSender(Generic[R]):
             if not result:
                 return
             results.append(result)
+            if not each:
+                return
             try:
-                if each:
-                    each(result)
+                each(result)
+                await anyio.to_thread.run_sync(resumption.told, result.key)
             except Exception as error:
                 # It is raised below, because a task group would put it into an ExceptionGroup.
                 errors.append(error)
                 tasks.cancel_scope.cancel()
 
         records = await anyio.to_thread.run_sync(self.keeper.records)
-        async with anyio.create_task_group() as tasks:
-            for record in records:
-                tasks.start_soon(tell, record)
-        if errors:
-            raise errors[0]
-        return results
+        try:
+            async with anyio.create_task_group() as tasks:
+                for record in records:
+                    tasks.start_soon(tell, record)
+            if errors:
+                raise errors[0]
+            for result in results:
+                await anyio.to_thread.run_sync(resumption.told, result.key)
+            return results
+        finally:
+            resumption.close()
 
     async def resumed(self, request: KeptRequest, transmit: AsyncTransmit[R]) -> tuple[R, IdempotencyInfo]:
         """The final answer to a request of the store, which the caller has claimed."""
         return await self._send(Intent(request, request.headers, resumed=True), transmit)
 
     async def _send(self, intent: Intent, transmit: AsyncTransmit[R]) -> tuple[R, IdempotencyInfo]:
-        return await send(intent, self.keeper, self.options, self._clock, _AsyncPlatform(transmit, self._credentials))
+        return await send(intent, self.keeper, self.options, self._clock, _AsyncPlatform(transmit, self._credentials, self.options.attempt_timeout))
 
 
 class _AsyncPlatform(Generic[R]):
-    def __init__(self, transmit: AsyncTransmit[R], credentials: AsyncCredentials | None) -> None:
+    def __init__(self, transmit: AsyncTransmit[R], credentials: AsyncCredentials | None, timeout: float) -> None:
         self._transmit = transmit
         self._credentials = credentials
+        self._timeout = timeout
 
     async def call(self, work: Callable[[], _T]) -> _T:
         return await anyio.to_thread.run_sync(work)
 
     async def credentials(self) -> Mapping[str, str]:
         given = self._credentials() if self._credentials else {}
-        return await given if inspect.isawaitable(given) else given
+        if not inspect.isawaitable(given):
+            return given
+        with anyio.move_on_after(self._timeout):
+            return await given
+        raise TimeoutError(f"it has not returned within {self._timeout:g} s (attempt_timeout)")
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)

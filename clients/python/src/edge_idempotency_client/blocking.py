@@ -15,8 +15,8 @@ from .information import IdempotencyInfo
 from .keeper import Keeper
 from .kept_request import KeptRequest
 from .options import Options
-from .resuming import Resumed
-from .sending import AbortRequested, Intent, Outgoing, Reply, send
+from .resuming import Resumed, Resumption
+from .sending import AbortRequested, AttemptFailed, Intent, Outgoing, Reply, send
 from .store import Store
 
 _T = TypeVar("_T")
@@ -49,15 +49,20 @@ class BlockingSender(Generic[R]):
             raise ValueError(f"concurrency is {concurrency}: it has to be 1 or more")
         outer, inner = current_abort(), Abort()
         results: list[Resumed[S]] = []
+        resumption = Resumption(self.keeper)
 
         def one(record: KeptRequest | DamagedRecord) -> Resumed[S] | None:
             if isinstance(record, DamagedRecord):
                 return Resumed(record.key or "", error=record)
             try:
-                with inner, self.keeper.claimed(record.key) as free:
+                with inner, resumption.claimed(record.key) as free:
                     # Another call may have got its answer after the records were listed.
                     request = self.keeper.get(record.key) if free else None
-                    return Resumed(record.key, request, response=finish(request)) if request else None
+                    if not request:
+                        return None
+                    response = finish(request)
+                    resumption.answered(record.key)
+                    return Resumed(record.key, request, response=response)
             except Exception as error:
                 return Resumed(record.key, record, error=error)
 
@@ -70,35 +75,45 @@ class BlockingSender(Generic[R]):
                             results.append(result)
                             if each:
                                 each(result)
+                                resumption.told(result.key)
                 except BaseException:
                     # The pool waits for its threads, also after Ctrl-C, so they have to end.
                     inner.abort()
                     raise
+            for result in results:
+                resumption.told(result.key)
+            return results
         finally:
             if end:
                 end()
-        return results
+            resumption.close()
 
     def resumed(self, request: KeptRequest, transmit: Transmit[R]) -> tuple[R, IdempotencyInfo]:
         """The final answer to a request of the store, which the caller has claimed."""
         return self._send(Intent(request, request.headers, resumed=True), transmit)
 
     def _send(self, intent: Intent, transmit: Transmit[R]) -> tuple[R, IdempotencyInfo]:
-        platform = _BlockingPlatform(transmit, self._credentials, current_abort())
+        platform = _BlockingPlatform(transmit, self._credentials, self.options.attempt_timeout, current_abort())
         return _run(send(intent, self.keeper, self.options, self._clock, platform))
 
 
 class _BlockingPlatform(Generic[R]):
-    def __init__(self, transmit: Transmit[R], credentials: Credentials | None, abort: Abort | None) -> None:
+    def __init__(self, transmit: Transmit[R], credentials: Credentials | None, timeout: float, abort: Abort | None) -> None:
         self._transmit = transmit
         self._credentials = credentials
+        self._timeout = timeout
         self._abort = abort
 
     async def call(self, work: Callable[[], _T]) -> _T:
         return work()
 
     async def credentials(self) -> Mapping[str, str]:
-        return self._credentials() if self._credentials else {}
+        if (ask := self._credentials) is None:
+            return {}
+        try:
+            return AttemptThread[Mapping[str, str]](lambda running: ask()).run(self._timeout, self._abort)
+        except AttemptFailed:
+            raise TimeoutError(f"it has not returned within {self._timeout:g} s (attempt_timeout)") from None
 
     async def sleep(self, seconds: float) -> None:
         if self._abort is None:

@@ -37,16 +37,22 @@ class NoAnswer(IdempotencyError):
 
 
 class Expired(IdempotencyError):
-    """The request was kept for longer than `expires_after`. It is not sent, because it would run again. It stays in the store.
+    """The request was kept longer ago than `expires_after`, or more than 5 minutes in the future, which means that the clock was set.
+
+    It is not sent, because it would run again. It stays in the store.
 
     Attributes:
         attempts: How many requests this call had sent before.
     """
 
     def __init__(self, key: str, kept_for: float, expires_after: float, attempts: int) -> None:
+        if kept_for < 0:
+            when = f"{-kept_for:.0f} s in the future, because the clock of this machine was set: nobody knows how old the request is"
+        else:
+            when = f"{kept_for:.0f} s ago, which is more than expires_after ({expires_after:.0f} s)"
         message = (
-            f"the request with the key {key} was kept first {kept_for:.0f} s ago, which is more than expires_after ({expires_after:.0f} s): "
-            "the server may no longer have its result, and would run it again. Find out whether it ran, then call forget(key)."
+            f"the request with the key {key} was kept first {when}: the server may no longer have its result, and would run it again. "
+            "Find out whether it ran, then call forget(key)."
         )
         super().__init__(message, key)
         self.attempts = attempts

@@ -12,6 +12,9 @@ from .errors import Expired, NoAnswer
 from .kept_request import KeptRequest
 from .options import Options
 
+# A request that was kept later than so many seconds from now has a wrong time, because somebody has set the clock.
+_CLOCKS_DIFFER = 300.0
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -103,10 +106,16 @@ class Exchange:
         bound = min(self._options.cap, self._options.base * 2.0 ** min(self.attempts - 1, 63))
         return self._clock.uniform(0.0, bound)
 
+    def expired(self, attempts: int, wait: float = 0.0) -> Expired | None:
+        """The error if the request must not be sent after `wait` seconds. `attempts` is how many were sent. To ask at Location is harmless."""
+        kept_for = self._clock.since_1970() - self._request.kept_at
+        if self._location is not None or kept_for >= -_CLOCKS_DIFFER and kept_for + wait <= self._options.expires_after:
+            return None
+        return Expired(self._request.key, kept_for + wait, self._options.expires_after, attempts)
+
     def _send(self, wait: float, last: str) -> Send | Stop:
-        kept_for = self._clock.since_1970() + wait - self._request.kept_at
-        if kept_for > self._options.expires_after:
-            return Stop(Expired(self._request.key, kept_for, self._options.expires_after, self.attempts))
+        if expired := self.expired(self.attempts, wait):
+            return Stop(expired)
         if self.attempts >= self._options.attempts:
             return Stop(NoAnswer(self._request.key, self.attempts, last, f"attempts is {self._options.attempts}"))
         if self.attempts and self._clock.monotonic() + wait - self._began > self._options.budget:

@@ -87,7 +87,8 @@ class IdempotentTransport(httpx.BaseTransport):
 
         Args:
             concurrency: How many are sent at a time.
-            each: Is called with each result as soon as it is there, in the thread of the caller. An error that it raises ends the call.
+            each: Is called with each result as soon as it is there, in the thread of the caller. An error that it raises ends
+                the call, and the answers that it was not told stay in the store.
 
         Returns:
             The result of each request in the order in which they came: a response, or an error. Raises StoreError if the store cannot be read.
@@ -171,7 +172,8 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
 
         Args:
             concurrency: How many are sent at a time.
-            each: Is called with each result as soon as it is there. An error that it raises ends the call.
+            each: Is called with each result as soon as it is there. An error that it raises ends
+                the call, and the answers that it was not told stay in the store.
 
         Returns:
             The result of each request in the order in which they came: a response, or an error. Raises StoreError if the store cannot be read.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
@@ -14,9 +16,22 @@ from .store import Store
 
 _T = TypeVar("_T")
 
+log = logging.getLogger("edge_idempotency_client")
+
 # How many calls of this process send the request of a key, by the place of the store and the key. Several clients may share a store.
 _under_way: Counter[tuple[Hashable, str]] = Counter()
 _lock = threading.Lock()
+
+
+def _after_fork_in_child() -> None:
+    # The threads that send these requests are in the parent.
+    _under_way.clear()
+    if _lock.locked():
+        _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork_in_child)
 
 
 class Keeper:
@@ -35,27 +50,46 @@ class Keeper:
         finally:
             self._end(key)
 
-    @contextmanager
-    def claimed(self, key: str) -> Iterator[bool]:
-        """Like `under_way`, but only if no other call sends the request of this key: else the result is False."""
+    def claim(self, key: str) -> bool:
+        """Like `under_way`, but only if no other call sends the request of this key: else the result is False. `release` ends it."""
         with _lock:
             free = _under_way[self._store.place, key] == 0
             if free:
                 _under_way[self._store.place, key] = 1
-        try:
-            yield free
-        finally:
-            if free:
-                self._end(key)
+        return free
+
+    def release(self, key: str) -> None:
+        """Ends `claim`."""
+        self._end(key)
 
     def keep(self, request: KeptRequest) -> KeptRequest:
         """Keeps the request. The result has the time at which it was kept first. Raises KeyReused if the key belongs to another request."""
-        earlier = _asked(lambda: self._store.put(request))
+        try:
+            earlier = _asked(lambda: self._store.put(request))
+        except DamagedRecord:
+            raise
+        except StoreError as error:
+            # The store may have kept it nevertheless, but the caller believes that it is not sent.
+            if self._is_left(request):
+                told = f"{error}. Nothing was sent, but the request may be kept: forget({request.key!r}) removes it."
+                raise StoreError(told, request.key) from error.__cause__ or error
+            raise
         if earlier is None:
             return request
         if not earlier.same_as(request):
             raise KeyReused(request.key)
         return earlier
+
+    def _is_left(self, request: KeptRequest) -> bool:
+        """Removes what a failed put has left, but no earlier request of the same key. True if it may still be there."""
+        try:
+            left = self._store.get(request.key)
+            if left is not None and left.same_as(request) and left.kept_at == request.kept_at:
+                self._store.remove(request.key)
+                left = None
+            return left is not None
+        except Exception:
+            return True
 
     def get(self, key: str) -> KeptRequest | None:
         """The request of a key, or None. Raises DamagedRecord."""
@@ -65,6 +99,13 @@ class Keeper:
         """Removes the record of a key. False if there was none."""
         return _asked(lambda: self._store.remove(key))
 
+    def answered(self, key: str) -> None:
+        """Removes a request that has its answer. The caller gets the answer even if that fails: to send the request again gives the same one."""
+        try:
+            self.forget(key)
+        except IdempotencyError as error:
+            log.warning("the request with the key %s has its answer, and stays in the store: %s", key, error)
+
     def records(self) -> list[KeptRequest | DamagedRecord]:
         """All records, the oldest first."""
         return _asked(self._store.records)
@@ -72,7 +113,8 @@ class Keeper:
     def _end(self, key: str) -> None:
         with _lock:
             _under_way[self._store.place, key] -= 1
-            if not _under_way[self._store.place, key]:
+            # It is less than 0 where a call goes on in the child of a fork.
+            if _under_way[self._store.place, key] <= 0:
                 del _under_way[self._store.place, key]
 
 

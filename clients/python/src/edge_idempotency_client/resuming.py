@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from .keeper import Keeper
 from .kept_request import KeptRequest
 
 R_co = TypeVar("R_co", covariant=True)
@@ -25,3 +28,40 @@ class Resumed(Generic[R_co]):
     request: KeptRequest | None = None
     response: R_co | None = None
     error: Exception | None = None
+
+
+class Resumption:
+    """The requests that one call of `resume_pending` sends, so that no other call of this process sends them.
+
+    A request with an answer stays in the store, and under way, until the caller has been told: else an error of `each` or Ctrl-C would lose it.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._answered: set[str] = set()
+
+    @contextmanager
+    def claimed(self, key: str) -> Iterator[bool]:
+        """Whether no other call sends the request of this key. Inside the block, `answered` says that it has its answer."""
+        free = self._keeper.claim(key)
+        try:
+            yield free
+        finally:
+            if free and key not in self._answered:
+                self._keeper.release(key)
+
+    def answered(self, key: str) -> None:
+        """The request has its answer, which the caller does not know yet."""
+        self._answered.add(key)
+
+    def told(self, key: str) -> None:
+        """The caller has the result for the key: removes the request if that is an answer."""
+        if key in self._answered:
+            self._keeper.answered(key)
+            self._answered.discard(key)
+            self._keeper.release(key)
+
+    def close(self) -> None:
+        """Ends the call. Requests with an answer that the caller was not told stay in the store."""
+        while self._answered:
+            self._keeper.release(self._answered.pop())

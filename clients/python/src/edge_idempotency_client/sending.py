@@ -60,7 +60,7 @@ class Platform(Protocol[R_co]):
         """Runs `work`, which may block for as long as a file takes."""
 
     async def credentials(self) -> Mapping[str, str]:
-        """Asks the caller for the headers with credentials."""
+        """Asks the caller for the headers with credentials, and raises what the caller's function raises. Raises TimeoutError."""
 
     async def sleep(self, seconds: float) -> None:
         """Waits. Raises AbortRequested, also if there is nothing to wait for."""
@@ -79,7 +79,10 @@ class Intent:
 
 
 async def send(intent: Intent, keeper: Keeper, options: Options, clock: Clock, platform: Platform[R]) -> tuple[R, IdempotencyInfo]:
-    """Keeps the request, sends it until there is a final answer, and removes it from the store. Raises an IdempotencyError."""
+    """Keeps the request, sends it until there is a final answer, and removes it from the store. Raises an IdempotencyError.
+
+    A resumed request is in the store already, and stays there: `Resumption` removes it when the caller has its answer.
+    """
     key = intent.request.key
     sent = 0
 
@@ -115,6 +118,8 @@ async def send(intent: Intent, keeper: Keeper, options: Options, clock: Clock, p
             await platform.sleep(step.wait)
             if given is None:
                 given = await ask()
+            if expired := exchange.expired(sent):
+                raise expired from cause
             sent = step.number
             try:
                 reply = await platform.attempt(_outgoing(intent, step.location, given, step.number, options))
@@ -132,25 +137,21 @@ async def send(intent: Intent, keeper: Keeper, options: Options, clock: Clock, p
                     continue
                 following = Finish()
             if isinstance(following, Finish):
-                await platform.call(lambda: _remove(keeper, key))
+                if not intent.resumed:
+                    await platform.call(lambda: keeper.answered(key))
                 return reply.response, information(key, sent, reply.answer, reply.decoded, operation_id)
             step, given = following, None
     except AbortRequested:
         raise Aborted(key, sent) from None
 
 
-def _remove(keeper: Keeper, key: str) -> None:
-    """Removes a request that has its answer. The caller gets the answer even if that fails: to send the request again gives the same one."""
-    try:
-        keeper.forget(key)
-    except IdempotencyError as error:
-        log.warning("the request with the key %s has its answer, and stays in the store: %s", key, error)
-
-
 def _outgoing(intent: Intent, location: str | None, given: Mapping[str, str], number: int, options: Options) -> Outgoing:
     names = {name.lower() for name in given}
     headers = [(name, value) for name, value in intent.headers if name.lower() not in names]
-    headers += given.items()
+    if location is not None:
+        # They say something about the body, or are conditions for the operation.
+        headers = [(name, value) for name, value in headers if not name.lower().startswith(("content-", "if-")) and name.lower() != "range"]
+    headers += [(name, value) for name, value in given.items() if name.lower() != KEY_HEADER.lower()]
     if options.attempt_header:
         headers.append((ATTEMPT_HEADER, str(number)))
     request = intent.request
@@ -158,5 +159,4 @@ def _outgoing(intent: Intent, location: str | None, given: Mapping[str, str], nu
         headers.append((KEY_HEADER, request.key))
         return Outgoing(request.method, request.url, tuple(headers), request.body, options.attempt_timeout)
     # The request for an operation has neither a key nor a body.
-    asking = tuple((name, value) for name, value in headers if not name.lower().startswith("content-"))
-    return Outgoing("GET", location, asking, b"", options.attempt_timeout)
+    return Outgoing("GET", location, tuple(headers), b"", options.attempt_timeout)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +18,13 @@ from .kept_request import Headers, KeptRequest
 from .store import Store
 
 _T = TypeVar("_T")
+
+# The connections of this process, and those whose locks are held for a fork. Whoever forks or adds one holds the lock.
+_connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
+_held: list[_Connection] = []
+_forking = threading.Lock()
+# Whoever makes a file holds this lock, and the lock of a connection.
+_making = threading.Lock()
 
 _VERSION = 1
 _TABLE = """
@@ -34,9 +43,10 @@ _COLUMNS = "key, method, url, headers, body, kept_at, checksum"
 class SqliteStore(Store):
     """Keeps requests in a file of SQLite, which a request reaches before it is sent (`synchronous = FULL`). `with` and `close` close the file.
 
-    Threads can share one store. Processes of one machine can share the file, each with a store of its own or with one from before a fork:
-    SQLite locks the file, and a process waits up to 10 s for another one. The file must not be on a network file system, where SQLite's
-    write-ahead log does not work. A new file can be read by its owner only; bodies are in it as they were sent.
+    Threads can share one store. Processes of one machine can share the file, each with a store of its own or with one from before `os.fork`:
+    SQLite locks the file, and a process waits up to 10 s for another one. While a process has a store open it must not open and close the file
+    by other means than SQLite, because that ends its locks. The file must not be on a network file system, where SQLite's write-ahead log does
+    not work. A new file can be read by its owner only; bodies are in it as they were sent.
 
     Args:
         path: The file. It is made if it is missing; its folder is not. SQLite makes two files beside it, with `-wal` and `-shm` added.
@@ -47,8 +57,7 @@ class SqliteStore(Store):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path).resolve()
-        # A connection must not be used after a fork, so each process has its own. The one of the parent is never closed here.
-        self._connections: dict[int, _Connection] = {}
+        self._connection = _Connection(self._path)
         self._run("open", lambda connection: None, writes=False)
 
     @property
@@ -83,9 +92,8 @@ class SqliteStore(Store):
 
     def close(self) -> None:
         """Closes the file for this process. The next use opens it again."""
-        if connection := self._connections.pop(os.getpid(), None):
-            with connection.lock:
-                connection.close()
+        with self._connection.lock:
+            self._connection.close()
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -94,46 +102,78 @@ class SqliteStore(Store):
         self.close()
 
     def _run(self, what: str, work: Callable[[sqlite3.Connection], _T], writes: bool = True) -> _T:
-        # `setdefault` is one step, so that threads that come here first at the same time get the same connection.
-        own = self._connections.get(os.getpid()) or self._connections.setdefault(os.getpid(), _Connection(self._path))
         try:
-            with own.lock:
-                connection = own.opened()
-                # A reader does not wait for a writer.
-                connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+            with self._connection.lock:
+                connection = self._connection.opened()
                 try:
+                    # A reader does not wait for a writer. After Ctrl-C during this wait the transaction may be open.
+                    connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
                     result = work(connection)
+                    connection.execute("COMMIT")
                 except BaseException:
-                    connection.execute("ROLLBACK")
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
                     raise
-                connection.execute("COMMIT")
                 return result
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"the store {self._path} could not {what}: {error}") from error
 
 
 class _Connection:
-    """The connection of a process, opened at its first use. Its users hold the lock."""
+    """The connection of a store, opened at its first use. Its users hold the lock."""
 
     def __init__(self, path: Path) -> None:
         self.lock = threading.Lock()
         self._path = path
         self._open: sqlite3.Connection | None = None
+        self._process = 0
+        with _forking:
+            _connections.add(self)
 
     def opened(self) -> sqlite3.Connection:
         if self._open is None:
-            self._open = _open(self._path)
+            self._open, self._process = _open(self._path), os.getpid()
+        elif self._process != os.getpid():
+            # SQLite would believe that it has the locks of the parent.
+            raise OSError("the process was forked without os.fork while the store was open: open the store after the fork")
         return self._open
 
     def close(self) -> None:
-        if self._open is not None:
+        if self._open is not None and self._process == os.getpid():
             self._open.close()
             self._open = None
 
 
+def _before_fork() -> None:
+    """Closes all connections. A child gets SQLite's list of locks, but not the locks: it would write into a log that the parent removes."""
+    _forking.acquire()
+    for connection in list(_connections):
+        connection.lock.acquire()
+        _held.append(connection)
+        connection.close()
+
+
+def _after_fork() -> None:
+    """Lets parent and child open connections of their own."""
+    if _forking.locked():
+        while _held:
+            _held.pop().lock.release()
+        _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+def _make(path: Path) -> None:
+    # SQLite itself would make a file that others can read. It gives the files beside it the same rights. A file that is there is not opened:
+    # to close it would end all locks that this process has on it. For the same reason no other thread may open a file that is still new.
+    with _making, contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
 def _open(path: Path) -> sqlite3.Connection:
-    # SQLite itself would make a file that others can read. It gives the files beside it the same rights.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    _make(path)
     connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     try:
         # A text that is not UTF-8 is no error here, because one damaged record must not hide the others; its checksum does not fit.
