@@ -95,19 +95,13 @@ func (c *Client) keep(ctx context.Context, record Record, header http.Header, ca
 	}
 	found := false
 	if callersKey {
-		earlier, isThere, err := c.options.Store.Get(record.Key)
-		if err != nil {
-			return failure(ErrStore, err, false)
-		}
-		if found = isThere; found && !sameRequest(earlier, record) {
-			return failure(ErrInvalidRequest, errors.New("another request is kept under this key: take a new key, or Forget the other request"), true)
-		}
-		if found {
-			record.KeptAt = earlier.KeptAt
+		var err error
+		if record, found, err = c.earlier(record); err != nil {
+			return nil, err
 		}
 	}
-	if age, expired := c.expired(record); expired {
-		return failure(ErrExpired, fmt.Errorf("it was kept %v ago", age), true)
+	if cause := c.expired(record, 0); cause != nil {
+		return failure(ErrExpired, cause, true)
 	}
 	target, err := url.Parse(record.URL)
 	if err != nil {
@@ -124,13 +118,48 @@ func (c *Client) keep(ctx context.Context, record Record, header http.Header, ca
 		return failure(ErrCredentials, err, found)
 	}
 	if !found {
-		if err := c.options.Store.Put(record); err != nil {
+		err := c.options.Store.Put(record)
+		if errors.Is(err, ErrRecordExists) {
+			// Another process has kept a request under this key meanwhile.
+			var earlierErr error
+			if record, found, earlierErr = c.earlier(record); earlierErr != nil {
+				return nil, earlierErr
+			}
+			if !found {
+				return failure(ErrStore, fmt.Errorf("another user of the store has just sent and removed a request with this key: %w", err), false)
+			}
+		} else if err != nil {
 			// A request that the caller believes lost must not be sent by ResumePending.
-			deleteErr := c.options.Store.Delete(record.Key)
+			deleteErr := c.removeRest(record)
 			return failure(ErrStore, errors.Join(err, deleteErr), deleteErr != nil)
 		}
 	}
 	return &intent{client: c, record: record, url: target, header: header, credentials: credentials}, nil
+}
+
+// earlier returns the request as it is kept already under its key, or the given one and false. Its error is an *Error.
+func (c *Client) earlier(record Record) (Record, bool, error) {
+	earlier, found, err := c.options.Store.Get(record.Key)
+	if err != nil {
+		return record, false, &Error{Kind: ErrStore, Key: record.Key, Cause: err}
+	}
+	if found && !sameRequest(earlier, record) {
+		cause := errors.New("another request is kept under this key: take a new key, or Forget the other request")
+		return record, false, &Error{Kind: ErrInvalidRequest, Key: record.Key, Kept: true, Cause: cause}
+	}
+	if found {
+		record.KeptAt = earlier.KeptAt
+	}
+	return record, found, nil
+}
+
+// removeRest removes what a failed Put has left, but not what another process has put meanwhile.
+func (c *Client) removeRest(record Record) error {
+	left, found, err := c.options.Store.Get(record.Key)
+	if err == nil && found && !(sameRequest(left, record) && left.KeptAt.Equal(record.KeptAt)) {
+		return nil
+	}
+	return c.options.Store.Delete(record.Key)
 }
 
 // claim takes a key for one request, and tells whether it was free.

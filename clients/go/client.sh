@@ -90,10 +90,11 @@ same_version() {
     [ -n "$package" ] && [ "$package" = "$workspace" ] || { say "doc.go has the version \"$package\", Cargo.toml \"$workspace\""; return 1; }
 }
 
-# The package is the same when it is made twice, and the example of README.md compiles with it as README.md says.
+# The package is the same when it is made twice, it has the repository's license, and the example of README.md compiles with it as README.md says.
 package() {
     local zip
     mkdir -p "$OUT" "$WORK/again" "$WORK/user"
+    cmp LICENSE "$ROOT/LICENSE" || return 1
     zip=$(go run ./internal/pack . "$OUT") && cmp "$zip" "$(go run ./internal/pack . "$WORK/again")" || return 1
     has unzip || unzip() { python3 -m zipfile -e "${@: -1}" .; }
     (
@@ -102,7 +103,8 @@ package() {
         sed -n '/^```go$/,/^```$/{/^```/d;p}' README.md >main.go
         export GOPROXY=off GOWORK=off
         # Exactly the commands of README.md.
-        go mod init example.com/user 2>/dev/null && eval "$(sed -n 's/^\$ //p' README.md)" && go vet . && cd idempotency && go vet ./...
+        go mod init example.com/user 2>/dev/null && eval "$(sed -n 's/^\$ //p' README.md)" && go vet . && cd idempotency && go vet ./... &&
+            cmp LICENSE "$ROOT/LICENSE"
     )
 }
 

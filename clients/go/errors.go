@@ -10,7 +10,8 @@ import (
 var (
 	// ErrNoAnswer: the attempts or the budget are used up. Nobody knows whether the operation ran. The request is kept.
 	ErrNoAnswer = errors.New("no answer")
-	// ErrExpired: the request was kept too long ago to be sent with its key. It is kept until Forget.
+	// ErrExpired: the request was kept too long ago to be sent with its key, or more than 5 minutes in the future, which means that
+	// the clock was set. It is kept until Forget.
 	ErrExpired = errors.New("the kept request has expired")
 	// ErrAborted: the caller's context has ended. The context's error is wrapped, too. The request is kept, unless it ended
 	// before the first attempt.

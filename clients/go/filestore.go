@@ -71,7 +71,8 @@ func NewFileStore(folder string) (*FileStore, error) {
 	return store, nil
 }
 
-// Put writes the record into a temporary file, syncs it, renames it, and syncs the folder.
+// Put writes the record into a temporary file, syncs it, links it to its name, and syncs the folder. A link is one step, as a rename is, but
+// never replaces the record of another process. The file system has to have hard links.
 func (s *FileStore) Put(record Record) (err error) {
 	defer s.slot()()
 	content, err := encodeRecord(record)
@@ -91,12 +92,25 @@ func (s *FileStore) Put(record Record) (err error) {
 		err = closeErr
 	}
 	if err == nil {
-		err = os.Rename(file.Name(), s.path(record.Key))
+		err = link(file.Name(), s.path(record.Key))
+	}
+	removeErr := os.Remove(file.Name())
+	if err != nil {
+		return errors.Join(err, removeErr)
+	}
+	// A temporary file that stays does no harm: NewFileStore removes it later.
+	return s.syncFolder()
+}
+
+func link(file, name string) error {
+	err := os.Link(file, name)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %s", ErrRecordExists, name)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
+		return fmt.Errorf("the store's folder has to be on a file system with hard links: %w", err)
 	}
-	return s.syncFolder()
+	return nil
 }
 
 // Get reads the record. Its error is a *DamagedRecordError, or one of the file system.

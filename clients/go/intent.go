@@ -52,9 +52,7 @@ func aborted(ctx context.Context) error {
 
 // run sends the request until there is a final answer. It returns either that or an *Error.
 func (i *intent) run(ctx context.Context) (*answer, error) {
-	began := i.client.now()
-	age := began.Sub(i.record.KeptAt)
-	i.deadline = began.Add(min(i.client.options.Budget, i.client.options.ExpiresAfter-age))
+	i.deadline = i.client.now().Add(i.client.options.Budget)
 	for {
 		answer, sent, err := i.attempt(ctx)
 		if err != nil && ctx.Err() != nil {
@@ -102,6 +100,9 @@ func (i *intent) run(ctx context.Context) (*answer, error) {
 		if atOnce {
 			wait = 0
 		}
+		if cause := i.expired(wait); cause != nil {
+			return nil, i.failure(ErrExpired, fmt.Errorf("%w; the last attempt: %w", cause, err))
+		}
 		if i.client.now().Add(wait).After(i.deadline) {
 			return nil, i.failure(ErrNoAnswer, fmt.Errorf("a wait of %v does not fit into the budget, the last attempt: %w", wait, err))
 		}
@@ -119,6 +120,14 @@ func (i *intent) asked() *url.URL {
 	return i.url
 }
 
+// expired returns why the next attempt must not be sent after the wait, or nil. To ask at Location is harmless at any time.
+func (i *intent) expired(wait time.Duration) error {
+	if i.poll != nil {
+		return nil
+	}
+	return i.client.expired(i.record, wait)
+}
+
 // attempt sends one request and reads its answer whole. It returns the credentials that were sent, too. An *Error ends the intent; any other
 // error means that there was no answer.
 func (i *intent) attempt(ctx context.Context) (*answer, http.Header, error) {
@@ -131,6 +140,10 @@ func (i *intent) attempt(ctx context.Context) (*answer, http.Header, error) {
 		if credentials, err = i.client.askCredentials(ctx, i.asked()); err != nil {
 			return nil, nil, i.failure(ErrCredentials, err)
 		}
+	}
+	// The wait or the credentials may have taken longer than they should, for example because the machine was suspended.
+	if cause := i.expired(0); cause != nil {
+		return nil, nil, i.failure(ErrExpired, cause)
 	}
 	i.attempts++
 	request, err := i.attemptRequest(ctx, credentials)

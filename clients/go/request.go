@@ -18,6 +18,8 @@ import (
 const (
 	keyHeader     = "Idempotency-Key"
 	attemptHeader = "X-Retry-Attempt"
+	// A record that was kept later than so long from now has a wrong time.
+	clocksDiffer = 5 * time.Minute
 )
 
 // newKey returns a UUID v4.
@@ -211,8 +213,14 @@ func port(target *url.URL) string {
 	return "80"
 }
 
-// expired tells whether the record was kept too long ago to be sent.
-func (c *Client) expired(record Record) (time.Duration, bool) {
-	age := c.now().Sub(record.KeptAt)
-	return age, age >= c.options.ExpiresAfter
+// expired returns why the record must not be sent after the wait, or nil. Only the wall clock counts the time in which the machine is suspended.
+func (c *Client) expired(record Record, wait time.Duration) error {
+	age := c.now().Round(0).Sub(record.KeptAt)
+	switch {
+	case age < -clocksDiffer:
+		return fmt.Errorf("it was kept %v in the future, because the clock was set, so its age is unknown; find out whether it ran", -age)
+	case age+wait >= c.options.ExpiresAfter:
+		return fmt.Errorf("it was kept %v ago; find out whether it ran", age)
+	}
+	return nil
 }

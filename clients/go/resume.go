@@ -3,7 +3,6 @@ package idempotency
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -105,8 +104,8 @@ func (c *Client) resume(ctx context.Context, key string) (resumed, bool) {
 	failed := func(kind, cause error) (resumed, bool) {
 		return resumed{result: Result{Record: record, Err: &Error{Kind: kind, Key: key, Kept: true, Cause: cause}}}, true
 	}
-	if age, expired := c.expired(record); expired {
-		return failed(ErrExpired, fmt.Errorf("it was kept %v ago; find out whether it ran", age))
+	if cause := c.expired(record, 0); cause != nil {
+		return failed(ErrExpired, cause)
 	}
 	target, err := url.Parse(record.URL)
 	if err != nil {

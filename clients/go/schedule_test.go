@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -116,8 +117,41 @@ func TestNoAttemptAfterExpiry(t *testing.T) {
 	kept := recordOf(t, client, post(t, "body"))
 	kept.KeptAt = clock.now().Add(-23*time.Hour + 45*time.Second)
 	_ = store.Put(kept)
-	failureOf(t, client, post(t, "body"), ErrNoAnswer)
+	failure := failureOf(t, client, post(t, "body"), ErrExpired)
+	wantEqual(t, "attempts", failure.Attempts, 2)
 	wantEqual(t, "requests", len(upstream.seen), 2)
+	wantEqual(t, "waits", len(clock.waits), 1)
+}
+
+// A wait takes longer than it should while the machine is suspended, and the budget's clock does not count that.
+func TestNoAttemptAfterASuspend(t *testing.T) {
+	client, upstream, clock := newTestClient(t, Options{Budget: 1000 * time.Hour}, says(503), says(200))
+	clock.whileWaiting = func() { clock.at = clock.at.Add(24 * time.Hour) }
+	wantEqual(t, "attempts", failureOf(t, client, post(t, "body"), ErrExpired).Attempts, 1)
+	wantEqual(t, "requests", len(upstream.seen), 1)
+	wantEqual(t, "pending", pendingKeys(t, client), []string{testKey})
+}
+
+func TestNoAttemptWhenTheCredentialsTookTooLong(t *testing.T) {
+	var ticking *clock
+	slow := func(context.Context, *url.URL) (http.Header, error) {
+		ticking.at = ticking.at.Add(24 * time.Hour)
+		return nil, nil
+	}
+	client, upstream, clock := newTestClient(t, Options{Store: keepMany(1, noon), Credentials: slow}, says(200))
+	ticking = clock
+	result := results(t, client)["0"]
+	wantEqual(t, "attempts", asFailure(t, result.Response, result.Err, ErrExpired).Attempts, 0)
+	wantEqual(t, "requests", len(upstream.seen), 0)
+}
+
+// To ask at Location cannot make the operation run again.
+func TestPollsAfterExpiry(t *testing.T) {
+	client, upstream, clock := newTestClient(t, Options{Budget: 1000 * time.Hour},
+		says(202, "Idempotency-Status: processing", "Location: /operations/1"), says(503), says(200))
+	clock.whileWaiting = func() { clock.at = clock.at.Add(24 * time.Hour) }
+	answerOf(t, client, post(t, "body"))
+	wantEqual(t, "requests", len(upstream.seen), 3)
 }
 
 func TestSleepEndsWithTheContext(t *testing.T) {

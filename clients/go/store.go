@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"bytes"
+	"errors"
 	"iter"
 	"maps"
 	"net/http"
@@ -25,11 +26,15 @@ type Record struct {
 	KeptAt time.Time `json:"kept_at"`
 }
 
+// ErrRecordExists is what [Store.Put] returns, perhaps wrapped, if there is a record under the key.
+var ErrRecordExists = errors.New("a record with this key is kept already")
+
 // Store keeps requests until they have an answer. Several goroutines call it at the same time. A store that can hang, for example
 // because it uses a network, sets its own time limits.
 type Store interface {
-	// Put keeps the record under its key, in place of an earlier one. When it returns nil, the record survives whatever the
-	// store promises to survive. After an error the record is not there, or a Delete removes it.
+	// Put keeps the record under its key. When it returns nil, the record survives whatever the store promises to survive. If there is
+	// a record under the key, that one stays as it is, also if it is damaged, and the error is ErrRecordExists. After another error the
+	// record is not there, or a Delete removes it.
 	Put(record Record) error
 	// Get returns the record of a key; found is false if there is none. A record that cannot be read is an error.
 	Get(key string) (record Record, found bool, err error)
@@ -48,10 +53,13 @@ type MemoryStore struct {
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore { return &MemoryStore{records: map[string]Record{}} }
 
-// Put keeps a copy of the record. It never fails.
+// Put keeps a copy of the record. Its only error is ErrRecordExists.
 func (s *MemoryStore) Put(record Record) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if _, found := s.records[record.Key]; found {
+		return ErrRecordExists
+	}
 	s.records[record.Key] = record.clone()
 	return nil
 }

@@ -62,9 +62,11 @@ func TestStores(t *testing.T) {
 		wantEqual(t, "records and errors", []int{len(records), len(failures)}, []int{len(keys), 0})
 		changed := sample("a")
 		changed.Method = "PATCH"
-		_ = store.Put(changed)
+		if err := store.Put(changed); !errors.Is(err, ErrRecordExists) {
+			t.Error(err)
+		}
 		record, _, _ := store.Get("a")
-		wantEqual(t, "method", record.Method, "PATCH")
+		wantEqual(t, "method", record.Method, "POST")
 		for range 2 {
 			wantEqual(t, "delete", store.Delete("a"), nil)
 		}
@@ -95,7 +97,10 @@ func TestStoresWithSeveralThreads(t *testing.T) {
 			group.Go(func() {
 				for number := range 25 {
 					key := fmt.Sprint(thread, "-", number)
-					err := errors.Join(store.Put(sample(key)), store.Put(sample("of all")))
+					err := store.Put(sample(key))
+					if shared := store.Put(sample("of all")); !errors.Is(shared, ErrRecordExists) {
+						err = errors.Join(err, shared)
+					}
 					if number%2 == 0 {
 						err = errors.Join(err, store.Delete(key), store.Delete("of all"))
 					}
@@ -126,6 +131,74 @@ func TestFileStoreOfTwoProcesses(t *testing.T) {
 		_ = other.Delete(record.Key)
 	}
 	wantEqual(t, "delete again", one.Delete("a"), nil)
+}
+
+// late is a store in which another process puts a record between the Get and the Put of this one.
+type late struct {
+	Store
+	other func()
+}
+
+func (l late) Put(record Record) error {
+	l.other()
+	return l.Store.Put(record)
+}
+
+func TestTwoProcessesWithTheSameKeyAtTheSameTime(t *testing.T) {
+	for name, body := range map[string]string{"same request": "body", "other request": "other body"} {
+		t.Run(name, func(t *testing.T) {
+			store := newFileStore(t)
+			client, upstream, clock := newTestClient(t, Options{}, says(200))
+			record := recordOf(t, client, post(t, body))
+			record.KeptAt = clock.now().Add(-22 * time.Hour)
+			client.options.Store = late{store, func() { _ = store.Put(record) }}
+			if body == "body" {
+				answerOf(t, client, post(t, "body"))
+				wantEqual(t, "pending", pendingKeys(t, client), []string{})
+				return
+			}
+			wantEqual(t, "kept", failureOf(t, client, post(t, "body"), ErrInvalidRequest).Kept, true)
+			wantEqual(t, "requests", len(upstream.seen), 0)
+			kept, _, err := store.Get(testKey)
+			wantEqual(t, "the other's record", fmt.Sprint(string(kept.Body), err), fmt.Sprint(body, nil))
+		})
+	}
+}
+
+// The same request that another process has kept meanwhile is as old as it is there.
+func TestTheTimeOfAnotherProcessCounts(t *testing.T) {
+	store := newFileStore(t)
+	client, upstream, clock := newTestClient(t, Options{}, says(200))
+	record := recordOf(t, client, post(t, "body"))
+	record.KeptAt = clock.now().Add(-23 * time.Hour)
+	client.options.Store = late{store, func() { _ = store.Put(record) }}
+	failureOf(t, client, post(t, "body"), ErrExpired)
+	wantEqual(t, "requests", len(upstream.seen), 0)
+	wantEqual(t, "pending", pendingKeys(t, client), []string{testKey})
+}
+
+// A Put that fails leaves nothing of its own, and takes nothing of another process away.
+func TestAPutThatFails(t *testing.T) {
+	for name, others := range map[string]bool{"own record": false, "record of another process": true} {
+		t.Run(name, func(t *testing.T) {
+			store := &failing{Store: NewMemoryStore(), put: errReset}
+			client, upstream, _ := newTestClient(t, Options{}, says(200))
+			record := recordOf(t, client, post(t, "body"))
+			if others {
+				record.KeptAt = record.KeptAt.Add(-time.Second)
+			}
+			client.options.Store = late{store, func() { _ = store.Store.Put(record) }}
+			failureOf(t, client, post(t, "body"), ErrStore)
+			wantEqual(t, "left", len(pendingKeys(t, client)), map[bool]int{true: 1, false: 0}[others])
+			wantEqual(t, "requests", len(upstream.seen), 0)
+		})
+	}
+}
+
+func TestARecordThatIsGoneAgain(t *testing.T) {
+	client, upstream, _ := newTestClient(t, Options{Store: &failing{Store: NewMemoryStore(), put: ErrRecordExists}}, says(200))
+	failureOf(t, client, post(t, "body"), ErrStore)
+	wantEqual(t, "requests", len(upstream.seen), 0)
 }
 
 func TestDamagedRecords(t *testing.T) {
@@ -239,7 +312,7 @@ func TestFileStoreThatCannotWrite(t *testing.T) {
 		t.Error("an empty path is no folder")
 	}
 	store := newFileStore(t)
-	// A folder in the place of the record's file makes the rename fail.
+	// A folder in the place of the record's file makes the link fail.
 	_ = os.MkdirAll(filepath.Join(store.path("a"), "x"), 0o700)
 	if err := store.Put(sample("a")); err == nil {
 		t.Error("no error")
