@@ -35,7 +35,7 @@ maven() {
     fi
 }
 
-# The version of the package has to be the workspace's.
+# The version of the package has to be the workspace's, and the license has to be in it.
 check_version() {
     local ours theirs
     ours=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1)
@@ -43,6 +43,7 @@ check_version() {
     [ "$ours" = "$theirs" ] || die "clients/jvm/pom.xml has version $theirs, and Cargo.toml has $ours" "Write $ours into pom.xml."
     [ -f "$OUT/edge-idempotency-okhttp-$ours.jar" ] && [ -f "$OUT/edge-idempotency-okhttp-$ours-sources.jar" ] ||
         die "the jars of version $ours are not in $OUT"
+    jar tf "$OUT/edge-idempotency-okhttp-$ours.jar" META-INF/LICENSE | grep -q . || die "the jar has no META-INF/LICENSE" "pom.xml adds it."
 }
 
 # The libraries in lib/ are those that were there when this file was made. Maven has no lock file of its own.
@@ -52,7 +53,7 @@ check_libraries() {
 }
 
 build() {
-    rm -rf "$OUT/lib" "$OUT/okhttp5"
+    rm -rf "$OUT/lib" "$OUT/okhttp5" "$OUT/classes" "$OUT/test-classes"
     maven package -DskipTests || die "the Kotlin and Java client cannot be built" "The log is $OUT/maven.log."
     check_libraries
     cat >"$OUT/driver" <<'END'
@@ -83,7 +84,7 @@ case ${1:-} in
     format) maven validate -Dktlint.skip=false -Dktlint.argument=--format ;;
     test)
         say "jvm: ktlint, compiler, Android API 21, unit tests with OkHttp 4 and 5, package"
-        rm -rf "$OUT/surefire-reports" "$OUT/lib" "$OUT/okhttp5"
+        rm -rf "$OUT/surefire-reports" "$OUT/lib" "$OUT/okhttp5" "$OUT/classes" "$OUT/test-classes"
         broken=0
         maven verify -Dktlint.skip=false -Dmaven.test.failure.ignore=true && (check_version && check_libraries) || broken=1
         report "$broken"

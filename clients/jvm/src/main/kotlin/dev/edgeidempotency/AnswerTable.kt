@@ -2,6 +2,7 @@ package dev.edgeidempotency
 
 import okhttp3.Headers
 import okhttp3.HttpUrl
+import java.util.Locale
 
 /** What an answer asks the client to do. */
 internal sealed class Step {
@@ -26,15 +27,15 @@ internal object AnswerTable {
     private val SENT_AGAIN = setOf(429, 502, 503, 504)
 
     /**
-     * [url] is the URL of the request itself, also while the client asks at `Location` ([asking]). [mayRenew] is false when there are no
-     * credentials, or when they were renewed before.
+     * [url] is the URL of the request itself, and [location] is the one that was asked in its place, or null. [mayRenew] is false when there
+     * are no credentials, or when they were renewed before.
      */
-    fun read(status: Int, headers: Headers, url: HttpUrl, asking: Boolean, mayRenew: Boolean): Step {
+    fun read(status: Int, headers: Headers, url: HttpUrl, location: HttpUrl?, mayRenew: Boolean): Step {
         val state = headers.word(IDEMPOTENCY_STATUS)
         val advice = headers.word(IDEMPOTENCY_RETRY)
         return when {
-            asking && status == 404 && !isKept(headers) -> Step.SendRequest
-            status == 202 && state == "processing" -> sameOrigin(headers[LOCATION], url)?.let { Step.Ask(it) } ?: Step.Again
+            location != null && status == 404 && !isKept(headers) -> Step.SendRequest
+            status == 202 && state == "processing" -> sameOrigin(headers[LOCATION], url, location ?: url)?.let { Step.Ask(it) } ?: Step.Again
             advice == "same_key" || advice == "wait" -> Step.Again
             advice != null -> Step.Final
             status == 401 && mayRenew -> Step.Renew
@@ -50,10 +51,11 @@ internal object AnswerTable {
 
     private fun isKept(headers: Headers): Boolean = headers.word(IDEMPOTENCY_STATUS) == "stored" || isReplay(headers)
 
-    private fun sameOrigin(location: String?, url: HttpUrl): HttpUrl? = location?.let { url.resolve(it) }
+    /** A relative [location] is relative to the URL that was [asked]. */
+    private fun sameOrigin(location: String?, url: HttpUrl, asked: HttpUrl): HttpUrl? = location?.let { asked.resolve(it) }
         ?.takeIf { it.scheme == url.scheme && it.host == url.host && it.port == url.port }
 
-    private fun Headers.word(name: String): String? = this[name]?.trim()?.ifEmpty { null }
+    private fun Headers.word(name: String): String? = this[name]?.trim()?.lowercase(Locale.ROOT)?.ifEmpty { null }
 }
 
 internal const val IDEMPOTENCY_KEY = "Idempotency-Key"

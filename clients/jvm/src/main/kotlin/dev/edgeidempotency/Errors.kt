@@ -6,7 +6,7 @@ import java.io.IOException
  * A call of an [IdempotentClient] that ended without an answer. It is an [IOException], because OkHttp gives only those to its callers.
  *
  * @property key the request's `Idempotency-Key`
- * @property attempts how many HTTP requests were sent, or were about to be sent when they failed
+ * @property attempts how many HTTP requests were sent; one that failed, for example because there was no connection, counts
  */
 public sealed class IdempotencyException(message: String, cause: Throwable?, public val key: String, public val attempts: Int) :
     IOException(message, cause)
@@ -25,7 +25,10 @@ public class NoAnswerException internal constructor(key: String, attempts: Int, 
         attempts
     )
 
-/** The request was kept so long ago that sending it again would run it again. It stays in the store until `forget(key)`. */
+/**
+ * The request was kept so long ago that sending it again would run it again, or by a clock that was more than 5 minutes ahead. It stays in the
+ * store until `forget(key)`.
+ */
 public class ExpiredException internal constructor(key: String, attempts: Int) :
     IdempotencyException(
         "the request with the key $key was kept too long ago to be sent again; find out whether it ran, then call forget(key)",
@@ -34,17 +37,32 @@ public class ExpiredException internal constructor(key: String, attempts: Int) :
         attempts
     )
 
-/** The caller has cancelled the call, or its thread was interrupted, or `callTimeout` is over. The request is kept, if it was sent. */
-public class AbortedException internal constructor(key: String, attempts: Int, cause: Throwable?) :
-    IdempotencyException("Canceled: the request with the key $key", cause, key, attempts)
+/** The caller has cancelled the call, or its thread was interrupted, or `callTimeout` is over. The message says whether the request is kept. */
+public class AbortedException internal constructor(key: String, attempts: Int, cause: Throwable?, isKept: Boolean) :
+    IdempotencyException("Canceled: the request with the key $key. ${end(isKept)}", cause, key, attempts)
 
-/** The store could not keep the request, so nothing was sent. */
-public class StoreException internal constructor(key: String, cause: Throwable) :
-    IdempotencyException("the store cannot keep the request with the key $key, and it was not sent: $cause", cause, key, 0)
+/**
+ * The store could not keep the request, so nothing was sent. What the store had written is removed; if that failed, too, the message says that
+ * the request may be kept.
+ */
+public class StoreException internal constructor(key: String, cause: Throwable, mayBeKept: Boolean) :
+    IdempotencyException(
+        "the store cannot keep the request with the key $key, and it was not sent: $cause" +
+            if (mayBeKept) ". It may be kept all the same: call forget(key), or resumePending() sends it" else "",
+        cause,
+        key,
+        0
+    )
 
-/** [Credentials] failed with another error than an [IOException]. The request is kept. */
-public class CredentialsException internal constructor(key: String, attempts: Int, cause: Throwable) :
-    IdempotencyException("the credentials for the request with the key $key cannot be had: $cause", cause, key, attempts)
+/**
+ * [Credentials] failed, or gave something that cannot be a header. After an [IOException] the client asks again first, unless the request was
+ * not kept yet. The message says whether the request is kept.
+ */
+public class CredentialsException internal constructor(key: String, attempts: Int, cause: Throwable, isKept: Boolean) :
+    IdempotencyException("the credentials for the request with the key $key cannot be had: $cause. ${end(isKept)}", cause, key, attempts)
+
+private fun end(isKept: Boolean): String =
+    if (isKept) "It is kept: call resumePending() later, or forget(key)" else "This call has kept and sent nothing"
 
 /** The request cannot be sent as it is, and the message says why. Nothing was sent. */
 public class InvalidRequestException internal constructor(message: String, key: String) : IdempotencyException(message, null, key, 0)

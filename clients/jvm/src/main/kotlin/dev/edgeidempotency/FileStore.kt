@@ -5,6 +5,7 @@ import java.io.File
 import java.io.FileOutputStream
 import java.io.IOException
 import java.io.RandomAccessFile
+import java.nio.channels.ClosedByInterruptException
 import java.nio.channels.FileChannel
 import java.nio.file.StandardOpenOption
 
@@ -16,12 +17,12 @@ import java.nio.file.StandardOpenOption
  * stores and processes may use one folder: a lock on the file `lock` makes the check for a key and the rename one step.
  *
  * On Android the folder belongs into `context.filesDir` or `noBackupFilesDir`, on a disk of the device itself.
- *
- * @throws IOException if the folder cannot be made
  */
-public class FileStore
-@Throws(IOException::class)
-constructor(folder: File) : PendingStore {
+public class FileStore internal constructor(folder: File, private val force: (File) -> Unit) : PendingStore {
+    /** @throws IOException if the folder cannot be made */
+    @Throws(IOException::class)
+    public constructor(folder: File) : this(folder, ::forceFolder)
+
     /** The folder as an absolute path without links, so that two stores of one folder are equal. */
     public val folder: File = folder.canonicalFile
 
@@ -42,9 +43,16 @@ constructor(folder: File) : PendingStore {
     override fun putIfAbsent(request: PendingRequest): PendingRequest {
         while (true) {
             val place = place(request.key)
-            if (!place.exists()) write(request, place)
-            // Also where another thread has renamed the file: it may not have forced the folder to the disk yet.
-            forceFolder()
+            val isNew = !place.exists() && write(request, place)
+            try {
+                // Also where another thread has renamed the file: it may not have forced the folder to the disk yet.
+                uninterrupted { force(folder) }
+            } catch (error: IOException) {
+                // The caller learns that it is not kept, so it must not be sent later.
+                if (isNew && !place.delete()) error.addSuppressed(IOException("$place cannot be removed"))
+                throw error
+            }
+            if (isNew) return request
             // Another call with this key may have got its answer and removed the file; then it is written again.
             read(place)?.let { return it }
         }
@@ -54,7 +62,11 @@ constructor(folder: File) : PendingStore {
 
     override fun remove(key: String) {
         val place = place(key)
-        if (!place.delete() && place.exists()) throw IOException("$place cannot be removed")
+        if (place.delete()) {
+            uninterrupted { force(folder) }
+        } else if (place.exists()) {
+            throw IOException("$place cannot be removed")
+        }
     }
 
     override fun list(): List<PendingRequest> = files(RECORD).mapNotNull {
@@ -96,33 +108,45 @@ constructor(folder: File) : PendingStore {
         return PendingRequest.fromBytes(bytes, file.path)
     }
 
-    private fun write(request: PendingRequest, place: File) {
+    /** Returns false if another thread or process has written the file at the same time. */
+    private fun write(request: PendingRequest, place: File): Boolean {
         val unfinished = File.createTempFile("request", UNFINISHED, folder)
         try {
             FileOutputStream(unfinished).use { out ->
                 out.write(request.toBytes())
                 out.fd.sync()
             }
-            locked {
-                if (!place.exists() && !unfinished.renameTo(place)) throw IOException("$unfinished cannot be renamed to $place")
+            return locked {
+                val isNew = !place.exists()
+                if (isNew && !unfinished.renameTo(place)) throw IOException("$unfinished cannot be renamed to $place")
+                isNew
             }
         } finally {
             unfinished.delete()
         }
     }
 
-    private fun locked(action: () -> Unit) {
+    private fun <T> locked(action: () -> T): T {
         // The lock of a file counts for a whole process, and a second one in the same process is an error.
         synchronized(THREADS) {
-            RandomAccessFile(File(folder, "lock"), "rw").use { file -> file.channel.lock().use { action() } }
+            return RandomAccessFile(File(folder, "lock"), "rw").use { file -> file.channel.lock().use { action() } }
         }
     }
 
-    private fun forceFolder() {
+    /** Runs [action] to its end, and lets an interrupt wait until then: it would close the channel of the folder, and leave the record. */
+    private fun uninterrupted(action: () -> Unit) {
+        var interrupted = Thread.interrupted()
         try {
-            FolderForcer.force(folder)
-        } catch (_: LinkageError) {
-            // Before API 26 Android has no way to force a folder to the disk. A loss of power may lose the newest records there.
+            while (true) {
+                try {
+                    return action()
+                } catch (_: ClosedByInterruptException) {
+                    Thread.interrupted()
+                    interrupted = true
+                }
+            }
+        } finally {
+            if (interrupted) Thread.currentThread().interrupt()
         }
     }
 
@@ -133,16 +157,21 @@ constructor(folder: File) : PendingStore {
     }
 }
 
+private fun forceFolder(folder: File) {
+    try {
+        FolderForcer.force(folder)
+    } catch (_: LinkageError) {
+        // Before API 26 Android has no way to force a folder to the disk. A loss of power may lose the newest records there.
+    }
+}
+
 /** What needs classes that Android has only since API 26. */
 @NewerThanApi21
 private object FolderForcer {
     fun force(folder: File) {
-        val channel = try {
-            FileChannel.open(folder.toPath(), StandardOpenOption.READ)
-        } catch (_: IOException) {
-            return // Windows cannot open a folder, and writes its entries without that.
-        }
-        channel.use { it.force(true) }
+        // Windows cannot open a folder, and writes its entries without that.
+        if (File.separatorChar == '\\') return
+        FileChannel.open(folder.toPath(), StandardOpenOption.READ).use { it.force(true) }
     }
 }
 

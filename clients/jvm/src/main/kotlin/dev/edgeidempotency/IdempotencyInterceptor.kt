@@ -30,7 +30,7 @@ internal class IdempotencyInterceptor(
         if (!options.takes(request)) return chain.proceed(request)
         val call = calls.find(chain.call())
         val captured = capture(request)
-        val intent = call?.sameIntent(captured) ?: captured
+        val intent = call?.sameIntent(captured, request.header(IDEMPOTENCY_KEY) != null) ?: captured
         if (call == null) {
             throw InvalidRequestException(
                 "the call cannot be cancelled: set an eventListener on the client that is given to IdempotentClient.create, and do not change " +
@@ -38,12 +38,11 @@ internal class IdempotencyInterceptor(
                 intent.key
             )
         }
-        if (call.cancellation.isCancelled) throw AbortedException(intent.key, 0, null)
+        if (call.cancellation.isCancelled) throw AbortedException(intent.key, 0, null, false)
         UnderWay.begin(store, intent.key)
         try {
-            val kept = keep(intent)
             // The caller's headers may have credentials, which the kept request does not have.
-            return send(kept, request.url, attemptHeaders(request), request, call.cancellation)
+            return send(intent, request.url, attemptHeaders(request), request, call.cancellation) { keep(intent) }
         } finally {
             UnderWay.end(store, intent.key)
         }
@@ -59,13 +58,20 @@ internal class IdempotencyInterceptor(
         val url = request.url.toHttpUrlOrNull() ?: throw InvalidRequestException("the kept URL is not valid: ${request.url}", request.key)
         val described = Request.Builder().url(url).headers(request.headers).method(request.method, OnceBody(request.body))
             .header(IDEMPOTENCY_KEY, request.key).build()
-        return send(request, url, request.headers, described, cancellation)
+        return send(request, url, request.headers, described, cancellation, null)
     }
 
-    private fun send(kept: PendingRequest, url: HttpUrl, headers: Headers, request: Request, cancellation: Cancellation): Response {
-        val sent = sender.send(kept, url, headers, cancellation)
+    private fun send(
+        intent: PendingRequest,
+        url: HttpUrl,
+        headers: Headers,
+        request: Request,
+        cancellation: Cancellation,
+        keep: (() -> PendingRequest)?
+    ): Response {
+        val sent = sender.send(intent, url, headers, cancellation, keep)
         val storeFailure = try {
-            store.remove(kept.key)
+            store.remove(intent.key)
             null
         } catch (error: IOException) {
             error
@@ -73,8 +79,8 @@ internal class IdempotencyInterceptor(
             IOException(error.message, error)
         }
         val answer = sent.answer
-        val information = Idempotency.of(kept.key, sent.attempts, answer.response, answer.body, storeFailure)
-        return answer.toResponse(request.newBuilder().header(IDEMPOTENCY_KEY, kept.key).tag(Idempotency::class.java, information).build())
+        val information = Idempotency.of(intent.key, sent.attempts, answer.response, answer.body, storeFailure)
+        return answer.toResponse(request.newBuilder().header(IDEMPOTENCY_KEY, intent.key).tag(Idempotency::class.java, information).build())
     }
 
     /** Reads the request with its body. Nothing of it is sent or kept yet. */
@@ -98,15 +104,36 @@ internal class IdempotencyInterceptor(
         val kept = try {
             store.putIfAbsent(intent)
         } catch (error: IOException) {
-            throw StoreException(intent.key, error)
+            throw notKept(intent, error)
         } catch (error: RuntimeException) {
             // A store over a database may fail with errors of its own, and OkHttp ends an Android app for them.
-            throw StoreException(intent.key, error)
+            throw notKept(intent, error)
         }
         if (!kept.asksTheSame(intent)) {
             throw InvalidRequestException("the key ${intent.key} is kept for another request ($kept): take a new key for this one", intent.key)
         }
         return kept
+    }
+
+    /** Removes what a store that failed has written: the caller will send it with a new key, so it must not be sent later. */
+    private fun notKept(intent: PendingRequest, cause: Exception): IdempotencyException {
+        // An interrupt would end the removal, too.
+        val interrupted = Thread.interrupted()
+        val mayBeKept = try {
+            val there = store.get(intent.key)
+            // Else it is of another process, or was there before.
+            if (there != null && there.asksTheSame(intent) && there.keptAtMillis == intent.keptAtMillis) store.remove(intent.key)
+            false
+        } catch (_: DamagedRecordException) {
+            false
+        } catch (_: IOException) {
+            true
+        } catch (_: RuntimeException) {
+            true
+        }
+        if (!interrupted) return StoreException(intent.key, cause, mayBeKept)
+        Thread.currentThread().interrupt()
+        return AbortedException(intent.key, 0, cause, mayBeKept)
     }
 
     /** The headers of each attempt but for the key, the number of the attempt, and the credentials. */
@@ -129,10 +156,11 @@ internal class RunningCall {
 
     /**
      * The earlier request of this call that asks for the same, or else [request], which is noted. An interceptor of the app may send a request
-     * twice in one call; both are one intent, so they have one key.
+     * twice in one call; both are one intent, so they have one key. If the key is [given] by the app, it counts.
      */
     @Synchronized
-    fun sameIntent(request: PendingRequest): PendingRequest = intents.find { it.asksTheSame(request) } ?: request.also { intents.add(it) }
+    fun sameIntent(request: PendingRequest, given: Boolean): PendingRequest =
+        intents.find { it.asksTheSame(request) && (!given || it.key == request.key) } ?: request.also { intents.add(it) }
 }
 
 /** The calls that run now. As the event listener of the client it learns of each cancellation at once; OkHttp has no other way to tell. */

@@ -5,11 +5,10 @@ import okhttp3.OkHttpClient
 import okhttp3.Request
 import okhttp3.Response
 import java.io.IOException
-import java.io.InterruptedIOException
-import java.util.concurrent.Callable
-import java.util.concurrent.ExecutorService
 import java.util.concurrent.Executors
 import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.atomic.AtomicReferenceArray
 import kotlin.math.min
 
 /**
@@ -34,43 +33,63 @@ public class IdempotentClient private constructor(
      * are sent at the same time, at most `dispatcher.maxRequests` of them. The interceptors of the app do not run again; credentials come from
      * [IdempotencyOptions.credentials]. An app calls this when it starts, and when it has a network again.
      *
-     * @param listener gets each result as soon as it is there, from any thread; null if there is none
+     * An interrupt of the thread ends the waits and attempts. The results that are there are returned, with an [AbortedException] for each request
+     * that has no answer, and the thread stays interrupted. A request whose [Credentials] do not end within 10 seconds then has no result.
+     *
+     * @param listener gets each result as soon as it is there, from any thread; null if there is none. If it throws, it still gets the other
+     * results, and its first error is thrown when all of them are there
      * @return all results, and one for each record that cannot be read
-     * @throws InterruptedIOException if the thread is interrupted; what has no answer then stays in the store
      * @throws IOException if the store cannot be read
      */
     @JvmOverloads
     @Throws(IOException::class)
     public fun resumePending(listener: ResumeListener? = null): List<ResumeResult> {
-        val damaged = store.damaged().map { ResumeResult(null, null, it).also { result -> listener?.resumed(result) } }
+        val damaged = store.damaged().map { ResumeResult(null, null, it) }
         val requests = store.list()
-        if (requests.isEmpty()) return damaged
+        val failure = AtomicReference<Throwable>()
+        for (result in damaged) noting(failure) { listener?.resumed(result) }
+        val answered = AtomicReferenceArray<ResumeResult>(requests.size)
+        if (requests.isNotEmpty()) {
+            resumeAll(requests, failure) { place, result ->
+                // The result is noted before the listener may fail.
+                answered[place] = result
+                listener?.resumed(result)
+            }
+        }
+        failure.get()?.let { throw it }
+        return damaged + requests.indices.mapNotNull { answered[it] }
+    }
+
+    /** Calls [tell] with each result and the place of its request in the list. */
+    private fun resumeAll(requests: List<PendingRequest>, failure: AtomicReference<Throwable>, tell: (Int, ResumeResult) -> Unit) {
         val threads = Executors.newFixedThreadPool(min(requests.size, http.dispatcher.maxRequests)) { task ->
             Thread(task, "idempotency-resume").apply { isDaemon = true }
         }
         val cancellation = Cancellation()
+        requests.forEachIndexed { place, request ->
+            threads.execute { noting(failure) { resume(request, cancellation)?.let { tell(place, it) } } }
+        }
+        threads.shutdown()
         try {
-            val tasks = requests.map { request ->
-                Callable { resume(request, cancellation)?.also { result -> listener?.resumed(result) } }
-            }
-            return damaged + threads.invokeAll(tasks).mapNotNull { it.get() }
+            threads.awaitTermination(Long.MAX_VALUE, TimeUnit.NANOSECONDS)
         } catch (_: InterruptedException) {
             cancellation.cancel()
-            end(threads)
+            try {
+                // A later call of resumePending() then finds nothing under way. Only credentials can last longer.
+                threads.awaitTermination(10, TimeUnit.SECONDS)
+            } catch (_: InterruptedException) {
+                // The second interrupt asks for the same as the first one.
+            }
             Thread.currentThread().interrupt()
-            throw InterruptedIOException("interrupted; what has no answer stays in the store")
-        } finally {
-            threads.shutdown()
         }
     }
 
-    /** Waits until cancelled tasks have ended, so that a later call of [resumePending] finds nothing under way. Only credentials can last longer. */
-    private fun end(threads: ExecutorService) {
-        threads.shutdown()
+    /** Runs [action], and notes its error if it is the first one. */
+    private fun noting(failure: AtomicReference<Throwable>, action: () -> Unit) {
         try {
-            threads.awaitTermination(10, TimeUnit.SECONDS)
-        } catch (_: InterruptedException) {
-            // The second interrupt asks for the same as the first one.
+            action()
+        } catch (error: Throwable) {
+            failure.compareAndSet(null, error)
         }
     }
 

@@ -11,7 +11,7 @@ public interface PendingStore {
      * Keeps [request], unless there is one with its key already, and returns the one that is kept. When it returns, the request has to survive
      * a crash, as far as the store is durable.
      *
-     * @throws IOException if the request cannot be kept; then it is not sent
+     * @throws IOException if the request cannot be kept; then it is not sent, and the client removes what was written
      */
     @Throws(IOException::class)
     public fun putIfAbsent(request: PendingRequest): PendingRequest

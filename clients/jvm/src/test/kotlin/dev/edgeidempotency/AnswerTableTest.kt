@@ -1,6 +1,7 @@
 package dev.edgeidempotency
 
 import okhttp3.Headers.Companion.headersOf
+import okhttp3.HttpUrl.Companion.toHttpUrl
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.DynamicTest.dynamicTest
@@ -8,11 +9,17 @@ import org.junit.jupiter.api.TestFactory
 
 /** Every row of the table in clients/README.md, and which row wins if several fit. */
 class AnswerTableTest {
+    private val operation = "http://api.test/operations/1/state".toHttpUrl()
+
     private class Row(val expected: String, val status: Int, vararg val headers: String)
 
     private val rows = listOf(
         Row("ask http://api.test/operations/1", 202, "Idempotency-Status", "processing", "Location", "/operations/1"),
         Row("ask http://api.test/operations/1", 202, "Idempotency-Status", "processing", "Location", "http://api.test:80/operations/1"),
+        Row("ask http://api.test/1", 202, "Idempotency-Status", "Processing", "Location", "1"),
+        Row("again", 500, "Idempotency-Retry", "Same_Key"),
+        Row("final", 503, "Idempotency-Status", "Stored"),
+        Row("final", 503, "Idempotent-Replayed", "True"),
         Row("again", 202, "Idempotency-Status", "processing"),
         Row("again", 202, "Idempotency-Status", "processing", "Location", "http://other.test/operations/1"),
         Row("again", 202, "Idempotency-Status", "processing", "Location", "https://api.test/operations/1"),
@@ -60,7 +67,7 @@ class AnswerTableTest {
     @TestFactory
     fun rows(): List<DynamicTest> = rows.map { row ->
         dynamicTest("${row.status} ${row.headers.toList()} is ${row.expected}") {
-            assertEquals(row.expected, name(AnswerTable.read(row.status, headersOf(*row.headers), URL, asking = false, mayRenew = true)))
+            assertEquals(row.expected, name(AnswerTable.read(row.status, headersOf(*row.headers), URL, location = null, mayRenew = true)))
         }
     }
 
@@ -70,13 +77,14 @@ class AnswerTableTest {
         Row("send the request", 404, "Idempotency-Retry", "new_key"),
         Row("final", 404, "Idempotent-Replayed", "true"),
         Row("ask http://api.test/operations/2", 202, "Idempotency-Status", "processing", "Location", "/operations/2"),
+        Row("ask http://api.test/operations/1/result", 202, "Idempotency-Status", "processing", "Location", "result"),
         Row("again", 202, "Idempotency-Status", "processing"),
         Row("again", 503),
         Row("final", 200, "Idempotency-Status", "completed"),
         Row("final", 400)
     ).map { row ->
         dynamicTest("${row.status} ${row.headers.toList()} is ${row.expected}") {
-            assertEquals(row.expected, name(AnswerTable.read(row.status, headersOf(*row.headers), URL, asking = true, mayRenew = true)))
+            assertEquals(row.expected, name(AnswerTable.read(row.status, headersOf(*row.headers), URL, location = operation, mayRenew = true)))
         }
     }
 
@@ -84,7 +92,7 @@ class AnswerTableTest {
     fun `401 without new credentials`(): List<DynamicTest> =
         listOf(Row("final", 401), Row("again", 401, "Idempotency-Retry", "same_key")).map { row ->
             dynamicTest("${row.status} ${row.headers.toList()} is ${row.expected}") {
-                assertEquals(row.expected, name(AnswerTable.read(row.status, headersOf(*row.headers), URL, asking = false, mayRenew = false)))
+                assertEquals(row.expected, name(AnswerTable.read(row.status, headersOf(*row.headers), URL, location = null, mayRenew = false)))
             }
         }
 

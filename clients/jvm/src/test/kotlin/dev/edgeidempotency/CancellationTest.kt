@@ -4,8 +4,10 @@ import okhttp3.Call
 import okhttp3.Callback
 import okhttp3.OkHttpClient
 import okhttp3.Response
+import okhttp3.mockwebserver.Dispatcher
 import okhttp3.mockwebserver.MockResponse
 import okhttp3.mockwebserver.MockWebServer
+import okhttp3.mockwebserver.RecordedRequest
 import okhttp3.mockwebserver.SocketPolicy
 import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -122,18 +124,34 @@ class CancellationTest {
     }
 
     @Test
-    fun `resumePending ends when its thread is interrupted`() {
-        store.putIfAbsent(pending(url = server.url("/orders").toString(), keptAt = System.currentTimeMillis()))
-        server.enqueue(MockResponse().setSocketPolicy(SocketPolicy.NO_RESPONSE))
-        val client = IdempotentClient.create(base, store, never)
-        val failure = AtomicReference<IOException>()
-        val caller = thread { failure.set(assertThrows(IOException::class.java) { client.resumePending() }) }
-        server.takeRequest()
+    fun `resumePending ends when its thread is interrupted, and the answers are not lost`() {
+        for (key in listOf("answered", "hangs")) {
+            store.putIfAbsent(pending(key, url = server.url("/$key").toString(), keptAt = System.currentTimeMillis()))
+        }
+        val removed = CountDownLatch(1)
+        val telling = object : PendingStore by store {
+            override fun remove(key: String) = store.remove(key).also { removed.countDown() }
+        }
+        server.dispatcher = object : Dispatcher() {
+            override fun dispatch(request: RecordedRequest): MockResponse =
+                if (request.path == "/answered") ok() else MockResponse().setSocketPolicy(SocketPolicy.NO_RESPONSE)
+        }
+        val client = IdempotentClient.create(base, telling, never)
+        val results = AtomicReference<List<ResumeResult>>()
+        val stillInterrupted = AtomicReference<Boolean>()
+        val caller = thread {
+            results.set(client.resumePending())
+            stillInterrupted.set(Thread.currentThread().isInterrupted)
+        }
+        repeat(2) { server.takeRequest() }
+        removed.await()
         caller.interrupt()
         caller.join()
         // The attempt has ended, too, before the server closes its connection.
         assertEquals(0, UnderWay.size())
-        assertTrue(failure.get() is InterruptedIOException)
-        assertEquals(1, client.pending().size)
+        assertEquals(true, stillInterrupted.get())
+        assertEquals(listOf("answered" to 201, "hangs" to null), results.get().map { it.key to it.response?.code })
+        assertTrue(results.get()[1].error is AbortedException)
+        assertEquals(listOf("hangs"), client.pending().map { it.key })
     }
 }

@@ -24,6 +24,7 @@ import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.io.IOException
+import java.nio.channels.ClosedByInterruptException
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicInteger
@@ -322,6 +323,93 @@ class ClientTest {
             assertEquals(failure, error.cause)
         }
         assertEquals(0, server.requestCount)
+    }
+
+    /** A store that keeps the request, and then fails. */
+    private fun keepsAndFails(failure: () -> Exception) = object : PendingStore by store {
+        override fun putIfAbsent(request: PendingRequest): PendingRequest {
+            store.putIfAbsent(request)
+            throw failure()
+        }
+    }
+
+    @Test
+    fun `a record whose put has failed does not stay`() {
+        val failing = keepsAndFails { IllegalStateException("disk full") }
+        val error = assertThrows(StoreException::class.java) { client(store = failing).answer(post(server).build()) }
+        assertTrue("may be kept" !in error.message!!, error.message)
+        assertEquals(emptyList<PendingRequest>(), store.list())
+        val stuck = object : PendingStore by failing {
+            override fun remove(key: String): Unit = throw IOException("disk gone")
+        }
+        val second = assertThrows(StoreException::class.java) { client(store = stuck).answer(post(server).build()) }
+        assertTrue("It may be kept all the same: call forget(key)" in second.message!!, second.message)
+        assertEquals(0, server.requestCount)
+    }
+
+    @Test
+    fun `a store that fails does not remove what was kept before`() {
+        store.putIfAbsent(pending(body = "{\"order\":1}", url = server.url("/orders").toString(), keptAt = time.wall - 1))
+        val failing = keepsAndFails { IOException("disk full") }
+        val request = post(server).header("Idempotency-Key", KEY).build()
+        assertThrows(StoreException::class.java) { client(store = failing).answer(request) }
+        assertEquals(listOf(KEY), store.list().map { it.key })
+    }
+
+    @Test
+    fun `an interrupt of the store aborts the call, and nothing is kept`() {
+        val interrupted = keepsAndFails {
+            Thread.currentThread().interrupt()
+            ClosedByInterruptException()
+        }
+        val error = assertThrows(AbortedException::class.java) { client(store = interrupted).answer(post(server).build()) }
+        assertTrue(Thread.interrupted())
+        assertTrue("has kept and sent nothing" in error.message!!, error.message)
+        assertEquals(emptyList<PendingRequest>(), store.list())
+    }
+
+    @Test
+    fun `credentials are asked before the request is kept`() {
+        for (failure in listOf(IOException("no network"), IllegalStateException("no user"))) {
+            val failing = client { credentials { _, _ -> throw failure } }
+            val error = assertThrows(CredentialsException::class.java) { failing.answer(post(server).build()) }
+            assertEquals(failure to 0, error.cause to error.attempts)
+            assertTrue("has kept and sent nothing" in error.message!!, error.message)
+        }
+        assertEquals(emptyList<PendingRequest>(), store.list())
+        assertEquals(0, server.requestCount)
+    }
+
+    @Test
+    fun `credentials that cannot be headers are an error of the call, which does not show them`() {
+        for (bad in listOf(mapOf("X-Api-Key" to "secret\n"), mapOf("X-Api Key" to "secret"), mapOf("X-Api-Key" to "sécret"))) {
+            val failing = client { credentials { _, _ -> bad } }
+            val failed = CountDownLatch(1)
+            var message = ""
+            failing.newCall(post(server).build()).enqueue(object : Callback {
+                override fun onFailure(call: Call, e: IOException) {
+                    message = "${(e as CredentialsException).message}"
+                    failed.countDown()
+                }
+
+                override fun onResponse(call: Call, response: Response) = failed.countDown()
+            })
+            failed.await()
+            assertTrue("the header X-Api" in message && "cret" !in message, message)
+        }
+        assertEquals(0, server.requestCount)
+    }
+
+    @Test
+    fun `a key that an interceptor of the app gives to its second try counts`() {
+        repeat(2) { server.enqueue(ok()) }
+        val retrying = base.newBuilder().addInterceptor { chain ->
+            chain.proceed(chain.request())
+            chain.proceed(chain.request().newBuilder().header("Idempotency-Key", "another").build())
+        }.build()
+        assertEquals("another", Idempotency.of(client(retrying).answer(post(server).build()))!!.key)
+        assertNotEquals("another", server.takeRequest().getHeader("Idempotency-Key"))
+        assertEquals("another", server.takeRequest().getHeader("Idempotency-Key"))
     }
 
     @Test

@@ -13,6 +13,7 @@ import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.io.TempDir
 import java.io.File
 import java.io.IOException
+import java.nio.channels.ClosedByInterruptException
 import java.util.concurrent.CyclicBarrier
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicReferenceArray
@@ -146,6 +147,50 @@ class FileStoreTest {
     }
 
     private fun java.io.BufferedReader.readLineOrFail(): String = readLine() ?: error("the other process has ended")
+
+    @Test
+    fun `a record whose folder cannot be forced to the disk does not stay`() {
+        FileStore(folder).putIfAbsent(pending("earlier"))
+        val failing = FileStore(folder) { throw IOException("too many open files") }
+        for (key in listOf("new", "earlier")) {
+            assertEquals("too many open files", assertThrows(IOException::class.java) { failing.putIfAbsent(pending(key)) }.message)
+        }
+        assertEquals(listOf("earlier"), FileStore(folder).list().map { it.key })
+    }
+
+    @Test
+    fun `an interrupt while the folder is forced to the disk waits until it is done`() {
+        var forced = 0
+        val store = FileStore(folder) {
+            if (++forced == 1) {
+                Thread.currentThread().interrupt()
+                throw ClosedByInterruptException()
+            }
+        }
+        assertEquals(KEY, store.putIfAbsent(pending()).key)
+        assertTrue(Thread.interrupted())
+        assertEquals(2, forced)
+        // The same with the real folder.
+        Thread.currentThread().interrupt()
+        assertEquals(KEY, FileStore(folder).putIfAbsent(pending()).key)
+        assertTrue(Thread.interrupted())
+        // An interrupt before the record has its name leaves none.
+        Thread.currentThread().interrupt()
+        assertThrows(IOException::class.java) { FileStore(folder).putIfAbsent(pending("other")) }
+        assertTrue(Thread.interrupted())
+        assertEquals(listOf(KEY), store.list().map { it.key })
+    }
+
+    @Test
+    fun `the folder is forced to the disk after a removal, too`() {
+        var forced = 0
+        val store = FileStore(folder) { forced++ }
+        store.putIfAbsent(pending())
+        store.remove(KEY)
+        assertEquals(2, forced)
+        store.remove(KEY)
+        assertEquals(2, forced)
+    }
 
     @Test
     fun `two stores of one folder are equal`() {

@@ -8,6 +8,7 @@ import okhttp3.mockwebserver.RecordedRequest
 import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.util.concurrent.CopyOnWriteArrayList
@@ -115,6 +116,23 @@ class ResumeTest {
             override fun get(key: String): PendingRequest = error("database closed")
         }
         assertEquals("database closed", client(failing).resumePending().single().error!!.cause!!.message)
+    }
+
+    @Test
+    fun `a listener that throws still gets the other results, and its error is thrown`() {
+        for (key in listOf("a", "b", "c")) {
+            keep(key)
+            server.enqueue(ok())
+        }
+        val told = CopyOnWriteArrayList<String>()
+        val error = assertThrows(IllegalStateException::class.java) {
+            client.resumePending {
+                told.add(it.key!!)
+                error("the listener failed")
+            }
+        }
+        assertEquals("the listener failed", error.message)
+        assertEquals(listOf("a", "b", "c"), told.sorted())
     }
 
     @Test

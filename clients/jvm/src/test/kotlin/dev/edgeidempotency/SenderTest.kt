@@ -64,7 +64,9 @@ class SenderTest {
     @Test
     fun `it asks at Location without the key and the body`() {
         val script = Script(options(), time, processing, answer(202, "Idempotency-Status", "processing"), reset, answer(503), answer(200))
-        val headers = headersOf("Content-Type", "application/json", "Content-Encoding", "gzip", "Accept", "text/plain")
+        val conditions = listOf("If-Match", "if-none-match", "Range", "Expect")
+        val headers = headersOf("Content-Type", "application/json", "Content-Encoding", "gzip", "Accept", "text/plain").newBuilder()
+            .apply { conditions.forEach { add(it, "x") } }.build()
         val sent = script.run(headers = headers)
         assertEquals(200, sent.answer.response.code)
         assertEquals(5, sent.attempts)
@@ -74,6 +76,7 @@ class SenderTest {
             assertNull(question.header("Idempotency-Key"))
             assertNull(question.header("Content-Type"))
             assertNull(question.header("Content-Encoding"))
+            assertEquals(emptyList<String>(), conditions.filter { question.header(it) != null })
             assertEquals("text/plain", question.header("Accept"))
         }
         assertEquals(3_000L, time.waits.first())
@@ -143,11 +146,42 @@ class SenderTest {
     }
 
     @Test
-    fun `credentials that cannot be had now count as an attempt`() {
+    fun `credentials that cannot be had now are asked for again, and are no attempt`() {
         var asked = 0
         val options = options { credentials { _, _ -> if (++asked == 1) throw IOException("no network") else mapOf("Authorization" to "Bearer 1") } }
-        assertEquals(2, Script(options, time, answer(201)).run().attempts)
+        val script = Script(options, time, answer(201))
+        assertEquals(1, script.run().attempts)
+        assertEquals("1", script.requests.single().header("X-Retry-Attempt"))
         assertEquals(1, time.waits.size)
+    }
+
+    @Test
+    fun `credentials that can never be had end it`() {
+        val none = options { attempts(3).credentials { _, _ -> throw IOException("no network") } }
+        val error = assertThrows(CredentialsException::class.java) { Script(none, time).run() }
+        assertEquals("no network" to 0, error.cause?.message to error.attempts)
+        assertEquals(2, time.waits.size)
+        var asked = 0
+        val later = options { attempts(3).credentials { _, _ -> if (++asked > 1) throw IOException("no network") else emptyMap() } }
+        assertEquals(1, assertThrows(NoAnswerException::class.java) { Script(later, time, answer(503)).run() }.attempts)
+    }
+
+    @Test
+    fun `a request that expires while credentials are asked is not sent`() {
+        val slow = options {
+            credentials { _, _ ->
+                time.pass(TimeUnit.HOURS.toMillis(24))
+                emptyMap()
+            }
+        }
+        assertEquals(0, assertThrows(ExpiredException::class.java) { Script(slow, time).run() }.attempts)
+    }
+
+    @Test
+    fun `credentials do not change the key`() {
+        val script = Script(options { credentials { _, _ -> mapOf("idempotency-key" to "other") } }, time, processing, answer(200))
+        script.run()
+        assertEquals(listOf(KEY, null), script.requests.map { it.header("Idempotency-Key") })
     }
 
     @Test
