@@ -109,7 +109,7 @@ def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     begin += "def request(key): return KeptRequest(key, 'POST', 'https://api.example.com/', (), b'', 1.0)\n"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     arguments_ = [str(argument) for argument in arguments]
-    return subprocess.run([sys.executable, "-c", begin + code, *arguments_], env=environment, capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-c", begin + code, *arguments_], env=environment, capture_output=True, text=True, timeout=60)
 
 
 def test_two_stores_of_one_file_in_a_process_keep_its_locks(tmp_path: Path) -> None:
@@ -143,7 +143,8 @@ if child == 0:
     os.read(closed, 1)
     store.put(request("child 2"))
     os.kill(os.getpid(), 9)
-os.read(done, 1)
+os.close(told)
+assert os.read(done, 1), "the child has failed"
 store.put(request("parent"))
 store.close()
 os.write(go_on, b"1")

@@ -62,7 +62,7 @@ class Aborted(IdempotencyError):
     """The caller ended the request. It stays in the store, because nobody knows whether it ran.
 
     Attributes:
-        attempts: How many requests this call had sent before. If there are none, the call has not kept the request either.
+        attempts: How many requests this call had sent before. If there are none, nothing was sent, and the request is kept if the abort came late.
     """
 
     def __init__(self, key: str, attempts: int) -> None:
