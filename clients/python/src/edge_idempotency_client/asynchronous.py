@@ -77,7 +77,9 @@ class AsyncSender(Generic[R]):
                 return
             try:
                 each(result)
-                await anyio.to_thread.run_sync(resumption.told, result.key)
+                # The caller knows it, whatever has ended the call meanwhile.
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(resumption.told, result.key)
             except Exception as error:
                 # It is raised below, because a task group would put it into an ExceptionGroup.
                 errors.append(error)
@@ -90,8 +92,10 @@ class AsyncSender(Generic[R]):
                     tasks.start_soon(tell, record)
             if errors:
                 raise errors[0]
-            for result in results:
-                await anyio.to_thread.run_sync(resumption.told, result.key)
+            # A cancellation between two of them would lose the list.
+            with anyio.CancelScope(shield=True):
+                for result in results:
+                    await anyio.to_thread.run_sync(resumption.told, result.key)
             return results
         finally:
             resumption.close()
