@@ -9,6 +9,7 @@ use crate::input::{print, read};
 use crate::openapi::description;
 use clap::Args;
 use edge_idempotency_engine::{Policy, PolicyErrors};
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -114,7 +115,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         unmatched: args.unmatched.clone(),
         docs_url: args.docs_url.clone(),
     };
-    let answers = if args.yes {
+    let mut answers = if args.yes {
         ask(given, &mut UsualAnswers)?
     } else if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         ask(given, &mut Terminal::new())?
@@ -124,8 +125,17 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
                 .to_owned(),
         );
     };
-    let document = answers.document();
-    let policy = match Policy::from_json(document.as_bytes()) {
+    let mut document = answers.document();
+    let mut read = Policy::from_json(document.as_bytes());
+    // An operation that no policy can have does not stop the draft of the others.
+    while let Err(errors) = &read
+        && args.openapi.is_some()
+        && leave_out(&mut answers.routes, errors)
+    {
+        document = answers.document();
+        read = Policy::from_json(document.as_bytes());
+    }
+    let policy = match read {
         Ok(policy) => policy,
         Err(errors) => {
             let PolicyErrors(list) = &errors;
@@ -160,6 +170,24 @@ fn guessed(file: &Path) -> Result<Vec<RouteAnswer>, String> {
         return Err(format!("{}: the description has no operation that a route can take", source.name));
     }
     Ok(guesses.routes.into_iter().map(|guess| guess.route).collect())
+}
+
+/// Removes the routes to which errors point, and says why; `false` if there is none, or no other route would be left.
+fn leave_out(routes: &mut Vec<RouteAnswer>, errors: &PolicyErrors) -> bool {
+    let index = |pointer: &str| pointer.strip_prefix("/routes/")?.split('/').next()?.parse::<usize>().ok();
+    let wrong: BTreeMap<usize, &str> =
+        errors.0.iter().filter_map(|error| Some((index(&error.pointer)?, error.message.as_str()))).collect();
+    if wrong.is_empty() || wrong.len() >= routes.len() {
+        return false;
+    }
+    let mut place = 0;
+    routes.retain(|route| {
+        let why = wrong.get(&place);
+        place += 1;
+        why.iter().for_each(|why| eprintln!("left out: {} {}: {why}", route.method, route.path));
+        why.is_none()
+    });
+    true
 }
 
 /// Writes a file that is not there, or one that may be replaced.

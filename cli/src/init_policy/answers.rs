@@ -151,6 +151,13 @@ impl RouteAnswer {
     }
 }
 
+/// A path without the names of its parameters.
+pub(super) fn structure(path: &str) -> String {
+    let part =
+        |segment: &str| segment.split_once('{').map_or(segment.to_owned(), |(prefix, _)| format!("{prefix}{{}}"));
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
 fn word(text: &str) -> String {
     let word: String =
         text.chars().map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_lowercase() } else { '-' }).collect();
@@ -241,6 +248,8 @@ impl InitAnswers {
         let mut names: BTreeSet<String> = BTreeSet::new();
         // The number of the next endpoint with the same name.
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+        // Paths of which a caller can ask for results.
+        let mut recovered: BTreeSet<String> = BTreeSet::new();
         let route = |route: &RouteAnswer| {
             let usual = route.endpoint();
             let mut name = usual.clone();
@@ -259,6 +268,11 @@ impl InitAnswers {
             let usual = (self.backend == BackendChoice::Restate).then(|| route.usual_target());
             if let Some(target) = route.target.clone().or(usual) {
                 made.insert("target".to_owned(), json!(target));
+            }
+            // Results are asked for by path and key, so of several routes with a path one can have them.
+            let takes_keys = ["REQUIRED_A", "ACCEPTED"].contains(&route.policy.as_str());
+            if takes_keys && self.backend == BackendChoice::Restate && !recovered.insert(structure(&route.path)) {
+                made.insert("recovery".to_owned(), json!(false));
             }
             if let Some(webhook) = &route.webhook {
                 let provider = webhook.provider.iter().map(|provider| ("provider".to_owned(), json!(provider)));

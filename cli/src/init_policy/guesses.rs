@@ -1,6 +1,6 @@
 //! Routes of a first policy, guessed from an OpenAPI description, each with the reason.
 
-use super::answers::{POLICIES, RouteAnswer, RouteWebhook};
+use super::answers::{POLICIES, RouteAnswer, RouteWebhook, structure};
 use super::webhook_signs::WebhookSigns;
 use crate::diagnostics::source::SourceText;
 use crate::diagnostics::tree::SpannedNode;
@@ -41,11 +41,8 @@ pub(crate) fn guess(source: &SourceText, tree: &SpannedNode) -> RouteGuesses {
     let references = References::new(tree);
     let (operations, unread) = operations::of_description(&references);
     let mut guesses = RouteGuesses::default();
-    for item in unread {
-        guesses.left_out.push(format!(
-            "{}: `{}` is not in this file: put the description into one file first",
-            item.path, item.reference
-        ));
+    for part in unread {
+        guesses.left_out.push(format!("{}: {}; {}", part.title, part.message, part.help));
     }
     if let Some(first) = operations.iter().find(|one| has_several_paths(one)) {
         let path =
@@ -55,14 +52,12 @@ pub(crate) fn guess(source: &SourceText, tree: &SpannedNode) -> RouteGuesses {
         ));
     }
     let signs = WebhookSigns::of_catalogue();
-    let mut taken: BTreeMap<(String, String), String> = BTreeMap::new();
-    let has_get: BTreeSet<&str> = operations.iter().filter(|one| one.method == "GET").map(|one| one.path).collect();
+    // The place of a route in the list, by its method and its path.
+    let mut taken: BTreeMap<(String, String), (usize, String)> = BTreeMap::new();
+    let gets = operations.iter().filter(|one| one.method == "GET").filter_map(|one| path(one).ok());
+    let has_get: BTreeSet<String> = gets.map(|path| structure(&path)).collect();
     for operation in &operations {
         let title = operation.title();
-        // GET stands for HEAD, too.
-        if operation.method == "HEAD" && has_get.contains(operation.path) {
-            continue;
-        }
         let path = match path(operation) {
             Ok(path) => path,
             Err(why) => {
@@ -70,13 +65,21 @@ pub(crate) fn guess(source: &SourceText, tree: &SpannedNode) -> RouteGuesses {
                 continue;
             }
         };
-        let place = (operation.method.clone(), structure(&path));
-        if let Some(other) = taken.get(&place) {
-            guesses.left_out.push(format!("{title}: the route of `{other}` takes its requests"));
+        let structure = structure(&path);
+        // GET stands for HEAD, too.
+        if operation.method == "HEAD" && has_get.contains(&structure) {
             continue;
         }
-        taken.insert(place, title);
         let guess = one(operation, &path, &references, &signs);
+        let place = (operation.method.clone(), structure);
+        if let Some((index, other)) = taken.get(&place) {
+            guesses.left_out.push(format!("{title}: the route of `{other}` takes its requests"));
+            if let Some(first) = guesses.routes.get_mut(*index) {
+                first.share(&title, guess.policy);
+            }
+            continue;
+        }
+        taken.insert(place, (guesses.routes.len(), title));
         let route = RouteAnswer {
             method: operation.method.clone(),
             path,
@@ -89,6 +92,17 @@ pub(crate) fn guess(source: &SourceText, tree: &SpannedNode) -> RouteGuesses {
         guesses.routes.push(GuessedRoute { route, line, reason: guess.reason });
     }
     guesses
+}
+
+impl GuessedRoute {
+    /// The route also takes the requests of another operation, for which the guess is `policy`.
+    fn share(&mut self, title: &str, policy: &str) {
+        if self.route.policy != policy {
+            let _ = write!(self.reason, "; but `{title}` would be {policy}, so the route takes requests with a key and without");
+            self.route.policy = "ACCEPTED".to_owned();
+            self.route.webhook = None;
+        }
+    }
 }
 
 impl RouteGuesses {
@@ -135,7 +149,10 @@ fn one<'t>(operation: &ApiOperation<'t>, path: &str, references: &References<'t>
             return Guess { at, ..because(policy, format!("{POLICY} says so")) };
         }
     }
-    if let Some(sign) = sign {
+    let keys = key_parameter::find(references, operation);
+    let key = keys.effective();
+    // A caller sends a key, and a provider of webhooks does not.
+    if let Some(sign) = sign.filter(|_| key.is_none()) {
         let reason = format!(
             "{}, so it looks like a webhook: deliveries go to your handler as before, which verifies them; docs/webhooks.md says how the \
              filter does it",
@@ -143,8 +160,6 @@ fn one<'t>(operation: &ApiOperation<'t>, path: &str, references: &References<'t>
         );
         return because("HANDLER_INTERNAL_C", reason);
     }
-    let keys = key_parameter::find(references, operation);
-    let key = keys.effective();
     let at = key.map(|key| key.span.start);
     let method = operation.method.as_str();
     let guess = match (key.map(|key| key.is_required), method) {
@@ -250,13 +265,6 @@ fn snake_case(name: &str) -> String {
     }
 }
 
-/// A path without the names of its parameters.
-fn structure(path: &str) -> String {
-    let part =
-        |segment: &str| segment.split_once('{').map_or(segment.to_owned(), |(prefix, _)| format!("{prefix}{{}}"));
-    path.split('/').map(part).collect::<Vec<_>>().join("/")
-}
-
 /// An endpoint's name from an `operationId`; `None` if nothing is left of it.
 fn name(operation_id: Option<&str>) -> Option<String> {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
@@ -315,6 +323,8 @@ mod tests {
             ),
             ("/webhooks/stripe: {post: {}}".to_owned(), "HANDLER_INTERNAL_C", "the path names the provider `stripe`"),
             ("/repos/{id}/hooks: {post: {}}".to_owned(), "ACCEPTED", "no parameter says"),
+            // A delivery has no key of a caller.
+            (format!("/webhooks/stripe: {{post: {{{}}}}}", key(", required: true")), "REQUIRED_A", "is required"),
             (
                 "/in: {post: {parameters: [{name: X-Hub-Signature-256, in: header}]}}".to_owned(),
                 "HANDLER_INTERNAL_C",
@@ -323,6 +333,27 @@ mod tests {
         ] {
             let (found, why) = policy_of(&operation);
             assert!(found == policy && why.contains(reason), "{operation}: {found}: {why}");
+        }
+    }
+
+    /// A route for several operations refuses none of their requests.
+    #[test]
+    fn operations_of_one_route_get_the_policy_that_all_of_them_can_have() {
+        let key = "parameters: [{name: Idempotency-Key, in: header, required: true}]";
+        for (first, second, policy) in [
+            (key, "", "ACCEPTED"),
+            ("", key, "ACCEPTED"),
+            ("x-idempotency-policy: PROHIBITED", key, "ACCEPTED"),
+            (key, key, "REQUIRED_A"),
+        ] {
+            let text = format!(
+                "openapi: 3.1.0\npaths:\n  '/x/{{id}}:cancel': {{post: {{{first}}}}}\n  /x/{{id}}: {{post: {{{second}}}}}\n"
+            );
+            let guesses = guessed(&text);
+            let [guess] = guesses.routes.as_slice() else { panic!("{guesses:?}") };
+            assert_eq!(guess.route.policy, policy, "{text}");
+            assert!(guesses.left_out[0].contains("the route of `POST /x/{id}:cancel` takes its requests"), "{guesses:?}");
+            assert_eq!(guess.reason.contains("`POST /x/{id}` would be"), first != second, "{guesses:?}");
         }
     }
 

@@ -54,3 +54,33 @@ fn a_description_without_operations_or_that_is_none_writes_nothing() {
         assert!(!file.exists());
     }
 }
+
+/// An operation that the policy cannot have, or whose results another one has, does not stop the draft.
+#[test]
+fn what_no_policy_can_have_is_left_out_alone() {
+    let draft = |backend: &str, paths: &str| {
+        let text = format!("openapi: 3.2.0\npaths:\n  /good: {{post: {{}}}}\n{paths}\n");
+        let told = run_with(&["init", "--yes", "--backend", backend, "--openapi", "-", "-"], &text);
+        assert_eq!(told.status, 0, "{}", told.errors);
+        let policy: Value = serde_json::from_str(&told.output).unwrap();
+        let routes = policy["routes"].as_array().unwrap().clone();
+        assert_eq!(routes[0]["path"], "/good");
+        (routes, told.errors)
+    };
+    for (backend, paths, left_out) in [
+        ("generic", "  /users: {get: {}}\n  /Users: {get: {}}", "left out: GET /Users: "),
+        ("generic", "  /a: {additionalOperations: {copy: {}}}\n  /b: {get: {}}", "left out: copy /a: "),
+        ("generic", "  /a: {additionalOperations: {'a b': {}}}\n  /b: {get: {}}", "left out: a b /a: "),
+        ("generic", "  /a: {additionalOperations: {CONNECT: {}}}\n  /b: {get: {}}", "left out: CONNECT /a: "),
+        ("restate", "  /restate/x: {post: {}}\n  /b: {get: {}}", "left out: POST /restate/x: "),
+    ] {
+        let (routes, errors) = draft(backend, paths);
+        assert_eq!(routes.len(), 2, "{errors}");
+        assert!(errors.contains(left_out), "{left_out}: {errors}");
+    }
+    let (routes, _) = draft("generic", "  /a/: {get: {}}\n  /a: {head: {}}");
+    assert_eq!(routes.len(), 2);
+    let (routes, _) = draft("restate", "  '/items/{id}': {get: {}, put: {}, delete: {}, patch: {}}");
+    let recovery: Vec<Option<bool>> = routes.iter().map(|route| route["recovery"].as_bool()).collect();
+    assert_eq!(recovery, [None, None, None, Some(false), Some(false)]);
+}
