@@ -103,10 +103,10 @@ pub(super) static LINTS: &[Lint] = &[
                   the description is for the senders of webhooks, too.",
     },
     Lint {
-        name: "openapi-other-file",
+        name: "openapi-unread",
         severity: Note,
-        summary: "A reference leads to another file, or to nothing, and was not followed.",
-        why: "The command reads one file, and cannot compare what stands elsewhere.",
-        instead: "Put the description into one file first, for example with `redocly bundle`.",
+        summary: "A part of the description was not read: what a reference leads to, members beside a reference, or a server.",
+        why: "The command reads one file, and compares only what it reads.",
+        instead: "Put the description into one file first, for example with `redocly bundle`, and give every variable of a server a default.",
     },
 ];

@@ -1,7 +1,7 @@
 //! Reads an OpenAPI description, in JSON or YAML.
 
 use crate::diagnostics::source::SourceText;
-use crate::diagnostics::tree::SpannedNode;
+use crate::diagnostics::tree::{NodeContent, SpannedNode};
 use crate::diagnostics::{json, yaml};
 use serde::de::IgnoredAny;
 
@@ -40,7 +40,15 @@ pub(crate) fn read(source: &SourceText) -> Result<SpannedNode, DescriptionError>
         .iter()
         .any(|known| text.strip_prefix(known).is_some_and(|patch| patch.is_empty() || patch.starts_with('.')));
     if is_known {
-        return Ok(tree);
+        let paths = tree.members().iter().find(|member| member.name == "paths");
+        return match paths.filter(|paths| !matches!(paths.value.content, NodeContent::Map(_))) {
+            None => Ok(tree),
+            Some(paths) => Err(DescriptionError {
+                at: paths.value.span.start,
+                message: "`paths` is no object".to_owned(),
+                help: "write an object with a member for each path, or `{}`".to_owned(),
+            }),
+        };
     }
     Err(DescriptionError {
         at: version.value.span.start,
@@ -131,6 +139,7 @@ mod tests {
             ("{\"version\": 1, \"routes\": []}", 15, "a policy document"),
             ("openapi: 4.0.0\n", 9, "the version of OpenAPI is `4.0.0`"),
             ("openapi: 3.01\n", 9, "the version of OpenAPI is `3.01`"),
+            ("openapi: 3.1.0\npaths: [1, 2]\n", 22, "`paths` is no object"),
             ("a: b\n", 0, "no member `openapi`"),
             ("{\"openapi\": \"3.1.0\",\n \"paths\": [}", 32, "not JSON: expected value at line 2 column 12"),
             ("openapi: [\n", 0, "not YAML"),

@@ -28,43 +28,74 @@ pub(crate) struct ApiOperation<'t> {
     pub(crate) servers: Rc<[ServerPlace]>,
 }
 
-/// A path item that cannot be read.
+/// A part of a description that is not read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct UnreadItem {
-    /// The path
-    pub(crate) path: String,
-    /// The reference that leads out of the file
-    pub(crate) reference: String,
-    /// The bytes of the path
+pub(crate) struct UnreadPart {
+    /// The path, or the URL of a server
+    pub(crate) title: String,
+    /// The JSON pointer of the part, or of the list with it
+    pub(crate) pointer: String,
+    /// The bytes to show
     pub(crate) span: Range<usize>,
+    /// What is not read, and why
+    pub(crate) message: String,
+    /// What to write instead
+    pub(crate) help: &'static str,
 }
 
-/// The operations of a description in their order, and path items that stand in other files.
-pub(crate) fn of_description<'t>(references: &References<'t>) -> (Vec<ApiOperation<'t>>, Vec<UnreadItem>) {
+/// The message about a reference that leads to nothing in the file, and what to do.
+pub(crate) fn unread_reference(reference: &str) -> (String, &'static str) {
+    (
+        format!("`{reference}` leads to another file, to nothing or in a circle, and was not followed"),
+        "put the description into one file first, for example with `redocly bundle`",
+    )
+}
+
+/// The operations of a description in their order, and the parts that were not read.
+pub(crate) fn of_description<'t>(references: &References<'t>) -> (Vec<ApiOperation<'t>>, Vec<UnreadPart>) {
     let root = references.root();
-    let of_document: Rc<[ServerPlace]> =
-        servers::places(references, root).unwrap_or_else(|| vec![servers::default_place()]).into();
     let (mut operations, mut unread) = (Vec::new(), Vec::new());
-    for path in references.get(root, "paths").map(SpannedNode::members).unwrap_or_default() {
+    let of_document: Rc<[ServerPlace]> =
+        servers::places(references, root, &[], &mut unread).unwrap_or_else(|| vec![servers::default_place()]).into();
+    for path in references.get(root, "paths").map(|paths| references.members(paths)).unwrap_or_default() {
         if !path.name.starts_with('/') {
             continue;
         }
+        let names = vec!["paths".to_owned(), path.name.clone()];
+        let part = |message: String, help: &'static str| UnreadPart {
+            title: path.name.clone(),
+            pointer: pointer(names.iter().map(String::as_str)),
+            span: path.name_span.clone(),
+            message,
+            help,
+        };
         let item = match references.resolve(&path.value) {
             Ok(item) => item,
             Err(reference) => {
-                let (path, span) = (path.name.clone(), path.name_span.clone());
-                unread.push(UnreadItem { path, reference, span });
+                let (message, help) = unread_reference(&reference);
+                unread.push(part(message, help));
                 continue;
             }
         };
-        let names = item.names.unwrap_or_else(|| vec!["paths".to_owned(), path.name.clone()]);
-        let of_item = servers::places(references, item.node).map_or_else(|| Rc::clone(&of_document), Rc::from);
+        if item.names.is_some() {
+            let beside = references.members(&path.value).into_iter().map(|member| member.name.as_str());
+            let beside: Vec<&str> =
+                beside.filter(|name| !["$ref", "<<", "summary", "description"].contains(name)).collect();
+            if !beside.is_empty() {
+                let message = format!("the members beside `$ref` were not read: `{}`", beside.join("`, `"));
+                unread.push(part(message, "write them into the path item to which `$ref` leads"));
+            }
+        }
+        let names = item.names.unwrap_or(names);
+        let of_item = servers::places(references, item.node, &names, &mut unread)
+            .map_or_else(|| Rc::clone(&of_document), Rc::from);
         let mut add = |method: String, names: Vec<String>, name_span: &Range<usize>, node: &'t SpannedNode| {
-            let own = servers::places(references, node).map_or_else(|| Rc::clone(&of_item), Rc::from);
+            let own = servers::places(references, node, &names, &mut unread)
+                .map_or_else(|| Rc::clone(&of_item), Rc::from);
             let (path, item, name_span) = (path.name.as_str(), item.node, name_span.clone());
             operations.push(ApiOperation { method, path, names, name_span, node, item, servers: own });
         };
-        for member in item.node.members() {
+        for member in references.members(item.node) {
             if METHODS.contains(&member.name.as_str()) {
                 let names = [names.as_slice(), std::slice::from_ref(&member.name)].concat();
                 add(member.name.to_ascii_uppercase(), names, &member.name_span, &member.value);
@@ -129,7 +160,27 @@ mod tests {
         );
         assert_eq!(operations[2].item_names(), ["paths", "/a/{b}"]);
         assert_eq!(operations[3].item_names(), ["components", "pathItems", "c"]);
-        assert_eq!((unread[0].path.as_str(), unread[0].reference.as_str()), ("/d", "d.yaml"));
+        assert_eq!((unread[0].title.as_str(), unread[0].pointer.as_str()), ("/d", "/paths/~1d"));
         assert_eq!(text.get(operations[1].name_span.clone()), Some("post"));
+    }
+
+    #[test]
+    fn operations_of_merged_mappings_are_read_and_what_is_not_read_is_told() {
+        let text = "openapi: 3.1.0\nservers: [{url: '{base}/v1'}]\nx-b: &b {post: {}, get: {}}\npaths:\n  /orders: {<<: *b, get: {x: y}}\n  \
+                    /both: {$ref: '#/x-b', put: {}}\n  /circle: {$ref: '#/paths/~1circle'}\n";
+        let tree = yaml::read(text).unwrap();
+        let (operations, unread) = of_description(&References::new(&tree));
+        let titles: Vec<_> = operations.iter().map(ApiOperation::title).collect();
+        assert_eq!(titles, ["GET /orders", "POST /orders", "POST /both", "GET /both"]);
+        assert!(operations[0].node.members()[0].name == "x" && operations[0].servers[0].path.is_empty());
+        let told: Vec<_> = unread.iter().map(|part| (part.title.as_str(), part.message.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                ("{base}/v1", "the URL of a server has a variable without a default, so the server was not read"),
+                ("/both", "the members beside `$ref` were not read: `put`"),
+                ("/circle", "`#/paths/~1circle` leads to another file, to nothing or in a circle, and was not followed"),
+            ]
+        );
     }
 }

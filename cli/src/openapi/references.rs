@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 #[cfg(test)]
 use std::cell::Cell;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// An object with more members gets an index of their names, so that a large description takes no quadratic time.
 const INDEXED_FROM: usize = 16;
@@ -66,6 +66,17 @@ impl<'t> References<'t> {
             others.chain(members).map(|member| (member.name.as_str(), member)).collect()
         });
         index.get(name).copied()
+    }
+
+    /// The members of an object, own ones first, and those that `<<` merges; none of another value.
+    pub(crate) fn members(&self, node: &'t SpannedNode) -> Vec<&'t SpannedMember> {
+        let own = node.members();
+        let mut members: Vec<&'t SpannedMember> = own.iter().collect();
+        if own.iter().any(|member| member.name == "<<") {
+            let mut names: BTreeSet<&str> = own.iter().map(|member| member.name.as_str()).collect();
+            members.extend(merged(own).filter(|member| names.insert(&member.name)));
+        }
+        members
     }
 
     /// The value of the member with exactly this name.

@@ -4,7 +4,7 @@ use super::described_policy::DescribedPolicy;
 use super::operations::ApiOperation;
 use edge_idempotency_engine::policy::{NormalPath, Route, RouteLookup, Template};
 
-/// In the place of each parameter of a path. No route has this text.
+/// In the place of each parameter of a path, behind a letter with which no parameter's prefix in the policy begins.
 const VALUE: &str = "edge-idempotency-parameter";
 /// The host of requests where neither the description nor the policy names one.
 const HOST: &str = "localhost";
@@ -26,40 +26,58 @@ pub(crate) enum Routing<'p> {
     Ambiguous(String),
 }
 
-/// A path of the description with the path of its server, in which every parameter is a text that no route has.
-fn concrete(base: &str, path: &str) -> String {
-    let mut text = String::new();
-    let mut rest = path;
-    while let Some((before, behind)) = rest.split_once('{') {
-        let Some((_, after)) = behind.split_once('}') else { break };
-        text.push_str(before);
-        text.push_str(VALUE);
-        rest = after;
-    }
-    format!("{base}{text}{rest}")
+/// Finds routes for operations.
+pub(crate) struct OperationRouter<'p> {
+    policy: &'p DescribedPolicy,
+    /// The hosts that routes name
+    hosts: Vec<String>,
+    /// In the place of each parameter of a path
+    value: String,
 }
 
-/// Finds the route of an operation. Of several servers the first that leads to a route counts.
-pub(crate) fn of_operation<'p>(
-    policy: &'p DescribedPolicy,
-    hosts: &[String],
-    operation: &ApiOperation<'_>,
-) -> Routing<'p> {
-    let mut first_miss = None;
-    for server in operation.servers.iter() {
-        let text = concrete(&server.path, operation.path);
-        let own_host = server.host.as_deref();
-        let of_policy = hosts.iter().map(String::as_str).filter(|_| own_host.is_none());
-        for host in own_host.into_iter().chain(of_policy).chain([HOST]) {
-            match of_path(policy, host, &text, &operation.method) {
-                found @ (Routing::Route(_) | Routing::StoredAnswer) => return found,
-                // Another method of the path tells more than a path that nothing has.
-                other @ Routing::OtherMethods(_) => first_miss = Some(other),
-                other => first_miss = first_miss.or(Some(other)),
+impl<'p> OperationRouter<'p> {
+    /// The routes of this policy.
+    pub(crate) fn new(policy: &'p DescribedPolicy) -> Self {
+        let templates: Vec<String> =
+            policy.routes().map(|route| route.template.to_string().to_ascii_lowercase()).collect();
+        let segments = templates.iter().flat_map(|template| template.split('/')).filter(|segment| segment.contains('{'));
+        let first: Vec<char> = segments.filter_map(|segment| segment.chars().next()).collect();
+        let letter = ('a'..='z').find(|letter| !first.contains(letter)).unwrap_or('e');
+        Self { policy, hosts: policy.hosts(), value: format!("{letter}-{VALUE}") }
+    }
+
+    /// Finds the route of an operation. Of several servers the first that leads to a route counts. Where the description names no
+    /// host, a route without `hosts` counts before one with them.
+    pub(crate) fn of_operation(&self, operation: &ApiOperation<'_>) -> Routing<'p> {
+        let mut first_miss = None;
+        for server in operation.servers.iter() {
+            let text = self.concrete(&server.path, operation.path);
+            let own_host = server.host.as_deref();
+            let of_policy = self.hosts.iter().map(String::as_str).filter(|_| own_host.is_none());
+            for host in own_host.into_iter().chain([HOST]).chain(of_policy) {
+                match of_path(self.policy, host, &text, &operation.method) {
+                    found @ (Routing::Route(_) | Routing::StoredAnswer) => return found,
+                    // Another method of the path tells more than a path that nothing has.
+                    other @ Routing::OtherMethods(_) => first_miss = Some(other),
+                    other => first_miss = first_miss.or(Some(other)),
+                }
             }
         }
+        first_miss.unwrap_or(Routing::NoRoute)
     }
-    first_miss.unwrap_or(Routing::NoRoute)
+
+    /// A path of the description with the path of its server, in which every parameter is a text that no route has.
+    fn concrete(&self, base: &str, path: &str) -> String {
+        let mut text = String::new();
+        let mut rest = path;
+        while let Some((before, behind)) = rest.split_once('{') {
+            let Some((_, after)) = behind.split_once('}') else { break };
+            text.push_str(before);
+            text.push_str(&self.value);
+            rest = after;
+        }
+        format!("{base}{text}{rest}")
+    }
 }
 
 fn of_path<'p>(policy: &'p DescribedPolicy, host: &str, path: &str, method: &str) -> Routing<'p> {
@@ -112,7 +130,11 @@ mod tests {
         {"endpoint": "one", "methods": ["GET"], "path": "/v1/refunds/{id}", "policy": "PROHIBITED", "target": "R/get"},
         {"endpoint": "special", "methods": ["GET"], "path": "/v1/refunds/special", "policy": "PROHIBITED", "target": "R/special"},
         {"endpoint": "flag", "path": "/v1/flags/key:{flag}", "policy": "ACCEPTED", "target": "F/set"},
-        {"endpoint": "eu", "path": "/v1/eu", "hosts": ["eu.example.com", "*.eu.example.com"], "policy": "ACCEPTED", "target": "E/set"}
+        {"endpoint": "eu", "path": "/v1/eu", "hosts": ["eu.example.com", "*.eu.example.com"], "policy": "ACCEPTED", "target": "E/set"},
+        {"endpoint": "open", "path": "/h", "policy": "REQUIRED_A", "target": "H/open"},
+        {"endpoint": "admin", "path": "/h", "hosts": ["admin.example.com"], "policy": "PROHIBITED", "target": "H/admin"},
+        {"endpoint": "node", "path": "/nodes/{id}", "policy": "ACCEPTED", "target": "N/set"},
+        {"endpoint": "edge", "path": "/nodes/edge-{id}", "policy": "PROHIBITED", "target": "N/edge"}
       ]
     }"#;
 
@@ -131,7 +153,7 @@ mod tests {
         let policy =
             DescribedPolicy::new(Policy::from_json(POLICY.as_bytes()).unwrap(), serde_json::from_str(POLICY).unwrap())
                 .unwrap();
-        let hosts = policy.hosts();
+        let router = OperationRouter::new(&policy);
         for (server, path, method, expected) in [
             ("/v1", "/refunds", "post", "refund"),
             ("/v1/", "/refunds/", "post", "refund"),
@@ -149,6 +171,12 @@ mod tests {
             ("/v1", "/refunds/by-idempotency-key/{key}/output", "get", "stored"),
             ("/v1", "/none/by-idempotency-key/{key}", "get", "none"),
             ("/", "/operations/{id}/output", "get", "stored"),
+            // A route for every host counts before one for a host that the description does not name.
+            ("/", "/h", "post", "open"),
+            ("https://admin.example.com", "/h", "post", "admin"),
+            // A parameter is not taken for the fixed text of another route.
+            ("/", "/nodes/{id}", "post", "node"),
+            ("/", "/nodes/edge-{id}", "post", "edge"),
             ("/", "/V1/refunds", "post", "none"),
             ("/", "/a;b", "post", "ambiguous"),
         ] {
@@ -156,7 +184,7 @@ mod tests {
                 format!("openapi: 3.1.0\nservers: [{{url: '{server}'}}]\npaths: {{'{path}': {{{method}: {{}}}}}}\n");
             let tree = yaml::read(&text).unwrap();
             let (operations, _) = of_description(&References::new(&tree));
-            assert_eq!(told(&of_operation(&policy, &hosts, &operations[0])), expected, "{method} {server} {path}");
+            assert_eq!(told(&router.of_operation(&operations[0])), expected, "{method} {server} {path}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The hosts and the beginnings of paths that `servers` gives.
 
+use super::operations::{UnreadPart, pointer};
 use super::references::References;
 use crate::diagnostics::tree::SpannedNode;
 
@@ -12,13 +13,31 @@ pub(crate) struct ServerPlace {
     pub(crate) path: String,
 }
 
-/// The places of a list of servers, each once; `None` if there is no list, or an empty one.
-pub(crate) fn places<'t>(references: &References<'t>, node: &'t SpannedNode) -> Option<Vec<ServerPlace>> {
+/// The places of a list of servers, each once; `None` if there is no list, an empty one, or none that can be read. A server whose URL
+/// has a variable without a default is added to `unread`. `names`: from the root of the document to the object with the list.
+pub(crate) fn places<'t>(
+    references: &References<'t>,
+    node: &'t SpannedNode,
+    names: &[String],
+    unread: &mut Vec<UnreadPart>,
+) -> Option<Vec<ServerPlace>> {
     let servers = references.get(node, "servers")?.items();
     let mut places: Vec<ServerPlace> = Vec::new();
     for server in servers {
-        let Some(url) = references.text(server, "url") else { continue };
-        let place = place(&substituted(references, server, url));
+        let Some(url) = references.get(server, "url") else { continue };
+        let Some(text) = url.text() else { continue };
+        let substituted = substituted(references, server, text);
+        if substituted.contains('{') {
+            unread.push(UnreadPart {
+                title: text.to_owned(),
+                pointer: pointer(names.iter().map(String::as_str).chain(["servers"])),
+                span: url.span.clone(),
+                message: "the URL of a server has a variable without a default, so the server was not read".to_owned(),
+                help: "write the variable and its `default` in `variables` of the server",
+            });
+            continue;
+        }
+        let place = place(&substituted);
         if !places.contains(&place) {
             places.push(place);
         }
@@ -36,7 +55,7 @@ fn substituted<'t>(references: &References<'t>, server: &'t SpannedNode, url: &s
     let mut url = url.to_owned();
     let variables = references.get(server, "variables").map(SpannedNode::members).unwrap_or_default();
     for variable in variables {
-        let default = references.text(&variable.value, "default").unwrap_or_default();
+        let Some(default) = references.text(&variable.value, "default") else { continue };
         url = url.replace(&format!("{{{}}}", variable.name), default);
     }
     url
@@ -44,8 +63,9 @@ fn substituted<'t>(references: &References<'t>, server: &'t SpannedNode, url: &s
 
 fn place(url: &str) -> ServerPlace {
     let url = url.split(['?', '#']).next().unwrap_or_default();
-    let (host, path) = match url.split_once("://") {
-        Some((_, rest)) => {
+    let behind_scheme = url.split_once("://").map(|(_, rest)| rest);
+    let (host, path) = match behind_scheme.or_else(|| url.strip_prefix("//")) {
+        Some(rest) => {
             let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
             let host = authority.rsplit('@').next().unwrap_or_default();
             let without_port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
@@ -74,6 +94,7 @@ mod tests {
             ("/api/v1", None, "/api/v1"),
             ("api/v1/", None, "/api/v1"),
             (".", None, ""),
+            ("//api.example.com/v1", Some("api.example.com"), "/v1"),
         ] {
             assert_eq!(place(url), ServerPlace { host: host.map(str::to_owned), path: path.to_owned() }, "{url}");
         }
@@ -86,9 +107,9 @@ mod tests {
              - {url: https://eu.example.com/v2}\n- {description: no URL}\n",
         )
         .unwrap();
-        let found = places(&References::new(&tree), &tree).unwrap();
+        let found = places(&References::new(&tree), &tree, &[], &mut Vec::new()).unwrap();
         assert_eq!(found, [ServerPlace { host: Some("eu.example.com".to_owned()), path: "/v2".to_owned() }]);
         let none = yaml::read("servers: []\n").unwrap();
-        assert_eq!(places(&References::new(&none), &none), None);
+        assert_eq!(places(&References::new(&none), &none, &[], &mut Vec::new()), None);
     }
 }

@@ -18,7 +18,7 @@ use crate::openapi::description;
 use crate::openapi::interface::RouteInterface;
 use crate::openapi::operations::{self, ApiOperation};
 use crate::openapi::references::References;
-use crate::openapi::routing::{self, Routing};
+use crate::openapi::routing::{OperationRouter, Routing};
 use edge_idempotency_engine::Policy;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -96,16 +96,15 @@ fn located(mut source: SourceText, findings: Vec<PolicyFinding>) -> CheckedFile 
 fn compare(policy: &DescribedPolicy, tree: &SpannedNode) -> Comparison {
     let references = References::new(tree);
     let (operations, unread) = operations::of_description(&references);
-    let hosts = policy.hosts();
+    let router = OperationRouter::new(policy);
     let mut found = DescriptionFindings::default();
-    for item in unread {
-        let pointer = operations::pointer(["paths", &item.path]);
-        other_file(&item.reference, pointer, &item.span, &mut found);
+    for part in unread {
+        found.add("openapi-unread", part.pointer, &part.span, part.message, part.help);
     }
     let interfaces: Vec<RouteInterface<'_>> = policy.routes().map(|route| RouteInterface::new(policy, route)).collect();
     let mut described: BTreeSet<usize> = BTreeSet::new();
     for operation in &operations {
-        match routing::of_operation(policy, &hosts, operation) {
+        match router.of_operation(operation) {
             Routing::Route(route) => {
                 described.insert(route.id);
                 if let Some(interface) = interfaces.get(route.id) {
@@ -215,11 +214,6 @@ fn check_operation<'t>(
 
 /// A reference that was not followed.
 fn other_file(reference: &str, pointer: String, span: &Range<usize>, found: &mut DescriptionFindings) {
-    found.add(
-        "openapi-other-file",
-        pointer,
-        span,
-        format!("`{reference}` leads to another file, or to nothing, and was not followed"),
-        "put the description into one file first, for example with `redocly bundle`",
-    );
+    let (message, help) = operations::unread_reference(reference);
+    found.add("openapi-unread", pointer, span, message, help);
 }

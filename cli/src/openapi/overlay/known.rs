@@ -12,7 +12,7 @@ use crate::openapi::key_parameter::{self, KEY_HEADER, KeyParameter};
 use crate::openapi::operations::{self, ApiOperation};
 use crate::openapi::references::References;
 use crate::openapi::responses::{has_problem, lacking};
-use crate::openapi::routing::{self, Routing};
+use crate::openapi::routing::{OperationRouter, Routing};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,13 +43,12 @@ pub(super) fn add(
     switches: GeneratorSwitches,
     actions: &mut OverlayActions,
 ) -> Vec<String> {
-    let hosts = policy.hosts();
+    let router = OperationRouter::new(policy);
     let (operations, unread) = operations::of_description(references);
     let mut collected = Collected::default();
-    collected.elsewhere.extend(unread.into_iter().map(|item| item.reference));
     let mut without_route = 0;
     for operation in &operations {
-        match routing::of_operation(policy, &hosts, operation) {
+        match router.of_operation(operation) {
             Routing::Route(route) => {
                 if let Some(interface) = interfaces.get(route.id) {
                     add_operation(operation, interface, references, switches, &mut collected, actions);
@@ -62,13 +61,12 @@ pub(super) fn add(
     for (names, response) in &collected.shared {
         actions.update(path(names.iter().map(String::as_str)), response.update());
     }
-    let mut notes: Vec<String> = collected
-        .elsewhere
-        .iter()
-        .map(|reference| {
-            format!("`{reference}` is not in this file and was left as it is: put the description into one file first")
-        })
-        .collect();
+    let mut notes: Vec<String> =
+        unread.iter().map(|part| format!("{}: {}; {}", part.title, part.message, part.help)).collect();
+    notes.extend(collected.elsewhere.iter().map(|reference| {
+        let (message, help) = operations::unread_reference(reference);
+        format!("{message}; {help}")
+    }));
     if without_route > 0 {
         let are = if without_route == 1 { "operation has" } else { "operations have" };
         notes.push(format!("{without_route} {are} no route and was left out: `openapi check` shows where"));
