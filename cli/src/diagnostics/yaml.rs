@@ -5,7 +5,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How many values a document can have, copies of anchored ones among them.
+/// How many values a document can have, those of anchors and their copies among them.
 const MAX_NODES: usize = 2_000_000;
 
 /// How deep values can stand in each other: what goes through the tree calls itself for each level.
@@ -79,7 +79,8 @@ pub(crate) fn read(text: &str) -> Result<SpannedNode, YamlError> {
             Event::DocumentEnd => break,
             _ => continue,
         };
-        count += 1;
+        // The value of an anchor is kept beside the document.
+        count += if anchor > 0 { 1 + size(&done) } else { 1 };
         if count > MAX_NODES {
             return Err(YamlError { at: done.span.start, message: "the document is too large".to_owned() });
         }
@@ -177,6 +178,14 @@ mod tests {
             let text = opening.repeat(100_000) + "x" + &closing.repeat(100_000);
             assert!(read(&text).is_err(), "{opening}");
         }
+    }
+
+    /// The value of each anchor is kept, so it counts as often as anchors stand around it.
+    #[test]
+    fn anchors_around_anchors_do_not_fill_the_memory() {
+        let open: String = (0..100).map(|number| format!("&a{number} [")).collect();
+        let text = format!("{open}{}{}", vec!["x"; 30_000].join(", "), "]".repeat(100));
+        assert!(read(&text).is_err_and(|error| error.message.contains("too large")));
     }
 
     #[test]

@@ -83,3 +83,13 @@ fn no_secret_of_the_policy_is_shown() {
         assert!(all.contains("openapi-no-operation") && !all.contains("planted"), "{format}: {all}");
     }
 }
+
+/// A parameter has its schema in `schema` or in `content`.
+#[test]
+fn a_schema_in_content_is_read() {
+    let good = std::fs::read_to_string(folder().join("lints/good.yaml")).unwrap();
+    let schema = "schema: {type: string, format: uuid}";
+    assert!(good.contains(schema));
+    let found = findings("policy.json", "-", &good.replace(schema, &format!("content: {{text/plain: {{{schema}}}}}")));
+    assert!(found.is_empty(), "{found:?}");
+}

@@ -73,7 +73,11 @@ fn schema<'t>(
     references: &References<'t>,
     found: &mut DescriptionFindings,
 ) {
-    let schema = references.get(key.node, "schema");
+    let in_content = || {
+        let kind = references.get(key.node, "content")?.members().first()?;
+        references.get(&kind.value, "schema")
+    };
+    let schema = references.get(key.node, "schema").or_else(in_content);
     let expected = interface.key_schema();
     let message = match expected.compare(references, schema, &examples(references, key.node)) {
         SchemaVerdict::Fits => return,
