@@ -98,7 +98,10 @@ impl GuessedRoute {
     /// The route also takes the requests of another operation, for which the guess is `policy`.
     fn share(&mut self, title: &str, policy: &str) {
         if self.route.policy != policy {
-            let _ = write!(self.reason, "; but `{title}` would be {policy}, so the route takes requests with a key and without");
+            let _ = write!(
+                self.reason,
+                "; but `{title}` would be {policy}, so the route takes requests with a key and without"
+            );
             self.route.policy = "ACCEPTED".to_owned();
             self.route.webhook = None;
         }
@@ -352,7 +355,10 @@ mod tests {
             let guesses = guessed(&text);
             let [guess] = guesses.routes.as_slice() else { panic!("{guesses:?}") };
             assert_eq!(guess.route.policy, policy, "{text}");
-            assert!(guesses.left_out[0].contains("the route of `POST /x/{id}:cancel` takes its requests"), "{guesses:?}");
+            assert!(
+                guesses.left_out[0].contains("the route of `POST /x/{id}:cancel` takes its requests"),
+                "{guesses:?}"
+            );
             assert_eq!(guess.reason.contains("`POST /x/{id}` would be"), first != second, "{guesses:?}");
         }
     }

@@ -138,6 +138,11 @@ impl DescribedPolicy {
         self.backend(route).is_some_and(|backend| backend.value.kind == "restate")
     }
 
+    /// Whether one of the backends is Restate.
+    pub(crate) fn has_restate(&self) -> bool {
+        self.document.backends.iter().any(|backend| backend.value.kind == "restate")
+    }
+
     /// The response header with the operation's id, if the backend of the route has one.
     pub(crate) fn operation_id_header(&self, route: &Route) -> Option<&str> {
         let backend = self.backend(route)?;

@@ -100,6 +100,13 @@ impl<'p> RouteInterface<'p> {
         self.route.webhook.is_some()
     }
 
+    /// Whether callers see the same of both routes.
+    pub(crate) fn looks_like(&self, other: &Self) -> bool {
+        (self.route.policy, self.key, &self.refusals, &self.headers)
+            == (other.route.policy, other.key, &other.refusals, &other.headers)
+            && self.key_schema().to_json() == other.key_schema().to_json()
+    }
+
     /// The rules for its keys.
     pub(crate) fn key_schema(&self) -> KeySchema<'p> {
         KeySchema::new(self.route.key.as_deref())
@@ -160,7 +167,8 @@ fn headers(policy: &DescribedPolicy, route: &Route) -> Vec<AnswerHeader> {
             "Idempotency-Status",
             "IdempotencyStatus",
             "string",
-            if is_restate {
+            // Routes of several backends share the component.
+            if policy.has_restate() {
                 "What happened under the key: `stored` (the work ended while the request waited, and its result is kept), `replayed` \
                  (this is the kept result of an earlier request) or `processing` (the result is not there yet)."
             } else {
@@ -192,7 +200,9 @@ fn headers(policy: &DescribedPolicy, route: &Route) -> Vec<AnswerHeader> {
     }
     for name in policy.retry_headers() {
         let text = "`true` after an error if the same request with the same key may be sent again, else `false`.";
-        headers.push(header(&in_capitals(name), &format!("Idempotency-{}", in_capitals(name)), "boolean", text));
+        // A component's name has fewer characters than a header's.
+        let component = in_capitals(name).replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-', ".");
+        headers.push(header(&in_capitals(name), &format!("Idempotency-{component}"), "boolean", text));
     }
     headers
 }

@@ -69,6 +69,11 @@ pub(crate) fn of_description<'t>(references: &References<'t>) -> (Vec<ApiOperati
             message,
             help,
         };
+        if path.name.contains(['?', '#']) {
+            let message = "a path has no `?` and no `#`, so its operations were not read".to_owned();
+            unread.push(part(message, "describe a query as parameters with `in: query`"));
+            continue;
+        }
         let item = match references.resolve(&path.value) {
             Ok(item) => item,
             Err(reference) => {
@@ -90,8 +95,8 @@ pub(crate) fn of_description<'t>(references: &References<'t>) -> (Vec<ApiOperati
         let of_item = servers::places(references, item.node, &names, &mut unread)
             .map_or_else(|| Rc::clone(&of_document), Rc::from);
         let mut add = |method: String, names: Vec<String>, name_span: &Range<usize>, node: &'t SpannedNode| {
-            let own = servers::places(references, node, &names, &mut unread)
-                .map_or_else(|| Rc::clone(&of_item), Rc::from);
+            let own =
+                servers::places(references, node, &names, &mut unread).map_or_else(|| Rc::clone(&of_item), Rc::from);
             let (path, item, name_span) = (path.name.as_str(), item.node, name_span.clone());
             operations.push(ApiOperation { method, path, names, name_span, node, item, servers: own });
         };
@@ -167,7 +172,8 @@ mod tests {
     #[test]
     fn operations_of_merged_mappings_are_read_and_what_is_not_read_is_told() {
         let text = "openapi: 3.1.0\nservers: [{url: '{base}/v1'}]\nx-b: &b {post: {}, get: {}}\npaths:\n  /orders: {<<: *b, get: {x: y}}\n  \
-                    /both: {$ref: '#/x-b', put: {}}\n  /circle: {$ref: '#/paths/~1circle'}\n";
+                    /both: {$ref: '#/x-b', put: {}}\n  /circle: {$ref: '#/paths/~1circle'}\n  \
+                    /a?x=1: {get: {}}\n";
         let tree = yaml::read(text).unwrap();
         let (operations, unread) = of_description(&References::new(&tree));
         let titles: Vec<_> = operations.iter().map(ApiOperation::title).collect();
@@ -179,7 +185,11 @@ mod tests {
             [
                 ("{base}/v1", "the URL of a server has a variable without a default, so the server was not read"),
                 ("/both", "the members beside `$ref` were not read: `put`"),
-                ("/circle", "`#/paths/~1circle` leads to another file, to nothing or in a circle, and was not followed"),
+                (
+                    "/circle",
+                    "`#/paths/~1circle` leads to another file, to nothing or in a circle, and was not followed"
+                ),
+                ("/a?x=1", "a path has no `?` and no `#`, so its operations were not read"),
             ]
         );
     }

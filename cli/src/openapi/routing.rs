@@ -40,7 +40,8 @@ impl<'p> OperationRouter<'p> {
     pub(crate) fn new(policy: &'p DescribedPolicy) -> Self {
         let templates: Vec<String> =
             policy.routes().map(|route| route.template.to_string().to_ascii_lowercase()).collect();
-        let segments = templates.iter().flat_map(|template| template.split('/')).filter(|segment| segment.contains('{'));
+        let segments =
+            templates.iter().flat_map(|template| template.split('/')).filter(|segment| segment.contains('{'));
         let first: Vec<char> = segments.filter_map(|segment| segment.chars().next()).collect();
         let letter = ('a'..='z').find(|letter| !first.contains(letter)).unwrap_or('e');
         Self { policy, hosts: policy.hosts(), value: format!("{letter}-{VALUE}") }

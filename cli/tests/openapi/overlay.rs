@@ -168,3 +168,137 @@ fn what_cannot_be_done_is_told() {
     }
     assert_eq!(run(&["openapi", "overlay", "policy.json", "--stainless", "--fern"]).status, 2);
 }
+
+/// A description with one operation, a POST of the route `refunds.create`.
+fn refunds(operation: &str, more: &str) -> String {
+    format!(
+        "openapi: 3.1.0\ninfo: {{title: An API, version: '1'}}\npaths:\n  /v1/refunds:\n    post: {operation}\n{more}"
+    )
+}
+
+/// A description after its overlay, which changes nothing when it is applied again or made anew.
+fn overlaid(description: &str) -> Value {
+    let arguments = ["--openapi", "-", "--speakeasy"];
+    let made = overlay(&arguments, description);
+    let once = applied(&made, &described(description));
+    assert_eq!(applied(&made, &once), once);
+    assert_eq!(applied(&overlay(&arguments, &once.to_string()), &once), once);
+    once
+}
+
+/// A new response for a status takes the place of `4XX` and `default`, so it has what they say.
+#[test]
+fn new_responses_keep_what_the_api_answers_with_their_status() {
+    let text = refunds(
+        "{responses: {'4XX': {description: Wrong, headers: {x-a: {schema: {type: string}}}, content: {application/json: {schema: {type: \
+         object, required: [a]}}}}, default: {$ref: '#/components/responses/Any'}}}",
+        "components:\n  schemas: {Own: {type: object}}\n  responses: {Any: {description: Any, content: {application/json: {schema: {$ref: \
+         '#/components/schemas/Own'}}}}}\n",
+    );
+    let after = overlaid(&text);
+    let responses = &after["paths"]["/v1/refunds"]["post"]["responses"];
+    let kinds = ["application/json", "application/problem+json"];
+    let pointer = "#/paths/~1v1~1refunds/post/responses/4XX";
+    for status in ["400", "401", "403"] {
+        assert_eq!(members(&responses[status]["content"]), kinds, "{status}");
+        let schema = &responses[status]["content"]["application/json"]["schema"];
+        assert_eq!(*schema, json!({"$ref": format!("{pointer}/content/application~1json/schema")}));
+        assert_eq!(responses[status]["headers"]["x-a"], json!({"$ref": format!("{pointer}/headers/x-a")}));
+        assert!(responses[status]["description"].as_str().unwrap().ends_with("Or from the API: Wrong"), "{responses}");
+    }
+    let schema = &responses["503"]["content"]["application/json"]["schema"];
+    assert_eq!(*schema, json!({"$ref": "#/components/schemas/Own"}));
+}
+
+#[test]
+fn what_the_description_says_of_the_key_stays() {
+    let own = "name: idempotency-key, in: header, description: Ours, example: k-1, x-a: true, schema: {type: string}";
+    let inline = overlaid(&refunds(&format!("{{parameters: [{{{own}}}], responses: {{}}}}"), ""));
+    let key = &inline["paths"]["/v1/refunds"]["post"]["parameters"];
+    assert_eq!(key.as_array().unwrap().len(), 1);
+    let said = |key: &Value| [&key["name"], &key["required"], &key["description"], &key["example"]].map(Value::clone);
+    let expected = [json!("Idempotency-Key"), json!(true), json!("Ours"), json!("k-1")];
+    assert_eq!(said(&key[0]), expected);
+    assert!(key[0]["x-a"] == true && key[0]["schema"]["maxLength"] == 255, "{key}");
+    let shared = overlaid(&refunds(
+        "{parameters: [{$ref: '#/components/parameters/K'}], responses: {}}",
+        &format!("components: {{parameters: {{K: {{{own}}}}}}}\n"),
+    ));
+    assert_eq!(said(&shared["paths"]["/v1/refunds"]["post"]["parameters"][0]), expected);
+}
+
+#[test]
+fn retries_of_the_description_stay() {
+    let own = overlaid(&refunds("{x-speakeasy-retries: {strategy: none}, responses: {}}", ""));
+    assert_eq!(own["paths"]["/v1/refunds"]["post"]["x-speakeasy-retries"], json!({"strategy": "none"}));
+}
+
+#[test]
+fn without_a_description_no_reference_and_no_extension_changes() {
+    let text = refunds(
+        "{responses: {x-foo: {a: b}, '400': {$ref: '#/components/responses/R'}}}\n    parameters: [{name: Idempotency-Key, in: header}]",
+        "components: {responses: {R: {description: Wrong}}}\n",
+    );
+    let made = overlay(&[], "");
+    let after = applied(&made, &described(&text));
+    assert_eq!(applied(&made, &after), after);
+    let item = &after["paths"]["/v1/refunds"];
+    assert_eq!(item["parameters"], json!([]));
+    assert_eq!(item["post"]["responses"]["x-foo"], json!({"a": "b"}));
+    assert_eq!(item["post"]["responses"]["400"], json!({"$ref": "#/components/responses/R"}));
+    assert_eq!(members(&item["post"]["responses"]["401"]), ["content", "description", "headers"]);
+}
+
+#[test]
+fn an_operation_for_two_routes_that_differ_is_told() {
+    let policy = std::fs::read_to_string(folder().join("policy.json")).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = "openapi: 3.1.0\npaths:\n  /v1/refunds: {$ref: '#/components/pathItems/x'}\n  /v1/orders: {$ref: '#/components/pathItems/x'}\n\
+                components: {pathItems: {x: {post: {responses: {}}}}}\n";
+    std::fs::write(file.path(), text).unwrap();
+    let told = run_with(&["openapi", "overlay", "-", "--openapi", file.path().to_str().unwrap()], &policy);
+    assert!(told.errors.contains("note: POST /v1/orders: "), "{}", told.errors);
+    assert_eq!(told.output.matches("x-idempotency-policy: ").count(), 1, "{}", told.output);
+    let same = policy.replace("ACCEPTED", "REQUIRED_A");
+    let told = run_with(&["openapi", "overlay", "-", "--openapi", file.path().to_str().unwrap()], &same);
+    assert_eq!(told.errors, "");
+}
+
+#[test]
+fn a_path_item_in_a_list_is_found() {
+    let text = "openapi: 3.1.0\npaths: {/v1/refunds: {$ref: '#/x-l/0'}}\nx-l: [{post: {responses: {}}}]\n";
+    assert_eq!(overlaid(text)["x-l"][0]["post"]["x-idempotency-policy"], "REQUIRED_A");
+}
+
+#[test]
+fn components_fit_all_routes_and_have_names_that_descriptions_may_have() {
+    let policy = std::fs::read_to_string(folder().join("policy.json")).unwrap();
+    let policy = policy
+        .replace(r#""backend": {"kind": "generic"}"#, r#""backend": "g", "backends": {"g": {"kind": "generic"}, "r": {"kind": "restate", "cluster": "r"}}, "answers": {"retry_headers": ["x-should!retry"]}"#)
+        .replace(r#""policy": "ACCEPTED""#, r#""policy": "ACCEPTED", "backend": "r", "target": "O/create""#);
+    let told = run_with(&["openapi", "overlay", "-"], &policy);
+    assert_eq!(told.status, 0, "{}", told.errors);
+    let made = described(&told.output);
+    let headers = &made["actions"][1]["update"]["components"]["headers"];
+    assert!(
+        headers["IdempotencyStatus"]["description"].as_str().unwrap().contains("`stored`"),
+        "{headers} {}",
+        told.errors
+    );
+    let is_allowed = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    assert!(members(headers).into_iter().all(is_allowed), "{headers}");
+}
+
+/// JSON Schema has no such pattern, so the schema goes without it, which is told once and is no difference.
+#[test]
+fn a_pattern_that_a_schema_cannot_have_is_told() {
+    let policy = std::fs::read_to_string(folder().join("policy.json")).unwrap();
+    let policy = policy.replacen("\"version\": 1,", "\"version\": 1, \"key\": {\"pattern\": \"(?i)^refund-\"},", 1);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), API).unwrap();
+    let told = run_with(&["openapi", "overlay", "-", "--openapi", file.path().to_str().unwrap()], &policy);
+    assert!(told.errors.contains("note: `refunds.create`: the pattern `(?i)^refund-` of its keys"), "{}", told.errors);
+    std::fs::write(file.path(), applied(&told.output, &described(API)).to_string()).unwrap();
+    let found = findings("-", file.path().to_str().unwrap(), &policy);
+    assert!(!names(&found).contains(&"openapi-key-schema"), "{found:?}");
+}

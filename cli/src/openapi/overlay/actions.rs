@@ -1,5 +1,7 @@
 //! The actions of an overlay and their JSONPaths (RFC 9535).
 
+use crate::diagnostics::tree::SpannedNode;
+use crate::openapi::references::References;
 use serde_json::{Value, json};
 
 /// The actions of an overlay, in the order in which they are applied.
@@ -27,6 +29,23 @@ pub(super) fn path<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     let mut path = "$".to_owned();
     for name in names {
         path.push_str(&step(name));
+    }
+    path
+}
+
+/// The JSONPath of the value behind names of a document, in which an item of a list has its index as its name.
+pub(super) fn path_in<'t, 'n>(references: &References<'t>, names: impl IntoIterator<Item = &'n str>) -> String {
+    let mut path = "$".to_owned();
+    let mut parent = Some(references.root());
+    for name in names {
+        let items = parent.map(SpannedNode::items).unwrap_or_default();
+        if items.is_empty() {
+            path.push_str(&step(name));
+            parent = parent.and_then(|node| references.get(node, name));
+        } else {
+            path.push_str(&format!("[{name}]"));
+            parent = name.parse::<usize>().ok().and_then(|index| items.get(index));
+        }
     }
     path
 }

@@ -1,13 +1,20 @@
 //! What generators of SDKs read: extensions of Fern and Speakeasy, and a part of Stainless' configuration.
 
 use super::actions::{OverlayActions, text};
+use crate::diagnostics::tree::SpannedNode;
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::interface::{KeyUse, RouteInterface};
 use crate::openapi::key_parameter::KEY_HEADER;
+use crate::openapi::references::References;
 use edge_idempotency_engine::key::KeyFormat;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
-const SPEAKEASY: &str = "x-speakeasy-retries";
+/// The extension of Speakeasy for retries.
+pub(super) const SPEAKEASY: &str = "x-speakeasy-retries";
+const STRATEGY: &str = "backoff";
+/// The first wait, the longest wait and the time for all attempts in milliseconds, and the factor of each wait.
+const BACKOFF: [u32; 4] = [500, 30_000, 600_000, 2];
 const FERN_HEADERS: &str = "x-fern-idempotency-headers";
 
 /// The generators whose extensions an overlay has.
@@ -60,13 +67,21 @@ pub(super) fn add_to_operation(
             statuses.extend(["409", "425"]);
         }
         let retries = json!({
-            "strategy": "backoff",
-            "backoff": {"initialInterval": 500, "maxInterval": 30_000, "maxElapsedTime": 600_000, "exponent": 2},
+            "strategy": STRATEGY,
+            "backoff": {"initialInterval": BACKOFF[0], "maxInterval": BACKOFF[1], "maxElapsedTime": BACKOFF[2], "exponent": BACKOFF[3]},
             "statusCodes": statuses,
             "retryConnectionErrors": true,
         });
         update.insert(SPEAKEASY.to_owned(), retries);
     }
+}
+
+/// Whether retries of a description are those that an overlay has written.
+pub(super) fn is_own_retries<'t>(references: &References<'t>, retries: &'t SpannedNode) -> bool {
+    let backoff = references.get(retries, "backoff").map(SpannedNode::members).unwrap_or_default();
+    let written = backoff.iter().filter_map(|member| member.value.text()?.parse::<u32>().ok());
+    references.text(retries, "strategy") == Some(STRATEGY)
+        && written.collect::<BTreeSet<_>>() == BTreeSet::from(BACKOFF)
 }
 
 /// A part of Stainless' configuration: its SDKs then send a key with every request that writes. Comments name the operations that

@@ -1,10 +1,12 @@
 //! An overlay for a description that was read: its targets are the operations that have a route. What the description has
 //! already stays as it is.
 
-use super::actions::{OverlayActions, path};
+use super::actions::{OverlayActions, path_in};
 use super::components::{problem_content, references_to};
-use super::generators::{GeneratorSwitches, remove_from_operation};
-use super::operation::{refusal, remove_keys, update};
+use super::general_response::general_response;
+use super::generators::{GeneratorSwitches, SPEAKEASY, is_own_retries, remove_from_operation};
+use super::new_parameter::NewParameter;
+use super::operation::{keys_in, refusal, update};
 use crate::diagnostics::tree::SpannedNode;
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::interface::{AnswerHeader, RouteInterface};
@@ -46,11 +48,24 @@ pub(super) fn add(
     let router = OperationRouter::new(policy);
     let (operations, unread) = operations::of_description(references);
     let mut collected = Collected::default();
-    let mut without_route = 0;
+    let (mut without_route, mut notes) = (0, Vec::new());
+    // The route of each operation, which several paths can share by `$ref`.
+    let mut described: BTreeMap<&[String], (&RouteInterface<'_>, String)> = BTreeMap::new();
     for operation in &operations {
         match router.of_operation(operation) {
             Routing::Route(route) => {
-                if let Some(interface) = interfaces.get(route.id) {
+                let Some(interface) = interfaces.get(route.id) else { continue };
+                let (first, title) =
+                    described.entry(&operation.names).or_insert_with(|| (interface, operation.title()));
+                if first.route.id != interface.route.id {
+                    if !first.looks_like(interface) {
+                        notes.push(format!(
+                            "{}: a reference makes it one operation with `{title}`, and the overlay describes the route of that one; write an \
+                             operation for each, because their routes differ",
+                            operation.title()
+                        ));
+                    }
+                } else {
                     add_operation(operation, interface, references, switches, &mut collected, actions);
                 }
             }
@@ -59,10 +74,9 @@ pub(super) fn add(
         }
     }
     for (names, response) in &collected.shared {
-        actions.update(path(names.iter().map(String::as_str)), response.update());
+        actions.update(path_in(references, names.iter().map(String::as_str)), response.update());
     }
-    let mut notes: Vec<String> =
-        unread.iter().map(|part| format!("{}: {}; {}", part.title, part.message, part.help)).collect();
+    notes.extend(unread.iter().map(|part| format!("{}: {}; {}", part.title, part.message, part.help)));
     notes.extend(collected.elsewhere.iter().map(|reference| {
         let (message, help) = operations::unread_reference(reference);
         format!("{message}; {help}")
@@ -82,26 +96,38 @@ fn add_operation<'i, 't>(
     collected: &mut Collected<'i>,
     actions: &mut OverlayActions,
 ) {
-    let target = path(operation.names.iter().map(String::as_str));
+    let target = path_in(references, operation.names.iter().map(String::as_str));
     let keys = key_parameter::find(references, operation);
     collected.elsewhere.extend(keys.unread.iter().map(|(reference, _)| (*reference).to_owned()));
     // The parameter that the update below adds goes first, should the overlay be applied again.
-    if interface.takes_keys() || !keys.of_operation.is_empty() {
-        remove(&target, &keys.of_operation, actions);
-    }
-    let item = path(operation.item_names().iter().map(String::as_str));
+    let parameter = NewParameter::new(interface, &keys, references);
+    let parameter = match parameter {
+        Some(parameter) if parameter.is_in_place => {
+            parameter.update(&target, &keys.of_operation, actions);
+            None
+        }
+        None if keys.of_operation.is_empty() => None,
+        other => {
+            remove(&target, &keys.of_operation, actions);
+            other.map(|parameter| parameter.value)
+        }
+    };
+    let item = path_in(references, operation.item_names().iter().map(String::as_str));
     if !keys.of_item.is_empty() && collected.items.insert(item.clone()) {
         remove(&item, &keys.of_item, actions);
     }
+    let has_own_retries =
+        references.get(operation.node, SPEAKEASY).is_some_and(|retries| !is_own_retries(references, retries));
+    let switches = GeneratorSwitches { speakeasy: switches.speakeasy && !has_own_retries, ..switches };
     remove_from_operation(switches, interface, &target, actions);
     let responses = responses(operation, interface, references, collected);
-    actions.update(target, update(interface, responses, switches));
+    actions.update(target, update(interface, parameter, responses, switches));
 }
 
 fn remove(owner: &str, keys: &[KeyParameter<'_>], actions: &mut OverlayActions) {
     let written = keys.iter().filter(|key| key.reference.is_none()).map(|key| key.name);
     let names = written.chain([KEY_HEADER]).collect();
-    remove_keys(owner, &names, &keys.iter().filter_map(|key| key.reference).collect(), actions);
+    actions.remove(keys_in(owner, &names, &keys.iter().filter_map(|key| key.reference).collect()));
 }
 
 /// What the responses of an operation lack.
@@ -140,7 +166,15 @@ fn responses<'i, 't>(
     for one in &interface.refusals {
         let status = one.status.to_string();
         if !written.iter().any(|response| response.name == status) {
-            updates.insert(status, Value::Object(refusal(interface, one, true)));
+            let mut new = refusal(interface, one, true);
+            match general_response(operation, &status, written, references) {
+                None => {}
+                Some(Ok(general)) => general.add_to(&mut new, references),
+                Some(Err(reference)) => {
+                    collected.elsewhere.insert(reference);
+                }
+            }
+            updates.insert(status, Value::Object(new));
         }
     }
     updates

@@ -1,6 +1,6 @@
 //! What an overlay writes into one operation.
 
-use super::actions::{OverlayActions, text};
+use super::actions::text;
 use super::components::{problem_content, references_to};
 use super::generators::{GeneratorSwitches, add_to_operation};
 use crate::openapi::interface::{KeyUse, RefusalStatus, RouteInterface};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 pub(super) const POLICY: &str = "x-idempotency-policy";
 
 /// The key as a parameter of an operation; `None` if the route takes no key.
-fn parameter(interface: &RouteInterface<'_>) -> Option<Value> {
+pub(super) fn parameter(interface: &RouteInterface<'_>) -> Option<Value> {
     let (is_required, description) = match interface.key {
         KeyUse::Required => (
             true,
@@ -34,19 +34,14 @@ fn parameter(interface: &RouteInterface<'_>) -> Option<Value> {
     }))
 }
 
-/// The parameters to remove from a list: those that are the key, by their names and by references to them.
-pub(super) fn remove_keys(
-    owner: &str,
-    names: &BTreeSet<&str>,
-    references: &BTreeSet<&str>,
-    actions: &mut OverlayActions,
-) {
+/// The JSONPath of the parameters of an operation or a path item that are the key, by their names and by references to them.
+pub(super) fn keys_in(owner: &str, names: &BTreeSet<&str>, references: &BTreeSet<&str>) -> String {
     let named: Vec<String> = names.iter().map(|name| format!("@.name == {}", text(name))).collect();
     let mut filter = format!("@.in == 'header' && ({})", named.join(" || "));
     for reference in references {
         filter = format!("{filter} || @['$ref'] == {}", text(reference));
     }
-    actions.remove(format!("{owner}.parameters[?{filter}]"));
+    format!("{owner}.parameters[?{filter}]")
 }
 
 /// A refusal of the filter as a response. With `is_new` it also has the description that every response needs.
@@ -68,15 +63,16 @@ fn description(refusal: &RefusalStatus) -> String {
     format!("The gateway refused the request. `code` is {}.", codes.join(", or "))
 }
 
-/// The update of an operation: key, policy, responses, and what generators read.
+/// The update of an operation: policy, responses, what generators read, and the key if it is added to the parameters.
 pub(super) fn update(
     interface: &RouteInterface<'_>,
+    parameter: Option<Value>,
     responses: Map<String, Value>,
     switches: GeneratorSwitches,
 ) -> Value {
     let mut update = Map::new();
     update.insert(POLICY.to_owned(), json!(interface.route.policy.name()));
-    if let Some(parameter) = parameter(interface) {
+    if let Some(parameter) = parameter {
         update.insert("parameters".to_owned(), json!([parameter]));
     }
     if !responses.is_empty() {

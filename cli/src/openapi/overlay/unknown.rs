@@ -4,7 +4,7 @@
 use super::actions::{OverlayActions, path};
 use super::components::references_to;
 use super::generators::{GeneratorSwitches, remove_from_operation};
-use super::operation::{refusal, remove_keys, update};
+use super::operation::{keys_in, parameter, refusal, update};
 use crate::openapi::interface::RouteInterface;
 use crate::openapi::key_parameter::KEY_HEADER;
 use crate::openapi::operations::METHODS;
@@ -40,17 +40,23 @@ fn add_operation(
         path(["paths", &template, "additionalOperations", method])
     };
     let names = BTreeSet::from([KEY_HEADER, "idempotency-key"]);
-    remove_keys(&operation, &names, &BTreeSet::new(), actions);
+    for owner in [&path(["paths", &template]), &operation] {
+        actions.remove(keys_in(owner, &names, &BTreeSet::new()));
+    }
     remove_from_operation(switches, interface, &operation, actions);
     let refusals = interface.refusals.iter();
     let responses: Map<String, Value> =
         refusals.map(|one| (one.status.to_string(), Value::Object(refusal(interface, one, false)))).collect();
-    actions.update(operation.clone(), update(interface, responses, switches));
-    // A response that the description has keeps its own text.
-    let without_text = format!("{operation}.responses[?!@['$ref'] && !@.description]");
+    actions.update(operation.clone(), update(interface, parameter(interface), responses, switches));
+    // A response that the description has keeps its own text, and a reference stays one.
+    let responses = format!("{operation}.responses");
+    for member in ["headers", "content"] {
+        actions.remove(format!("{responses}[?@['$ref']].{member}"));
+    }
+    let without_text = format!("{responses}[?@.content['application/problem+json'] && !@.description]");
     actions.update(without_text, json!({"description": REFUSED}));
     if interface.takes_keys() {
-        let inline = format!("{operation}.responses[?@.description && !@['$ref']]");
+        let inline = format!("{responses}[?@.description && !@['$ref']]");
         actions.update(inline, json!({"headers": references_to(&interface.headers)}));
     }
 }
