@@ -348,7 +348,7 @@ mod tests {
     /// A schema that contains itself twelve times has an end.
     #[test]
     fn a_schema_within_itself_is_read_in_part() {
-        let tree = yaml::read(&format!("allOf: [{}]\n", vec!["{$ref: '#'}"; 12].join(", "))).unwrap();
+        let tree = yaml::read(&format!("allOf: [{}]\n", ["{$ref: '#'}"; 12].join(", "))).unwrap();
         let verdict = KeySchema::new(None).compare(&References::new(&tree), Some(&tree), &[]);
         assert_eq!(verdict, SchemaVerdict::TakesMore("`order:1001`".to_owned(), "charset"));
     }

@@ -5,6 +5,7 @@
 //! | `description` | reads a description, in JSON or YAML |
 //! | `references` | members of objects, and what `$ref` points to |
 //! | `servers` | the hosts and the beginnings of paths that `servers` gives |
+//! | `unread` | parts of a description that are not read |
 //! | `operations` | the operations of a description |
 //! | `key_parameter` | the header parameter `Idempotency-Key` of an operation |
 //! | `key_schema` | the JSON Schema of a route's keys, and which keys another schema takes |
@@ -25,3 +26,4 @@ pub(crate) mod references;
 pub(crate) mod responses;
 pub(crate) mod routing;
 pub(crate) mod servers;
+pub(crate) mod unread;

@@ -1,7 +1,8 @@
 //! The operations of a description.
 
-use super::references::References;
+use super::references::{References, pointer};
 use super::servers::{self, ServerPlace};
+use super::unread::{UnreadPart, unread_reference};
 use crate::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 use std::rc::Rc;
@@ -26,29 +27,6 @@ pub(crate) struct ApiOperation<'t> {
     pub(crate) item: &'t SpannedNode,
     /// Where it can be called
     pub(crate) servers: Rc<[ServerPlace]>,
-}
-
-/// A part of a description that is not read.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct UnreadPart {
-    /// The path, or the URL of a server
-    pub(crate) title: String,
-    /// The JSON pointer of the part, or of the list with it
-    pub(crate) pointer: String,
-    /// The bytes to show
-    pub(crate) span: Range<usize>,
-    /// What is not read, and why
-    pub(crate) message: String,
-    /// What to write instead
-    pub(crate) help: &'static str,
-}
-
-/// The message about a reference that leads to nothing in the file, and what to do.
-pub(crate) fn unread_reference(reference: &str) -> (String, &'static str) {
-    (
-        format!("`{reference}` leads to another file, to nothing or in a circle, and was not followed"),
-        "put the description into one file first, for example with `redocly bundle`",
-    )
 }
 
 /// The operations of a description in their order, and the parts that were not read.
@@ -132,11 +110,6 @@ impl ApiOperation<'_> {
     pub(crate) fn pointer(&self, below: &[&str]) -> String {
         pointer(self.names.iter().map(String::as_str).chain(below.iter().copied()))
     }
-}
-
-/// The JSON pointer of a value behind names (RFC 6901).
-pub(crate) fn pointer<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    names.into_iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
 #[cfg(test)]

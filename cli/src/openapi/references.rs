@@ -143,6 +143,11 @@ fn merged(members: &[SpannedMember]) -> impl Iterator<Item = &SpannedMember> {
     merging.flat_map(|member| std::iter::once(&member.value).chain(member.value.items())).flat_map(|map| map.members())
 }
 
+/// The JSON pointer of a value behind names (RFC 6901).
+pub(crate) fn pointer<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    names.into_iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! The hosts and the beginnings of paths that `servers` gives.
 
-use super::operations::{UnreadPart, pointer};
-use super::references::References;
+use super::references::{References, pointer};
+use super::unread::UnreadPart;
 use crate::diagnostics::tree::SpannedNode;
 
 /// Where a server of a description is.

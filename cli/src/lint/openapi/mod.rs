@@ -19,6 +19,7 @@ use crate::openapi::interface::RouteInterface;
 use crate::openapi::operations::{self, ApiOperation};
 use crate::openapi::references::References;
 use crate::openapi::routing::{OperationRouter, Routing};
+use crate::openapi::unread::unread_reference;
 use edge_idempotency_engine::Policy;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -214,6 +215,6 @@ fn check_operation<'t>(
 
 /// A reference that was not followed.
 fn other_file(reference: &str, pointer: String, span: &Range<usize>, found: &mut DescriptionFindings) {
-    let (message, help) = operations::unread_reference(reference);
+    let (message, help) = unread_reference(reference);
     found.add("openapi-unread", pointer, span, message, help);
 }

@@ -2,8 +2,8 @@
 //! same.
 
 use crate::diagnostics::tree::{SpannedMember, SpannedNode};
-use crate::openapi::operations::{ApiOperation, pointer};
-use crate::openapi::references::References;
+use crate::openapi::operations::ApiOperation;
+use crate::openapi::references::{References, pointer};
 use crate::openapi::responses::has_problem;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value, json};

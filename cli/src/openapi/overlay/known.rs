@@ -15,6 +15,7 @@ use crate::openapi::operations::{self, ApiOperation};
 use crate::openapi::references::References;
 use crate::openapi::responses::{has_problem, lacking};
 use crate::openapi::routing::{OperationRouter, Routing};
+use crate::openapi::unread::unread_reference;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +79,7 @@ pub(super) fn add(
     }
     notes.extend(unread.iter().map(|part| format!("{}: {}; {}", part.title, part.message, part.help)));
     notes.extend(collected.elsewhere.iter().map(|reference| {
-        let (message, help) = operations::unread_reference(reference);
+        let (message, help) = unread_reference(reference);
         format!("{message}; {help}")
     }));
     if without_route > 0 {
