@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
+use super::execution::Execution;
 use super::fault::{Location, NO_ROUTE, RetryAfter, Said};
-use super::store::Execution;
 
 /// How the answers of the backend look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@
 
 mod answer;
 mod breaking;
+mod execution;
 mod fault;
 mod store;
 
@@ -32,8 +33,9 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::runner::runtime;
 use crate::wire::PATIENCE;
 use answer::{AnswerForm, UpstreamAnswer};
+pub use execution::Execution;
 pub use fault::{AttemptFault, EffectTime, Failure, Location, RetryAfter, Said, Schedule};
-pub use store::{Execution, IntentRecord, RecordedAttempt};
+pub use store::{IntentRecord, RecordedAttempt};
 use store::{IntentRequest, Reaction, Store};
 
 /// How many connections may wait to be accepted.

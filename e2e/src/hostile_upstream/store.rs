@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 
 use super::answer::{AnswerForm, UpstreamAnswer, next_second};
+use super::execution::Execution;
 use super::fault::{AttemptFault, EffectTime, Failure, RetryAfter, Schedule};
 
 /// All that is known of an intent.
@@ -44,17 +45,6 @@ impl RecordedAttempt {
         let (key, body) = (key.map(str::to_owned), body.to_owned());
         Self { is_poll: false, key, number: None, body, arrived: Instant::now(), next_not_before: None }
     }
-}
-
-/// One run of an operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Execution {
-    /// The key under which its result is kept.
-    pub key: String,
-    /// The status of its result.
-    pub status: u16,
-    /// The body of its result, which no other run has.
-    pub body: String,
 }
 
 /// What the upstream does with a request.
