@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use edge_idempotency_engine::{
-//!     AttributeValue, Attributes, Call, Configuration, FilterAction, HeaderLines, HeaderMapKind, Headers, Host, HostError,
+//!     AttributeValue, Attributes, Body, Call, Configuration, FilterAction, HeaderLines, HeaderMapKind, Headers, Host, HostError,
 //!     LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, Metrics, Stream,
 //! };
 //! use std::cell::RefCell;

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -33,17 +34,17 @@ func run(t *testing.T, settings, input string) map[string]map[string]any {
 }
 
 func TestDriver(t *testing.T) {
-	works := false
+	var works atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		body, _ := io.ReadAll(request.Body)
 		switch {
 		case request.Header.Get("Authorization") != "Bearer t" || request.Header.Get("Content-Type") != "application/json":
 			writer.WriteHeader(400)
-		case string(body) == "hang" && works:
+		case string(body) == "hang" && works.Load():
 			writer.WriteHeader(503)
 		case string(body) == "hang":
 			<-request.Context().Done()
-		case string(body) == "broken" && !works:
+		case string(body) == "broken" && !works.Load():
 			writer.WriteHeader(503)
 		case string(body) == "refused":
 			writer.Header().Set("Content-Type", "application/problem+json")
@@ -81,7 +82,7 @@ func TestDriver(t *testing.T) {
 	}
 
 	// The next process sends what is pending: the broken one gets its answer, and the other one none. So only that is left for the third.
-	works = true
+	works.Store(true)
 	run(t, settings, "")
 	again := run(t, settings, "")["null"]
 	if again["error"] != "no_answer" || again["key"] != messages["3"]["key"] {
