@@ -2,8 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use serde_json::{Value, json};
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 const POLICY: &str = r#"{
   "version": 1,
@@ -25,18 +24,9 @@ fn run(arguments: &[&str], policy: &str, input: &str) -> Output {
     let file = folder.path().join("policy.json");
     std::fs::write(&file, policy).unwrap();
     let option = (arguments.first() != Some(&"check")).then_some("--policy");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
-        .args(arguments)
-        .args(option)
-        .arg(&file)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that has already failed does not read its input.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
+    command.args(arguments).args(option).arg(&file);
+    crate::run_with_input(&mut command, input).unwrap()
 }
 
 fn explain(request: &Value) -> (i32, Value) {

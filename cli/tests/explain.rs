@@ -4,8 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const POLICY: &str = r#"{
   "version": 1,
@@ -46,19 +45,9 @@ fn run(arguments: &[&str], input: &str) -> (i32, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.json");
     std::fs::write(&file, POLICY).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
-        .arg("explain")
-        .arg("--policy")
-        .arg(&file)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that has already failed does not read its input.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
+    command.arg("explain").arg("--policy").arg(&file).args(arguments);
+    let output = crate::run_with_input(&mut command, input).unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }

@@ -28,14 +28,12 @@ fn run(arguments: &[&str], policy: Option<&str>, input: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
-    command.arg("explain").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.arg("explain").args(arguments);
     if let Some(policy) = policy {
         std::fs::write(&file, policy).unwrap();
         command.arg("--policy").arg(&file);
     }
-    let mut child = command.spawn().unwrap();
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
+    crate::run_with_input(&mut command, input).unwrap()
 }
 
 /// What `explain --json` says about a line.

@@ -18,7 +18,19 @@ mod shadow_report;
 mod structure;
 mod webhook;
 
+use std::io::{Result, Write as _};
 use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Runs a command with a text on its standard input, and gives what it wrote. A command that has already failed does not read its
+/// input, which is no error here.
+fn run_with_input(command: &mut Command, input: &str) -> Result<Output> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    child.wait_with_output()
+}
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))

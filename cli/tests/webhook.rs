@@ -2,8 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use serde_json::Value;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const POLICY: &str = r#"{
   "version": 1,
@@ -34,18 +33,9 @@ fn run(arguments: &[&str], policy: &str, input: &str) -> (i32, String, String) {
     std::fs::write(&file, policy).unwrap();
     let file = file.display().to_string();
     let arguments = arguments.iter().map(|argument| if *argument == "POLICY" { file.as_str() } else { argument });
-    let mut child = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
-        .args(arguments)
-        .env("HOOK_SECRET", SECRET)
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that has already failed does not read its input.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
+    command.args(arguments).env("HOOK_SECRET", SECRET).env("NO_COLOR", "1");
+    let output = crate::run_with_input(&mut command, input).unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }

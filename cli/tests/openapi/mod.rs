@@ -16,9 +16,8 @@ mod overlay;
 mod public;
 
 use serde_json::Value;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// What the command did.
 struct Told {
@@ -34,17 +33,9 @@ fn folder() -> PathBuf {
 
 /// Runs the command in the folder of these tests, with a text on its standard input.
 fn run_with(arguments: &[&str], input: &str) -> Told {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
-        .args(arguments)
-        .current_dir(folder())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A command that has already failed does not read its input.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
+    command.args(arguments).current_dir(folder());
+    let output = crate::run_with_input(&mut command, input).unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Told { status: output.status.code().unwrap(), output: text(output.stdout), errors: text(output.stderr) }
 }
