@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deliveries::{self, now};
-use e2e::gateway::Received;
+use e2e::gateway::{Received, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Test, runtime};
 
@@ -61,9 +61,13 @@ fn leaving(setup: &WebhooksSetup) -> Result<()> {
         setup.sound(SHIPPED).with_context(|| name.to_owned())?;
     }
     // Before the answer: the delivery counts, and nobody is there to be told.
+    let connections = |gateway: &TestGateway| gateway.stat("^http.gateway.downstream_cx_total$");
+    let before = connections(&setup.gateway)?;
     let mut connection = Connection::open(setup.gateway.address(SHIPPED)?)?;
     connection.send(&whole)?;
     drop(connection);
+    // A busy gateway is idle before it has accepted the connection.
+    setup.gateway.until("the connection has come", |gateway| Ok(connections(gateway)? > before))?;
     idle(setup)?;
     let taken = setup.gateway.capture().take();
     ensure!(taken.len() <= 1, "the upstream got {} requests", taken.len());
