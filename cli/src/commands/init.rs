@@ -1,7 +1,7 @@
 //! `init`: a first policy document.
 
 use super::{BAD_INPUT, FORWARD};
-use crate::diagnostics::source::SourceText;
+use edge_idempotency_lints::diagnostics::source::SourceText;
 use crate::init_policy::answers::{BackendChoice, GatewayChoice, IdentityKind, RouteAnswer};
 use crate::init_policy::guesses::guess;
 use crate::init_policy::questions::{GivenAnswers, Terminal, UsualAnswers, ask};

@@ -1,7 +1,7 @@
 //! What a policy asks of the gateway in front of it, read from the document.
 
 use super::pattern::PathPattern;
-use crate::backends::Backends;
+use edge_idempotency_lints::backends::Backends;
 use crate::stores::{self, StoreUse};
 use serde::Deserialize as _;
 use serde_json::Value;

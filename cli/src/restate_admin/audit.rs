@@ -3,7 +3,7 @@
 
 use super::invocations::{Invocation, PurgeOutcome};
 use crate::input::variable;
-use crate::terminal_text;
+use edge_idempotency_explain::terminal_text;
 use edge_idempotency_engine::policy::KeyInLogs;
 use edge_idempotency_engine::telemetry::key_in_logs;
 use jiff::Timestamp;

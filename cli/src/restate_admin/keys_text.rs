@@ -3,7 +3,7 @@
 use super::claims::StoredClaim;
 use super::durations::short;
 use super::invocations::{Invocation, ResultState};
-use crate::terminal_text::printable;
+use edge_idempotency_explain::terminal_text::printable;
 use comfy_table::{ContentArrangement, Table, presets};
 use edge_idempotency_engine::key;
 use jiff::Timestamp;

@@ -5,7 +5,7 @@ use super::invocations::{Invocation, ResultState};
 use super::keys_text::readable_subject;
 use super::names::InvocationId;
 use super::sql::{begins_with, literal};
-use crate::terminal_text::printable;
+use edge_idempotency_explain::terminal_text::printable;
 use edge_idempotency_engine::identity::{
     Identity, NO_SUBJECT, PLATFORM_SENTINEL, Project, Subject, TENANT_SENTINEL, Tenant,
 };

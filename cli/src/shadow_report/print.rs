@@ -1,7 +1,7 @@
 //! The report as a table for people and as JSON for programs.
 
 use super::{LeftOut, Refusals, Report, Totals};
-use crate::terminal_text::printable;
+use edge_idempotency_explain::terminal_text::printable;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! Provider files (`policies/provider.schema.json`), as far as signing and the catalogue need them. The engine checks a file
 //! before it is read here.
 
-use crate::catalogue;
+use edge_idempotency_lints::catalogue;
 use edge_idempotency_engine::provider::Provider;
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! `openapi check`: where a description and a policy differ.
 
 use crate::commands::findings::{FindingArguments, name, report};
-use crate::diagnostics::source::SourceText;
+use edge_idempotency_lints::diagnostics::source::SourceText;
 use crate::input::read;
 use crate::lint;
 use clap::Args;

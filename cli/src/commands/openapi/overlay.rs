@@ -1,8 +1,8 @@
 //! `openapi overlay`: an OpenAPI Overlay from a policy.
 
 use crate::commands::{BAD_INPUT, FORWARD};
-use crate::diagnostics::source::SourceText;
-use crate::diagnostics::tree::SpannedNode;
+use edge_idempotency_lints::diagnostics::source::SourceText;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use crate::input::{print, read, read_policy_document};
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;

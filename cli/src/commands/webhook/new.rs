@@ -3,7 +3,7 @@
 use crate::commands::{BAD_INPUT, FORWARD};
 use crate::http::{HttpClient, without_user};
 use crate::input::{print, read_policy_document, variable};
-use crate::terminal_text;
+use edge_idempotency_explain::terminal_text;
 use crate::webhook::address::{fixed_id, url_of};
 use crate::webhook::provider::KnownProvider;
 use crate::webhook::records::{NewWebhook, SecretPlace, create_key, new_id};

@@ -2,7 +2,7 @@
 
 use crate::commands::FORWARD;
 use crate::input::print;
-use crate::terminal_text;
+use edge_idempotency_explain::terminal_text;
 use crate::webhook::provider::{KnownProvider, ProviderFile};
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};

@@ -5,7 +5,7 @@ use super::find::FilterChain;
 use super::needs::GatewayNeeds;
 use super::plugin::named_build;
 use super::{GatewayFindings, member_span};
-use crate::diagnostics::tree::{SpannedMember, SpannedNode};
+use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use edge_idempotency_envoy::METADATA_OBJECT;
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! The responses of an operation, compared with its route: refusals of the filter, and headers of answers.
 
 use super::{DescriptionFindings, other_file};
-use crate::diagnostics::tree::SpannedNode;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use crate::openapi::interface::RouteInterface;
 use crate::openapi::operations::ApiOperation;
 use crate::openapi::references::References;

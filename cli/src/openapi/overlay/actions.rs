@@ -1,6 +1,6 @@
 //! The actions of an overlay and their JSONPaths (RFC 9535).
 
-use crate::diagnostics::tree::SpannedNode;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use crate::openapi::references::References;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! What generators of SDKs read: extensions of Fern and Speakeasy, and a part of Stainless' configuration.
 
 use super::actions::{OverlayActions, text};
-use crate::diagnostics::tree::SpannedNode;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::interface::{KeyUse, RouteInterface};
 use crate::openapi::key_parameter::KEY_HEADER;

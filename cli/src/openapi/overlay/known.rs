@@ -7,7 +7,7 @@ use super::general_response::general_response;
 use super::generators::{GeneratorSwitches, SPEAKEASY, is_own_retries, remove_from_operation};
 use super::new_parameter::NewParameter;
 use super::operation::{keys_in, refusal, update};
-use crate::diagnostics::tree::SpannedNode;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::interface::{AnswerHeader, RouteInterface};
 use crate::openapi::key_parameter::{self, KEY_HEADER, KeyParameter};
