@@ -106,12 +106,7 @@ pub enum KnownGateway {
 }
 
 /// Checks a policy document. `variable` gives the variables of this command's environment.
-pub fn check_policy(
-    document: &SourceText,
-    bytes: &[u8],
-    variable: Variables,
-    gateway: KnownGateway,
-) -> CheckedPolicy {
+pub fn check_policy(document: &SourceText, bytes: &[u8], variable: Variables, gateway: KnownGateway) -> CheckedPolicy {
     let tree = |policy: bool, pointers: bool| if policy || pointers { json::read(&document.text) } else { None };
     match Policy::from_json(bytes) {
         Err(errors) => {
@@ -218,12 +213,7 @@ impl CheckedPolicy {
     }
 
     /// The findings with their places in a file that holds the document in its scalar `scalar`.
-    pub fn locate_in(
-        mut self,
-        document: &SourceText,
-        file: &mut SourceText,
-        scalar: &SpannedNode,
-    ) -> Vec<Finding> {
+    pub fn locate_in(mut self, document: &SourceText, file: &mut SourceText, scalar: &SpannedNode) -> Vec<Finding> {
         let embedded = EmbeddedText::find(file, scalar.span.start, &document.text);
         let whole = file.first_line(&scalar.span);
         let secrets = self.secrets(document);

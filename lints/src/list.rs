@@ -4,8 +4,7 @@ use crate::diagnostics::lint::Lint;
 use crate::diagnostics::lint::Severity::{Error, Note, Warning};
 
 /// What no `--allow` takes, whatever is checked.
-pub const ALWAYS: [&str; 6] =
-    ["unread-file", "not-json", "start-error", "not-yaml", "envoy-no-filter", "not-openapi"];
+pub const ALWAYS: [&str; 6] = ["unread-file", "not-json", "start-error", "not-yaml", "envoy-no-filter", "not-openapi"];
 
 /// In the place of a name that no list has.
 pub static UNNAMED: Lint = Lint {

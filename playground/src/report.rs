@@ -63,7 +63,9 @@ pub struct FindingPlace {
 pub fn answer(question: &[u8]) -> String {
     let report = match serde_json::from_slice(question) {
         Ok(question) => report(&question),
-        Err(error) => Report { error: Some(format!("the page asked what cannot be read: {error}")), ..Report::default() },
+        Err(error) => {
+            Report { error: Some(format!("the page asked what cannot be read: {error}")), ..Report::default() }
+        }
     };
     serde_json::to_string(&report).unwrap_or_default()
 }
@@ -114,12 +116,7 @@ fn of_policy(mut checked: CheckedFile) -> Report {
 }
 
 /// Adds the verdict on the request.
-fn of_request(
-    question: &Question,
-    policy: &Arc<Policy>,
-    document: &Value,
-    report: &mut Report,
-) -> Result<(), String> {
+fn of_request(question: &Question, policy: &Arc<Policy>, document: &Value, report: &mut Report) -> Result<(), String> {
     let (now, text) = (question.now_unix_ms, question.request.trim());
     let (source, request, notes) = if text.is_empty() {
         return Err("there is no request: paste a curl command, or write a request document".to_owned());
@@ -127,7 +124,8 @@ fn of_request(
         (REQUEST, text.to_owned(), Vec::new())
     } else {
         let token = Some(question.token.trim()).filter(|token| !token.is_empty());
-        let DescribedRequest { document, notes } = curl::parse(text, &mut NoFiles)?.describe(token, policy, now / 1000)?;
+        let DescribedRequest { document, notes } =
+            curl::parse(text, &mut NoFiles)?.describe(token, policy, now / 1000)?;
         ("--curl", terminal_text::json(&document), notes)
     };
     let read = Request::parse(request.as_bytes(), now).map_err(|errors| format!("{source}: {errors}"))?;

@@ -42,7 +42,7 @@ class Engine {
     this.#asked = this.#next;
     this.#next = null;
     this.#patience = setTimeout(() => this.#fail(`it took more than ${PATIENCE_MS / 1000} seconds`), PATIENCE_MS);
-    this.#worker.postMessage(JSON.stringify(this.#asked));
+    this.#worker.postMessage(JSON.stringify(this.#asked.texts));
   }
 
   #take(data) {
@@ -84,10 +84,14 @@ const POLICIES = {
   fine: ["good", "The filter starts with this policy."],
 };
 
-let shown = {};
+let report = {};
+/** The number of the last change in a field. */
+let changes = 0;
 
-function show(question, report) {
-  shown = { question, report };
+function show(question, answer) {
+  report = answer;
+  // Nothing that the page shows is the answer to what is in the fields now, if they have changed since.
+  element("verdict").setAttribute("aria-busy", String(question !== null && question.change !== changes));
   const [kind, state] = POLICIES[report.policy] ?? ["", ""];
   tell(element("policy-state"), kind, state);
   fields.policy.setAttribute("aria-invalid", String(report.policy === "error"));
@@ -111,9 +115,10 @@ function tell(place, kind, text) {
 /** A line of the verdict. The text stays as it is, and looks like what it is. */
 function line(text, index, all) {
   const span = document.createElement("span");
-  const [, name] = /^([a-z]+) {2,}/.exec(text) ?? [];
-  if (index === 0 && shown.report.explain) {
-    span.className = `title ${VERDICTS[shown.report.action][0]}`;
+  // The name of a step stands in the first ten columns.
+  const [, name] = /^([a-z]+) +$/.exec(text.slice(0, 10)) ?? [];
+  if (index === 0 && report.explain) {
+    span.className = `title ${VERDICTS[report.action][0]}`;
   } else if (name) {
     span.className = "step";
     const bold = document.createElement("b");
@@ -168,7 +173,7 @@ function withoutCredentials({ policy, request, token }) {
   if (!isDocument && !isToken && !IN_COMMANDS.test(request)) return [{ policy, request, token }, ""];
   let document;
   try {
-    document = JSON.parse(isDocument ? request : shown.report.document);
+    document = JSON.parse(isDocument ? request : report.document);
   } catch {
     // It is shared only if it is known to have no credentials.
     const kept = isDocument && !/authorization|cookie/i.test(request) ? request : "";
@@ -232,6 +237,9 @@ async function restore() {
   try {
     const state = await unpacked(text);
     for (const [name, field] of Object.entries(fields)) field.value = typeof state[name] === "string" ? state[name] : "";
+    element("example").value = "";
+    changed();
+    ask();
   } catch {
     element("share-state").textContent = "The link cannot be read: is it complete?";
     return false;
@@ -240,11 +248,17 @@ async function restore() {
 }
 
 const engine = new Engine(show);
-const ask = () => engine.ask({ ...texts(), now_unix_ms: Date.now() });
+const ask = () => engine.ask({ change: changes, texts: { ...texts(), now_unix_ms: Date.now() } });
+
+function changed() {
+  changes += 1;
+  element("verdict").setAttribute("aria-busy", "true");
+}
 
 let waiting;
 for (const field of Object.values(fields)) {
   field.addEventListener("input", () => {
+    changed();
     clearTimeout(waiting);
     waiting = setTimeout(ask, DEBOUNCE_MS);
   });
@@ -259,17 +273,18 @@ async function choose(index) {
   fields.request.value = request.join("\n");
   fields.token.value = token;
   element("example").value = String(index);
+  changed();
   ask();
 }
 
 element("example").addEventListener("change", ({ target }) => target.value && choose(Number(target.value)));
 element("share").addEventListener("click", share);
 element("to-document").addEventListener("click", () => {
-  fields.request.value = shown.report.document;
+  fields.request.value = report.document;
   fields.token.value = "";
+  changed();
   ask();
 });
-addEventListener("hashchange", async () => (await restore()) && ask());
+addEventListener("hashchange", restore);
 
-if (await restore()) ask();
-else await choose(0);
+if (!(await restore())) await choose(0);

@@ -4,11 +4,11 @@ use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::input::{first_line_of_input, print, read_policy_document, variable};
 use crate::log_line;
 use crate::material::{Material, now_unix_ms};
+use clap::{ArgGroup, Args};
+use edge_idempotency_engine::Policy;
 use edge_idempotency_explain::request::Request;
 use edge_idempotency_explain::request_input::{DescribedRequest, Files as _, RequestInput, curl};
 use edge_idempotency_explain::{explain, terminal_text};
-use clap::{ArgGroup, Args};
-use edge_idempotency_engine::Policy;
 use std::path::PathBuf;
 use std::sync::Arc;
 

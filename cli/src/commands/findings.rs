@@ -1,13 +1,13 @@
 //! Findings of `check` and `openapi check`: which of them count, how they are printed, and the exit status.
 
 use super::{BAD_INPUT, FORWARD, REJECT};
-use edge_idempotency_lints::diagnostics::lint::Severity;
 use crate::diagnostics::{formats, sarif};
-use edge_idempotency_lints::diagnostics::{CheckedFile, FindingCounts, text};
 use crate::input::print;
 use crate::lint;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use edge_idempotency_lints::diagnostics::lint::Severity;
+use edge_idempotency_lints::diagnostics::{CheckedFile, FindingCounts, text};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -69,7 +69,9 @@ pub(super) fn report(mut files: Vec<CheckedFile>, args: &FindingArguments) -> Re
 fn write(files: &[CheckedFile], format: FindingFormat) -> Result<(), String> {
     match format {
         FindingFormat::Json => print(&edge_idempotency_explain::terminal_text::json(&formats::to_json(files))),
-        FindingFormat::Sarif => print(&edge_idempotency_explain::terminal_text::json(&sarif::to_sarif(files, lint::lints()))),
+        FindingFormat::Sarif => {
+            print(&edge_idempotency_explain::terminal_text::json(&sarif::to_sarif(files, lint::lints())))
+        }
         FindingFormat::Github => print(formats::to_github(files).trim_end()),
         FindingFormat::Text => {
             let width = console::Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));

@@ -20,11 +20,11 @@ mod restate;
 mod stores;
 mod upstreams;
 
-use edge_idempotency_lints::backends::Backends;
 use crate::lint;
-use edge_idempotency_lints::PolicyFinding;
 use arguments::LiveArguments;
 use edge_idempotency_engine::Policy;
+use edge_idempotency_lints::PolicyFinding;
+use edge_idempotency_lints::backends::Backends;
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::rc::Rc;

@@ -37,11 +37,11 @@ mod table;
 mod ways;
 
 use super::lint;
-use edge_idempotency_lints::{CheckedPolicy, KnownGateway, Variables, check_policy};
+use crate::diagnostics::yaml;
 use edge_idempotency_lints::diagnostics::source::SourceText;
 use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
-use crate::diagnostics::yaml;
 use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
+use edge_idempotency_lints::{CheckedPolicy, KnownGateway, Variables, check_policy};
 use find::FoundPlugin;
 use needs::GatewayNeeds;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! What a policy needs of a gateway.
 
 use super::mark::ONLY_MARK;
-use edge_idempotency_lints::backends::Backends;
-use edge_idempotency_lints::view::KeyView;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::target_parts;
+use edge_idempotency_lints::backends::Backends;
+use edge_idempotency_lints::view::KeyView;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
