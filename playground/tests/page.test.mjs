@@ -158,7 +158,7 @@ test("broken texts are errors, and the next text is answered", async () => {
   texts.push(JSON.stringify({ method: "POST", url: "https://a/", now_unix: 2 ** 64 }), '{"method":"POST","url":"https://a/","lookups":[]}');
   const answers = await page.evaluate(
     async ({ texts, policy, good }) => {
-      const worker = new Worker("worker.js", { type: "module" });
+      const worker = new Worker("worker.js");
       const next = () =>
         new Promise((resolve, reject) => {
           worker.onmessage = ({ data }) => resolve(data);
@@ -217,6 +217,33 @@ test("half a character and zero bytes in the fields do no harm", async () => {
   assert.match((await shown(page)).check, /^error\[not-json\]/);
   await fill(page, { policy, request: "curl https://api.example.com/orders -d 1" });
   assert.match((await shown(page)).verdict, /^REFUSED/);
+});
+
+test("an engine that fails is told, and started anew", async () => {
+  const before = browser.faults.length;
+  const opened = await browser.context.newPage();
+  // A stand-in for the engine, which traps when it is asked to.
+  const standIn = `onmessage = ({ data }) => {
+    if (data.includes("trap")) throw new Error("unreachable");
+    postMessage(JSON.stringify({ policy: "fine", findings: [], error: "answered" }));
+  };
+  postMessage("ready");`;
+  await opened.route("**/worker.js", (route) => route.fulfill({ contentType: "text/javascript", body: standIn }));
+  await opened.goto(`${server.origin}/`);
+  assert.equal((await shown(opened)).verdict, "answered");
+  await opened.locator("#request").fill("trap");
+  assert.match((await shown(opened)).verdict, /^the engine of this page failed: .*unreachable/);
+  await opened.locator("#request").fill("good");
+  assert.equal((await shown(opened)).verdict, "answered");
+  await opened.close();
+
+  const without = await browser.context.newPage();
+  await without.route("**/playground.wasm", (route) => route.fulfill({ status: 404 }));
+  await without.goto(`${server.origin}/`);
+  await without.getByText("the engine of this page failed").waitFor();
+  await without.close();
+  // These faults were planned.
+  browser.faults.length = before;
 });
 
 for (const width of [390, 1280]) {

@@ -32,9 +32,9 @@ class Engine {
 
   #start() {
     this.#isReady = false;
-    this.#worker = new Worker("worker.js", { type: "module" });
+    this.#worker = new Worker("worker.js");
     this.#worker.onmessage = ({ data }) => this.#take(data);
-    this.#worker.onerror = (event) => this.#fail(event.message ?? "it cannot be loaded");
+    this.#worker.onerror = ({ message }) => this.#fail(message ?? "it cannot be loaded");
   }
 
   #go() {
@@ -102,7 +102,8 @@ function show(question, answer) {
   const isWrong = report.policy === "error";
   const [tone, word] = VERDICTS[report.action] ?? ["bad", isWrong ? "No verdict: correct the policy first." : "No verdict"];
   tell(element("verdict-state"), tone, word);
-  element("verdict").replaceChildren(...(report.explain ?? report.error ?? "").split("\n").map(line));
+  const text = report.explain ?? report.error;
+  element("verdict").replaceChildren(...(text ? text.split("\n").map(line) : []));
   fields.request.setAttribute("aria-invalid", String(Boolean(report.error)));
   element("to-document").disabled = !report.document;
 }
