@@ -174,12 +174,9 @@ function withoutCredentials({ policy, request, token }) {
   if (!isDocument && !isToken && !IN_COMMANDS.test(request)) return [{ policy, request, token }, ""];
   let document;
   try {
-    document = JSON.parse(isDocument ? request : report.document);
+    document = JSON.parse(isDocument ? request : (report.document ?? ""));
   } catch {
-    // It is shared only if it is known to have no credentials.
-    const kept = isDocument && !/authorization|cookie/i.test(request) ? request : "";
-    const told = kept ? "The link has no token." : "The link has no request: it cannot be read, and may hold a token.";
-    return [{ policy, request: kept, token: "" }, told];
+    return [{ policy, request: "", token: "" }, "The link has no request: it cannot be read, and may hold a token."];
   }
   const headers = Array.isArray(document.headers) ? document.headers : [];
   const others = headers.filter((header) => !(Array.isArray(header) && CREDENTIALS.test(header[0])));
@@ -254,12 +251,19 @@ const ask = () => engine.ask({ change: changes, texts: { ...texts(), now_unix_ms
 function changed() {
   changes += 1;
   element("verdict").setAttribute("aria-busy", "true");
+  // The link that was made holds other texts.
+  element("link-field").hidden = true;
+  element("share-state").textContent = "";
 }
+
+/** The address is that of the page again, and of no texts. */
+const leaveLink = () => history.replaceState(null, "", location.pathname);
 
 let waiting;
 for (const field of Object.values(fields)) {
   field.addEventListener("input", () => {
     changed();
+    leaveLink();
     clearTimeout(waiting);
     waiting = setTimeout(ask, DEBOUNCE_MS);
   });
@@ -278,12 +282,17 @@ async function choose(index) {
   ask();
 }
 
-element("example").addEventListener("change", ({ target }) => target.value && choose(Number(target.value)));
+element("example").addEventListener("change", async ({ target }) => {
+  if (target.value === "") return;
+  leaveLink();
+  await choose(Number(target.value));
+});
 element("share").addEventListener("click", share);
 element("to-document").addEventListener("click", () => {
   fields.request.value = report.document;
   fields.token.value = "";
   changed();
+  leaveLink();
   ask();
 });
 addEventListener("hashchange", restore);
