@@ -1,6 +1,6 @@
 //! The playground's engine says what the command prints, for every example policy and every request of its cases, and for the page's
 //! own examples. playground/tests/ compares the built page in a browser.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use crate::repository;
 use edge_idempotency_playground::{Question, Report, report};
