@@ -183,6 +183,18 @@ clients: ## the reference clients of clients/: lint, unit tests and packages in 
 	@echo "== clients"
 	@scripts/clients.sh test
 
+# Any web server can serve it; the browser does not load modules from files.
+.PHONY: playground
+playground: ## build the page that runs check and explain in the browser: dist/playground/
+	@echo "== playground"
+	@scripts/playground.sh build
+
+# Where Chromium is missing it says what it leaves out.
+.PHONY: playground-test
+playground-test: playground programs ## the playground in a headless Chromium, beside the command
+	@echo "== playground-test"
+	@scripts/playground.sh test
+
 # Which releases there are, and for which machines: scripts/krakend-plugin.sh.
 KRAKEND ?= 2.13.8
 

@@ -1,6 +1,7 @@
 //! Repository tasks on the built module.
 //!
 //! - `finish IN OUT` turns the linked module into the file for release, and writes its checksum next to it.
+//! - `finish-page IN OUT` does the same with the module of the playground.
 //! - `check-module FILE` checks the exports, the imports and the size of a finished file.
 
 mod module;
@@ -11,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: xtask finish IN.wasm OUT.wasm | xtask check-module FILE.wasm";
+const USAGE: &str = "usage: xtask finish|finish-page IN.wasm OUT.wasm | xtask check-module FILE.wasm";
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
@@ -26,15 +27,16 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[PathBuf]) -> Result<()> {
     match arguments.iter().map(PathBuf::as_path).collect::<Vec<_>>().as_slice() {
-        [task, input, output] if task.as_os_str() == "finish" => finish(input, output),
+        [task, input, output] if task.as_os_str() == "finish" => finish(input, output, module::finish),
+        [task, input, output] if task.as_os_str() == "finish-page" => finish(input, output, module::finish_page),
         [task, file] if task.as_os_str() == "check-module" => check_module(file),
         _ => bail!(USAGE),
     }
 }
 
-fn finish(input: &Path, output: &Path) -> Result<()> {
+fn finish(input: &Path, output: &Path, finished: fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
     let linked = read(input)?;
-    let finished = module::finish(&linked).with_context(|| input.display().to_string())?;
+    let finished = finished(&linked).with_context(|| input.display().to_string())?;
     write(output, &finished)?;
     let name = output.file_name().context("the output needs a file name")?.to_string_lossy();
     write(&output.with_added_extension("sha256"), format!("{}  {name}\n", sha256(&finished)).as_bytes())?;

@@ -9,31 +9,33 @@
 //! | `jwt` | the caller's token |
 
 mod ansi_c;
-pub(crate) mod curl;
-pub(crate) mod jwt;
+pub mod curl;
+mod jwt;
 mod quotes;
 mod sent;
 mod shell;
 mod windows;
 
 use base64::Engine as _;
+use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::headers::is_field_name;
 use serde_json::{Map, Value, json};
-use std::io::Read as _;
-use std::path::Path;
 
 /// A request that was described.
 #[derive(Debug, Default)]
-pub(crate) struct RequestInput {
-    pub(crate) method: String,
-    pub(crate) url: String,
+pub struct RequestInput {
+    /// The method
+    pub method: String,
+    /// The URL
+    pub url: String,
     /// Names in lower case
-    pub(crate) headers: Vec<(String, String)>,
+    pub headers: Vec<(String, String)>,
     /// Headers that curl is told not to send
-    pub(crate) removed: Vec<String>,
-    pub(crate) body: Vec<u8>,
+    pub removed: Vec<String>,
+    /// The body
+    pub body: Vec<u8>,
     /// What was left out, and what a reader has to know
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// A command as its shell reads it.
@@ -46,46 +48,30 @@ struct PastedCommand {
     notes: Vec<String>,
 }
 
-/// Files and standard input that a request is made of. Standard input is read once.
-#[derive(Debug, Default)]
-pub(crate) struct Material {
-    input_is_read: bool,
-}
-
-impl Material {
-    /// Notes that standard input is read by somebody else.
-    ///
-    /// # Errors
-    /// It was read already.
-    pub(crate) fn take_input(&mut self) -> Result<(), String> {
-        if std::mem::replace(&mut self.input_is_read, true) {
-            return Err("standard input (-) can be read only once: write one of the two into a file".to_owned());
-        }
-        Ok(())
-    }
-
+/// The files that a command names.
+pub trait Files {
     /// The bytes of a file; `-` is standard input.
     ///
     /// # Errors
-    /// It cannot be read, or standard input was read already.
-    pub(crate) fn file(&mut self, name: &str) -> Result<Vec<u8>, String> {
-        let mut bytes = Vec::new();
-        let read = if name == "-" {
-            self.take_input()?;
-            std::io::stdin().lock().read_to_end(&mut bytes)
-        } else {
-            std::fs::File::open(Path::new(name)).and_then(|mut file| file.read_to_end(&mut bytes))
-        };
-        read.map(|_| bytes).map_err(|error| format!("{name}: {error}"))
-    }
+    /// It cannot be read.
+    fn file(&mut self, name: &str) -> Result<Vec<u8>, String>;
 
     /// The text itself, or the bytes of the file behind an `@`.
     ///
     /// # Errors
-    /// As [`Material::file`].
-    pub(crate) fn text_or_file(&mut self, text: &str) -> Result<Vec<u8>, String> {
+    /// As [`Files::file`].
+    fn text_or_file(&mut self, text: &str) -> Result<Vec<u8>, String> {
         text.strip_prefix('@').map_or_else(|| Ok(text.as_bytes().to_vec()), |file| self.file(file))
     }
+}
+
+/// A described request as a request document.
+#[derive(Debug)]
+pub struct DescribedRequest {
+    /// The request document
+    pub document: Value,
+    /// What was left out, and what a reader has to know
+    pub notes: Vec<String>,
 }
 
 impl RequestInput {
@@ -93,7 +79,7 @@ impl RequestInput {
     ///
     /// # Errors
     /// It is none of these.
-    pub(crate) fn add_header(&mut self, line: &str) -> Result<(), String> {
+    pub fn add_header(&mut self, line: &str) -> Result<(), String> {
         let (name, value) = match line.split_once(':') {
             Some((name, value)) => (name, Some(value.trim())),
             None => (line.strip_suffix(';').unwrap_or_default(), None),
@@ -113,14 +99,32 @@ impl RequestInput {
     }
 
     /// Adds a header if the request does not have it.
-    pub(crate) fn add_missing_header(&mut self, name: &str, value: &str) {
+    fn add_missing_header(&mut self, name: &str, value: &str) {
         if !self.headers.iter().any(|(other, _)| other == name) {
             self.headers.push((name.to_owned(), value.to_owned()));
         }
     }
 
+    /// The request as the filter sees it. `token` is the caller's token, or its claims as JSON; without it, the token of a header
+    /// `Authorization: Bearer …` is taken. It is not verified.
+    ///
+    /// # Errors
+    /// A sentence that says what to change.
+    pub fn describe(mut self, token: Option<&str>, policy: &Policy, now_unix: u64) -> Result<DescribedRequest, String> {
+        self.settle()?;
+        let header = self.headers.iter().find(|(name, _)| name == "authorization");
+        let token = token.or_else(|| header.and_then(|(_, value)| jwt::bearer(value)));
+        let mut metadata = None;
+        if let Some(token) = token {
+            let (claims, notes) = jwt::metadata(&jwt::claims(token)?, policy, now_unix);
+            metadata = Some(claims);
+            self.notes.extend(notes);
+        }
+        Ok(DescribedRequest { document: self.to_document(metadata), notes: self.notes })
+    }
+
     /// The request document (docs/contract.md section 11) of a request that is settled.
-    pub(crate) fn to_document(&self, metadata: Option<Value>) -> Value {
+    fn to_document(&self, metadata: Option<Value>) -> Value {
         let headers: Vec<Value> = self.headers.iter().map(|(name, value)| json!([name, value])).collect();
         let mut document = Map::new();
         document.insert("method".to_owned(), json!(self.method));

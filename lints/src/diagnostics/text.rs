@@ -11,9 +11,10 @@ const MAX_LINE: usize = 1_000;
 /// The width where there is no terminal.
 const WIDTH: usize = 140;
 
-/// All findings of a file, with colours; whoever prints them takes the colours out where they are not wanted.
-pub(crate) fn render(file: &CheckedFile, width: Option<usize>) -> String {
-    let renderer = Renderer::styled().term_width(width.unwrap_or(WIDTH));
+/// All findings of a file; with colours for a terminal, where whoever prints them takes them out if they are not wanted.
+pub fn render(file: &CheckedFile, width: Option<usize>, in_colours: bool) -> String {
+    let renderer = if in_colours { Renderer::styled() } else { Renderer::plain() };
+    let renderer = renderer.term_width(width.unwrap_or(WIDTH));
     file.findings.iter().map(|finding| renderer.render(&[group(file, finding)]) + "\n\n").collect()
 }
 
@@ -60,7 +61,7 @@ fn around(source: &SourceText, line: &Range<usize>, at: usize) -> Range<usize> {
 }
 
 /// The last line: how many findings there are. Empty if there are none.
-pub(crate) fn totals(counts: FindingCounts) -> String {
+pub fn totals(counts: FindingCounts) -> String {
     let of = |count: usize, word: &str| match count {
         0 => None,
         1 => Some(format!("1 {word}")),

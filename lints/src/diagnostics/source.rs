@@ -4,11 +4,11 @@ use std::ops::Range;
 
 /// A line and a column, both from 1. Columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TextPlace {
+pub struct TextPlace {
     /// The line
-    pub(crate) line: usize,
+    pub line: usize,
     /// The column
-    pub(crate) column: usize,
+    pub column: usize,
 }
 
 /// How many bytes are counted at once.
@@ -21,11 +21,11 @@ fn characters(bytes: &[u8]) -> usize {
 
 /// A text with its name.
 #[derive(Debug)]
-pub(crate) struct SourceText {
+pub struct SourceText {
     /// The file's path as given, or `<stdin>`
-    pub(crate) name: String,
+    pub name: String,
     /// The text; what is not UTF-8 in it is replaced
-    pub(crate) text: String,
+    pub text: String,
     /// The bytes at which lines begin
     starts: Vec<usize>,
     /// How many characters begin before each [`BLOCK`] of bytes, so that a long line is not counted for each finding in it
@@ -36,7 +36,7 @@ pub(crate) struct SourceText {
 
 impl SourceText {
     /// A text and its lines.
-    pub(crate) fn new(name: String, bytes: &[u8]) -> Self {
+    pub fn new(name: String, bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(0).chain(breaks).collect();
@@ -55,7 +55,7 @@ impl SourceText {
     }
 
     /// The bytes of a line, without its line break; `index` counts from 0.
-    pub(crate) fn line(&self, index: usize) -> Option<Range<usize>> {
+    pub fn line(&self, index: usize) -> Option<Range<usize>> {
         let start = *self.starts.get(index)?;
         let end = self.starts.get(index + 1).map_or(self.text.len(), |next| next.saturating_sub(1));
         let line = self.text.get(start..end)?;
@@ -63,13 +63,13 @@ impl SourceText {
     }
 
     /// Keeps bytes out of every output (docs/contract.md invariant I6).
-    pub(crate) fn hide(&mut self, spans: impl IntoIterator<Item = Range<usize>>) {
+    pub fn hide(&mut self, spans: impl IntoIterator<Item = Range<usize>>) {
         self.hidden.extend(spans);
     }
 
     /// Lines that may have a secret in a text that cannot be read as JSON or YAML: each line with one of `names`, and those
     /// behind it until its brackets are closed and no line is indented deeper.
-    pub(crate) fn suspects(&self, names: &[&str]) -> Vec<Range<usize>> {
+    pub fn suspects(&self, names: &[&str]) -> Vec<Range<usize>> {
         let mut open: Option<SuspectLines> = None;
         let mut found = Vec::new();
         for line in (0..).map_while(|index| self.line(index)) {
@@ -92,7 +92,7 @@ impl SourceText {
     }
 
     /// The bytes of a line as they may be shown: each character of a secret as `*`.
-    pub(crate) fn shown(&self, line: &Range<usize>) -> String {
+    pub fn shown(&self, line: &Range<usize>) -> String {
         let text = self.text.get(line.clone()).unwrap_or_default();
         let hidden: Vec<&Range<usize>> =
             self.hidden.iter().filter(|span| span.start < line.end && line.start < span.end).collect();
@@ -110,7 +110,7 @@ impl SourceText {
     }
 
     /// Line and column of a byte.
-    pub(crate) fn place(&self, at: usize) -> TextPlace {
+    pub fn place(&self, at: usize) -> TextPlace {
         let index = self.line_index(at);
         let start = self.starts.get(index).copied().unwrap_or_default();
         let column = self.characters_before(at).saturating_sub(self.characters_before(start));
@@ -127,7 +127,7 @@ impl SourceText {
 
     /// The byte at line and column as [`SourceText::place`] gives them, but with a column in bytes; the end of the line if
     /// the column is behind it.
-    pub(crate) fn at(&self, line: usize, column: usize) -> usize {
+    pub fn at(&self, line: usize, column: usize) -> usize {
         let Some(range) = self.line(line.saturating_sub(1)) else { return self.text.len() };
         let mut at = (range.start + column.saturating_sub(1)).min(range.end);
         while !self.text.is_char_boundary(at) {
@@ -137,7 +137,7 @@ impl SourceText {
     }
 
     /// The part of a span that is on its first line, and at least one byte of it if the line has one.
-    pub(crate) fn first_line(&self, span: &Range<usize>) -> Range<usize> {
+    pub fn first_line(&self, span: &Range<usize>) -> Range<usize> {
         let line = self.line(self.line_index(span.start)).unwrap_or(0..0);
         let start = span.start.min(line.end);
         start..span.end.clamp(start, line.end.max(start))
@@ -178,7 +178,7 @@ impl SuspectLines {
 
 /// Where the lines of a document stand in the file that holds it.
 #[derive(Debug)]
-pub(crate) struct EmbeddedText {
+pub struct EmbeddedText {
     /// For each line of the document: its first byte there, and the byte in the file
     lines: Vec<(usize, usize)>,
 }
@@ -186,7 +186,7 @@ pub(crate) struct EmbeddedText {
 impl EmbeddedText {
     /// Finds the lines of `document`, which a YAML scalar holds, in the file from the line of the byte `from` on, or from
     /// the next one on. `None` if the scalar is not a literal block: then the bytes of the two differ.
-    pub(crate) fn find(file: &SourceText, from: usize, document: &str) -> Option<Self> {
+    pub fn find(file: &SourceText, from: usize, document: &str) -> Option<Self> {
         let index = file.line_index(from);
         Self::lines(file, index, document).or_else(|| Self::lines(file, index + 1, document))
     }
@@ -214,7 +214,7 @@ impl EmbeddedText {
     }
 
     /// The bytes of the file that are those of the document, from its first line on.
-    pub(crate) fn span(&self, span: &Range<usize>) -> Range<usize> {
+    pub fn span(&self, span: &Range<usize>) -> Range<usize> {
         let index = self.lines.partition_point(|(start, _)| *start <= span.start).saturating_sub(1);
         let (start, there) = self.lines.get(index).copied().unwrap_or_default();
         let begin = there + span.start.saturating_sub(start);

@@ -4,11 +4,11 @@
 const PAGE: &str = "docs/lints.md";
 
 /// The lint of files that cannot be read.
-pub(crate) const UNREAD: &str = "unread-file";
+pub const UNREAD: &str = "unread-file";
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Severity {
+pub enum Severity {
     /// Good to know.
     Note,
     /// It works, and probably not as intended.
@@ -19,7 +19,7 @@ pub(crate) enum Severity {
 
 impl Severity {
     /// The word for it, the same in all formats but SARIF's level, which happens to be the same.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Note => "note",
             Self::Warning => "warning",
@@ -30,22 +30,22 @@ impl Severity {
 
 /// Something that `check` looks for.
 #[derive(Debug)]
-pub(crate) struct Lint {
+pub struct Lint {
     /// The name, for `--deny` and `--allow`
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// How bad a finding is
-    pub(crate) severity: Severity,
+    pub severity: Severity,
     /// What it finds, in a few words
-    pub(crate) summary: &'static str,
+    pub summary: &'static str,
     /// Why that is bad
-    pub(crate) why: &'static str,
+    pub why: &'static str,
     /// What to write instead
-    pub(crate) instead: &'static str,
+    pub instead: &'static str,
 }
 
 impl Lint {
     /// Where a person reads more about it.
-    pub(crate) fn page(&self) -> String {
+    pub fn page(&self) -> String {
         format!("{PAGE}#{}", self.name)
     }
 }

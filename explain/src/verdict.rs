@@ -1,4 +1,4 @@
-//! `explain`: the verdict on one request, by the very engine that runs in the gateway.
+//! The verdict on one request.
 
 mod gateway;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// What the filter does with a request.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     members: Map<String, Value>,
     steps: Steps,
     forwarded: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Verdict {
 
 /// Runs a request through the engine, as a gateway does. `document` is the policy document, for what the compiled policy does not
 /// keep.
-pub(crate) fn explain(policy: &Arc<Policy>, document: &Value, request: &Request) -> Verdict {
+pub fn explain(policy: &Arc<Policy>, document: &Value, request: &Request) -> Verdict {
     let lines = request.headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
     let headers = Headers::new(lines);
     let gateway = Gateway::new(policy, request);
@@ -101,12 +101,12 @@ const fn action(refusal: Option<&Problem>) -> &'static str {
 
 impl Verdict {
     /// Whether the request goes on to the backend.
-    pub(crate) const fn is_forwarded(&self) -> bool {
+    pub const fn is_forwarded(&self) -> bool {
         self.forwarded
     }
 
     /// The verdict as JSON. `notes` say what was left out of the request; without any there is no such member.
-    pub(crate) fn to_json(&self, notes: &[String]) -> Value {
+    pub fn to_json(&self, notes: &[String]) -> Value {
         let mut members = self.members.clone();
         members.insert("steps".to_owned(), self.steps.steps.iter().map(Step::to_json).collect());
         if !notes.is_empty() {
@@ -116,12 +116,12 @@ impl Verdict {
     }
 
     /// The verdict as JSON, without the steps that led to it.
-    pub(crate) fn without_steps(&self) -> Value {
+    pub fn without_steps(&self) -> Value {
         Value::Object(self.members.clone())
     }
 
     /// The verdict for people.
-    pub(crate) fn to_text(&self, notes: &[String]) -> String {
+    pub fn to_text(&self, notes: &[String]) -> String {
         self.steps.to_text(&self.to_json(notes), notes)
     }
 }

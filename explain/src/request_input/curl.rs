@@ -1,7 +1,7 @@
 //! A curl command that somebody pasted, as the request that curl would send (`man curl`). Only the options that change the
 //! request count.
 
-use super::{Material, PastedCommand, RequestInput, shell, windows};
+use super::{Files, PastedCommand, RequestInput, shell, windows};
 use lexopt::{Arg, ValueExt as _};
 use std::ffi::OsString;
 
@@ -46,11 +46,11 @@ struct Parts {
     json: bool,
 }
 
-/// Reads a curl command. `material` reads the files that it names.
+/// Reads a curl command, and by `files` the files that it names.
 ///
 /// # Errors
 /// A sentence that says what to change.
-pub(crate) fn parse(command: &str, material: &mut Material) -> Result<RequestInput, String> {
+pub fn parse(command: &str, files: &mut dyn Files) -> Result<RequestInput, String> {
     let command = command.replace("\r\n", "\n");
     let command = command.trim();
     let command = PROMPTS.iter().find_map(|prompt| command.strip_prefix(prompt)).unwrap_or(command).trim_start();
@@ -83,7 +83,7 @@ pub(crate) fn parse(command: &str, material: &mut Material) -> Result<RequestInp
             name => {
                 let value = parser.value().and_then(|value| value.string()).map_err(|error| wrong(&error))?;
                 if !listed(VALUE_WITHOUT_EFFECT, name) {
-                    parts.take(name, &value, &mut request, material)?;
+                    parts.take(name, &value, &mut request, files)?;
                 }
             }
         }
@@ -146,7 +146,7 @@ impl Parts {
         name: &str,
         value: &str,
         request: &mut RequestInput,
-        material: &mut Material,
+        files: &mut dyn Files,
     ) -> Result<(), String> {
         let file = value.strip_prefix('@');
         match name {
@@ -154,7 +154,7 @@ impl Parts {
             "url" => self.urls.push(value.to_owned()),
             "header" => match file {
                 Some(file) => {
-                    let lines = material.file(file)?;
+                    let lines = files.file(file)?;
                     for line in String::from_utf8_lossy(&lines).lines().filter(|line| !line.trim().is_empty()) {
                         request.add_header(line)?;
                     }
@@ -173,24 +173,24 @@ impl Parts {
             "data" | "data-ascii" => match file {
                 // curl leaves out the line breaks and the zero bytes of the file.
                 Some(file) => {
-                    let mut bytes = material.file(file)?;
+                    let mut bytes = files.file(file)?;
                     bytes.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
                     self.add(&bytes);
                 }
                 None => self.add(value.as_bytes()),
             },
             "data-raw" => self.add(value.as_bytes()),
-            "data-binary" => self.add(&material.text_or_file(value)?),
-            "data-urlencode" => self.add(&encoded(value, material)?),
+            "data-binary" => self.add(&files.text_or_file(value)?),
+            "data-urlencode" => self.add(&encoded(value, files)?),
             "url-query" => {
                 let added = match value.strip_prefix('+') {
                     Some(literal) => literal.as_bytes().to_vec(),
-                    None => encoded(value, material)?,
+                    None => encoded(value, files)?,
                 };
                 join(&mut self.query, &added);
             }
             "json" => {
-                let bytes = material.text_or_file(value)?;
+                let bytes = files.text_or_file(value)?;
                 // Several --json are one text, without a separator.
                 match &mut self.data {
                     Some(data) if self.json => data.extend(bytes),
@@ -267,10 +267,10 @@ fn join(data: &mut Option<Vec<u8>>, bytes: &[u8]) {
 }
 
 /// What `--data-urlencode` makes of its value: `content`, `=content`, `name=content`, `@file`, `name@file`.
-fn encoded(value: &str, material: &mut Material) -> Result<Vec<u8>, String> {
+fn encoded(value: &str, files: &mut dyn Files) -> Result<Vec<u8>, String> {
     let (name, content) = match value.find(['=', '@']).and_then(|at| value.split_at_checked(at)) {
         Some((name, rest)) => match rest.strip_prefix('@') {
-            Some(file) => (name, material.file(file)?),
+            Some(file) => (name, files.file(file)?),
             None => (name, rest.strip_prefix('=').unwrap_or(rest).as_bytes().to_vec()),
         },
         None => ("", value.as_bytes().to_vec()),
@@ -292,12 +292,21 @@ fn encoded(value: &str, material: &mut Material) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
 
+    /// A machine without files.
+    struct NoFiles;
+
+    impl Files for NoFiles {
+        fn file(&mut self, name: &str) -> Result<Vec<u8>, String> {
+            Err(format!("{name}: no such file"))
+        }
+    }
+
     fn read(command: &str) -> RequestInput {
-        parse(command, &mut Material::default()).unwrap_or_else(|why| panic!("{command}: {why}"))
+        parse(command, &mut NoFiles).unwrap_or_else(|why| panic!("{command}: {why}"))
     }
 
     fn error(command: &str) -> String {
-        parse(command, &mut Material::default()).err().unwrap()
+        parse(command, &mut NoFiles).err().unwrap()
     }
 
     fn headers(request: &RequestInput) -> Vec<String> {

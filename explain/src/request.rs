@@ -12,26 +12,26 @@ use std::fmt;
 
 /// One request, as a gateway would show it to the filter.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// Pseudo headers first; names in lower case.
-    pub(crate) headers: Vec<(Vec<u8>, Vec<u8>)>,
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// The request target, as sent.
-    pub(crate) target: String,
+    pub target: String,
     /// The body, exactly as sent.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
     /// The clock, in milliseconds since 1970-01-01 UTC.
-    pub(crate) now_unix_ms: u64,
+    pub now_unix_ms: u64,
     /// What the stores hold that bindings and secrets are looked up at
-    pub(crate) stores: SimulatedStores,
+    pub stores: SimulatedStores,
     /// Whether the document says what the stores hold
-    pub(crate) has_lookups: bool,
+    pub has_lookups: bool,
     metadata: Option<Json<'static>>,
     route_metadata: Option<Json<'static>>,
 }
 
 /// Every problem of a request document.
 #[derive(Debug)]
-pub(crate) struct RequestErrors(Issues);
+pub struct RequestErrors(Issues);
 
 impl fmt::Display for RequestErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,11 +41,14 @@ impl fmt::Display for RequestErrors {
 }
 
 impl Request {
-    /// Parses a request document.
-    pub(crate) fn parse(document: &[u8]) -> Result<Self, RequestErrors> {
+    /// Parses a request document. `now_unix_ms` is the clock of a document that has none, in milliseconds since 1970-01-01 UTC.
+    ///
+    /// # Errors
+    /// Every problem of the document.
+    pub fn parse(document: &[u8], now_unix_ms: u64) -> Result<Self, RequestErrors> {
         let mut issues = Issues::default();
         let request = match Json::parse(document) {
-            Ok(json) => Self::read(&JsonCursor::root(&json), &mut issues),
+            Ok(json) => Self::read(&JsonCursor::root(&json), now_unix_ms, &mut issues),
             Err(error) => {
                 issues.add("", error.to_string());
                 None
@@ -57,7 +60,7 @@ impl Request {
         }
     }
 
-    fn read(root: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
+    fn read(root: &JsonCursor<'_>, now_unix_ms: u64, issues: &mut Issues) -> Option<Self> {
         let known =
             ["method", "url", "headers", "body", "body_base64", "metadata", "route_metadata", "now_unix", "lookups"];
         let fields = root.fields(&known, issues)?;
@@ -101,7 +104,7 @@ impl Request {
             headers,
             target: target.to_owned(),
             body: text.or(binary).unwrap_or_default(),
-            now_unix_ms: now_unix.map_or_else(now_unix_ms, |seconds| seconds * 1000),
+            now_unix_ms: now_unix.map_or(now_unix_ms, |seconds| seconds * 1000),
             has_lookups: stores.is_some(),
             stores: stores.unwrap_or_default(),
             metadata,
@@ -112,7 +115,7 @@ impl Request {
 
 impl Request {
     /// Whether the request comes with metadata of the gateway.
-    pub(crate) const fn has_metadata(&self) -> bool {
+    pub const fn has_metadata(&self) -> bool {
         self.metadata.is_some()
     }
 }
@@ -149,12 +152,6 @@ fn lookup<'a, 's>(root: Option<&'a Json<'static>>, path: impl IntoIterator<Item 
         Some(Json::String(text)) => AttributeValue::Text(Cow::Borrowed(text.as_bytes())),
         Some(_) => AttributeValue::Unusable,
     }
-}
-
-/// The clock, in milliseconds since 1970-01-01 UTC.
-pub(crate) fn now_unix_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Scheme, authority and request target of an absolute URL; nothing is normalised.

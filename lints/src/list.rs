@@ -3,12 +3,11 @@
 use crate::diagnostics::lint::Lint;
 use crate::diagnostics::lint::Severity::{Error, Note, Warning};
 
-/// What no `--allow` takes.
-pub(super) const ALWAYS: [&str; 6] =
-    ["unread-file", "not-json", "start-error", "not-yaml", "envoy-no-filter", "not-openapi"];
+/// What no `--allow` takes, whatever is checked.
+pub const ALWAYS: [&str; 6] = ["unread-file", "not-json", "start-error", "not-yaml", "envoy-no-filter", "not-openapi"];
 
 /// In the place of a name that no list has.
-pub(super) static UNNAMED: Lint = Lint {
+pub static UNNAMED: Lint = Lint {
     name: "unnamed",
     severity: Error,
     summary: "A finding without a name.",
@@ -17,7 +16,7 @@ pub(super) static UNNAMED: Lint = Lint {
 };
 
 /// In the order of the page: what the engine itself says, then lints of this command.
-pub(super) static LINTS: &[Lint] = &[
+pub static LINTS: &[Lint] = &[
     Lint {
         name: "unread-file",
         severity: Error,

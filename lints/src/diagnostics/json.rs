@@ -7,7 +7,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use std::ops::Range;
 
 /// Reads a text that the engine's own parser has accepted. `None` if it is no JSON.
-pub(crate) fn read(text: &str) -> Option<SpannedNode> {
+pub fn read(text: &str) -> Option<SpannedNode> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default()).ok()?;
     Some(node(parsed.value?))
 }

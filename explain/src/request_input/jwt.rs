@@ -14,7 +14,7 @@ const JWT_AUTHN: &str = "envoy.filters.http.jwt_authn";
 ///
 /// # Errors
 /// A sentence that does not repeat the token.
-pub(crate) fn claims(text: &str) -> Result<Map<String, Value>, String> {
+pub(super) fn claims(text: &str) -> Result<Map<String, Value>, String> {
     let text = text.trim();
     let text = text.strip_prefix("Bearer ").unwrap_or(text).trim();
     if text.starts_with('{') {
@@ -33,7 +33,7 @@ pub(crate) fn claims(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 /// Whether a header's value holds a token: `Bearer eyJ…` with three parts.
-pub(crate) fn bearer(value: &str) -> Option<&str> {
+pub(super) fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.trim().split_once(' ')?;
     let is_token = scheme.eq_ignore_ascii_case("bearer") && token.split('.').count() == 3;
     Some(token.trim()).filter(|token| is_token && claims(token).is_ok())
@@ -41,7 +41,7 @@ pub(crate) fn bearer(value: &str) -> Option<&str> {
 
 /// The metadata of a request with these claims: below every name at which the policy's sources read tokens. The notes say
 /// what a reader must know.
-pub(crate) fn metadata(claims: &Map<String, Value>, policy: &Policy, now_unix: u64) -> (Value, Vec<String>) {
+pub(super) fn metadata(claims: &Map<String, Value>, policy: &Policy, now_unix: u64) -> (Value, Vec<String>) {
     let mut notes = vec![
         "The token's claims are shown to the policy as jwt_authn would; its signature was not verified.".to_owned(),
     ];

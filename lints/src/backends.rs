@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// `backend` and `backends` of a document; `B` is what is read of each backend.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Backends<B> {
+pub struct Backends<B> {
     backend: DefaultBackend<B>,
     #[serde(default = "BTreeMap::new")]
     backends: BTreeMap<String, B>,
@@ -21,18 +21,18 @@ enum DefaultBackend<B> {
 
 /// A backend with its place in the document.
 #[derive(Debug, Clone)]
-pub(crate) struct BackendAt<'b, B> {
+pub struct BackendAt<'b, B> {
     /// Its name; `None` if the document has one backend
-    pub(crate) name: Option<&'b str>,
+    pub name: Option<&'b str>,
     /// The JSON pointer of its object
-    pub(crate) pointer: String,
+    pub pointer: String,
     /// What was read of it
-    pub(crate) value: &'b B,
+    pub value: &'b B,
 }
 
 impl<B> Backends<B> {
     /// All backends, the default first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = BackendAt<'_, B>> {
+    pub fn iter(&self) -> impl Iterator<Item = BackendAt<'_, B>> {
         let (only, default) = match &self.backend {
             DefaultBackend::Only(value) => (Some(value), None),
             DefaultBackend::Named(name) => (None, Some(name)),
@@ -47,7 +47,7 @@ impl<B> Backends<B> {
     }
 
     /// The backend of a route that names this one, or none.
-    pub(crate) fn of(&self, route: Option<&str>) -> Option<BackendAt<'_, B>> {
+    pub fn of(&self, route: Option<&str>) -> Option<BackendAt<'_, B>> {
         self.iter().find(|backend| route.is_none() || backend.name == route)
     }
 }

@@ -13,7 +13,7 @@ pub(super) const NOT_JSON: &str = "not-json";
 const HOST_SPELLING: &str = "host-spelling";
 
 /// What the filter refuses.
-pub(super) fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
+pub fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
     let twice = issues.iter().any(|issue| issue.message.contains("stands twice in the object"));
     let twice = if twice { second_members(document) } else { Vec::new() };
     if !twice.is_empty() {

@@ -4,12 +4,12 @@
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/provider_notes.rs"));
 
 /// Name and content of each file, sorted by name.
-pub(crate) fn files() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn files() -> impl Iterator<Item = (&'static str, &'static str)> {
     FILES.iter().copied()
 }
 
 /// The content of a provider's file, which is JSON.
-pub(crate) fn file(name: &str) -> Option<&'static str> {
+pub fn file(name: &str) -> Option<&'static str> {
     let index = FILES.binary_search_by(|(other, _)| (*other).cmp(name)).ok()?;
     FILES.get(index).map(|(_, content)| *content)
 }

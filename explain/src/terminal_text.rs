@@ -10,7 +10,7 @@ fn is_unprintable(letter: char) -> bool {
 }
 
 /// The text with `\u{1b}` for an unprintable character, here for U+001B.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
     }
@@ -23,12 +23,12 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 
 /// The value as JSON with two spaces of indentation. Unprintable characters, which stand in strings only, are written as
 /// `\u001b`, so that a parser reads the same value.
-pub(crate) fn json(value: &Value) -> String {
+pub fn json(value: &Value) -> String {
     escaped(format!("{value:#}"))
 }
 
 /// [`json`] in one line.
-pub(crate) fn json_line(value: &Value) -> String {
+pub fn json_line(value: &Value) -> String {
     escaped(value.to_string())
 }
 

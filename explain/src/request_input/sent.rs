@@ -13,7 +13,7 @@ impl RequestInput {
     ///
     /// # Errors
     /// The request has no Host, so the gateway refuses it before the filter.
-    pub(crate) fn settle(&mut self) -> Result<(), String> {
+    pub(super) fn settle(&mut self) -> Result<(), String> {
         let Some((scheme, rest)) = self.url.split_once("://") else { return Ok(()) };
         let (authority, target) = rest.find(['/', '?', '\\']).map_or((rest, ""), |at| rest.split_at(at));
         let host = self.headers.iter().rev().find(|(name, _)| name == "host").map(|(_, value)| value.clone());

@@ -4,16 +4,16 @@ use std::ops::Range;
 
 /// A value of a document and its bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct SpannedNode {
+pub struct SpannedNode {
     /// The bytes of the value
-    pub(crate) span: Range<usize>,
+    pub span: Range<usize>,
     /// What it holds
-    pub(crate) content: NodeContent,
+    pub content: NodeContent,
 }
 
 /// What a value of a document holds.
 #[derive(Debug, Clone)]
-pub(crate) enum NodeContent {
+pub enum NodeContent {
     /// A text, a number, a boolean or null, as it is written, without quotes and escapes
     Scalar(String),
     /// An array
@@ -24,18 +24,18 @@ pub(crate) enum NodeContent {
 
 /// A member of an object.
 #[derive(Debug, Clone)]
-pub(crate) struct SpannedMember {
+pub struct SpannedMember {
     /// Its name
-    pub(crate) name: String,
+    pub name: String,
     /// The bytes of the name
-    pub(crate) name_span: Range<usize>,
+    pub name_span: Range<usize>,
     /// Its value
-    pub(crate) value: SpannedNode,
+    pub value: SpannedNode,
 }
 
 impl SpannedNode {
     /// The members of an object; none of another value.
-    pub(crate) fn members(&self) -> &[SpannedMember] {
+    pub fn members(&self) -> &[SpannedMember] {
         match &self.content {
             NodeContent::Map(members) => members,
             _ => &[],
@@ -43,7 +43,7 @@ impl SpannedNode {
     }
 
     /// The items of an array; none of another value.
-    pub(crate) fn items(&self) -> &[SpannedNode] {
+    pub fn items(&self) -> &[SpannedNode] {
         match &self.content {
             NodeContent::List(items) => items,
             _ => &[],
@@ -51,7 +51,7 @@ impl SpannedNode {
     }
 
     /// The text of a scalar.
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         match &self.content {
             NodeContent::Scalar(text) => Some(text),
             _ => None,
@@ -60,7 +60,7 @@ impl SpannedNode {
 
     /// The member with this name of a protobuf message in JSON or YAML. Envoy takes `normalize_path` and `normalizePath`
     /// (the JSON mapping of Protocol Buffers), and the last one of several. `<<` merges another mapping (YAML 1.1).
-    pub(crate) fn member(&self, name: &str) -> Option<&SpannedMember> {
+    pub fn member(&self, name: &str) -> Option<&SpannedMember> {
         let members = self.members();
         members.iter().rev().find(|member| is_name(&member.name, name)).or_else(|| {
             let merged = members.iter().filter(|member| member.name == "<<");
@@ -71,22 +71,22 @@ impl SpannedNode {
     }
 
     /// The value of the member with this name.
-    pub(crate) fn get(&self, name: &str) -> Option<&Self> {
+    pub fn get(&self, name: &str) -> Option<&Self> {
         Some(&self.member(name)?.value)
     }
 
     /// The value behind several names.
-    pub(crate) fn at(&self, names: &[&str]) -> Option<&Self> {
+    pub fn at(&self, names: &[&str]) -> Option<&Self> {
         names.iter().try_fold(self, |node, name| node.get(name))
     }
 
     /// The text behind several names.
-    pub(crate) fn text_at(&self, names: &[&str]) -> Option<&str> {
+    pub fn text_at(&self, names: &[&str]) -> Option<&str> {
         self.at(names)?.text()
     }
 
     /// Calls `visit` with this value and each value below it, those above first.
-    pub(crate) fn visit<'t>(&'t self, visit: &mut dyn FnMut(&'t Self)) {
+    pub fn visit<'t>(&'t self, visit: &mut dyn FnMut(&'t Self)) {
         visit(self);
         self.members().iter().for_each(|member| member.value.visit(visit));
         self.items().iter().for_each(|item| item.visit(visit));
@@ -94,12 +94,12 @@ impl SpannedNode {
 
     /// Whether the boolean behind several names is true. Envoy takes a text, too, where it expects a boolean;
     /// [`super::yaml::read`] has read the booleans of YAML.
-    pub(crate) fn is_true(&self, names: &[&str]) -> bool {
+    pub fn is_true(&self, names: &[&str]) -> bool {
         self.is_one_of(names, &["true", "t", "yes", "y", "1"])
     }
 
     /// Whether the boolean behind several names is false, and is there.
-    pub(crate) fn is_false(&self, names: &[&str]) -> bool {
+    pub fn is_false(&self, names: &[&str]) -> bool {
         self.is_one_of(names, &["false", "f", "no", "n", "0"])
     }
 
@@ -108,13 +108,13 @@ impl SpannedNode {
     }
 
     /// Whether it is an `Any` with a message of this name, or of one that ends so.
-    pub(crate) fn is_type(&self, message: &str) -> bool {
+    pub fn is_type(&self, message: &str) -> bool {
         self.text_at(&["@type"]).is_some_and(|name| name.rsplit(['/', '.']).next() == Some(message))
     }
 
     /// The bytes of all scalars below members with one of these names, however deep. What `env` names is a variable, which
     /// is no secret.
-    pub(crate) fn scalars_of(&self, names: &[&str], found: &mut Vec<Range<usize>>) {
+    pub fn scalars_of(&self, names: &[&str], found: &mut Vec<Range<usize>>) {
         for member in self.members() {
             if names.contains(&member.name.as_str()) {
                 member.value.scalars(found);
@@ -126,7 +126,7 @@ impl SpannedNode {
     }
 
     /// The bytes of all scalars, but for those of members with the name `env`.
-    pub(crate) fn scalars(&self, found: &mut Vec<Range<usize>>) {
+    pub fn scalars(&self, found: &mut Vec<Range<usize>>) {
         match &self.content {
             NodeContent::Scalar(_) => found.push(self.span.clone()),
             NodeContent::List(items) => items.iter().for_each(|item| item.scalars(found)),
@@ -138,7 +138,7 @@ impl SpannedNode {
     }
 
     /// The member that a JSON pointer points to.
-    pub(crate) fn pointed_member(&self, pointer: &str) -> Option<&SpannedMember> {
+    pub fn pointed_member(&self, pointer: &str) -> Option<&SpannedMember> {
         let (parent, name) = pointer.rsplit_once('/')?;
         let name = name.replace("~1", "/").replace("~0", "~");
         let mut node = self;
@@ -155,7 +155,7 @@ impl SpannedNode {
 
     /// The bytes to underline for a JSON pointer (RFC 6901): a scalar itself, of an object or an array its name. If there
     /// is no such value, the nearest one above.
-    pub(crate) fn pointed(&self, pointer: &str) -> Range<usize> {
+    pub fn pointed(&self, pointer: &str) -> Range<usize> {
         let (mut node, mut span) = (self, self.span.clone());
         for token in pointer.split('/').skip(1) {
             let token = token.replace("~1", "/").replace("~0", "~");

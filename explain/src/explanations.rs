@@ -4,14 +4,16 @@ use edge_idempotency_engine::problem::{Audience, Code, Reason};
 
 /// Why a request gets a code, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CauseAndCure {
-    pub(crate) cause: String,
-    pub(crate) cure: String,
+pub struct CauseAndCure {
+    /// Why
+    pub cause: String,
+    /// What to do
+    pub cure: String,
 }
 
 /// The explanation of a code; `None` for a code that this release does not have. Some codes mean one thing to callers and another
 /// to the senders of webhooks. Where the operator has to do something, it is the operator's.
-pub(crate) fn of_code(code: &str, is_webhook: bool) -> Option<CauseAndCure> {
+pub fn of_code(code: &str, is_webhook: bool) -> Option<CauseAndCure> {
     let explanations = code_named(code)?.explanations();
     let of = |reader| explanations.iter().find(|explanation| explanation.reader == reader);
     let of_sender = of(Audience::WebhookSender).filter(|_| is_webhook);
@@ -21,7 +23,7 @@ pub(crate) fn of_code(code: &str, is_webhook: bool) -> Option<CauseAndCure> {
 
 /// The meaning of a reason; `None` for a reason that this release does not have. A reason may mean something else with another
 /// code.
-pub(crate) fn of_reason(code: &str, reason: &str) -> Option<String> {
+pub fn of_reason(code: &str, reason: &str) -> Option<String> {
     Reason::named(reason, code_named(code)).map(|reason| plain(reason.meaning()))
 }
 

@@ -128,11 +128,13 @@ pub(super) struct WebhookView {
 
 /// `key`.
 #[derive(Debug, Deserialize)]
-pub(super) struct KeyView {
+pub struct KeyView {
+    /// `charset`
     #[serde(default)]
-    pub(super) charset: Option<String>,
+    pub charset: Option<String>,
+    /// `max_age`
     #[serde(default)]
-    pub(super) max_age: Option<String>,
+    pub max_age: Option<String>,
 }
 
 /// `webhooks`.
@@ -215,7 +217,7 @@ impl RouteView {
 }
 
 /// A token of a JSON pointer (RFC 6901).
-pub(super) fn token(name: &str) -> String {
+pub fn token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
@@ -226,7 +228,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
 }
 
 /// Writes seconds as a duration of the policy document, in the greatest unit that fits. One day is `24h`.
-pub(super) fn duration(seconds: u64) -> String {
+pub fn duration(seconds: u64) -> String {
     for (unit, factor, least) in [("d", 86_400, 2), ("h", 3_600, 1), ("m", 60, 1)] {
         if seconds >= least * factor && seconds.is_multiple_of(factor) {
             return format!("{}{unit}", seconds / factor);
