@@ -30,6 +30,9 @@ at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; 
 # The oldest rustc that the workspace accepts.
 minimum_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
 
+# The project's version.
+version() { sed -n 's/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
+
 # The Go that scripts/tools.sh fetches where none is there that is new enough, and its place.
 GO_VERSION=1.26.8
 GO_FETCHED=$TOOLS/go-$GO_VERSION
