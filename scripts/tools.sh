@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -364,6 +364,28 @@ rpc_clients_node() {
     fetch_node && node -e 'require("@grpc/grpc-js"); require("@connectrpc/connect-node"); require("@connectrpc/connect-web")'
 }
 
+# What releases are made and checked with: crane copies images, helm renders the chart, actionlint reads workflows.
+release_tools() {
+    local lock=$ROOT/scripts/release-tools
+    collection release-tools "$lock" "crane, actionlint and helm from Go's proxy (about 250 MB), and building them (a few minutes)" \
+        crane actionlint helm
+}
+
+release_tools_crane() { build_release_tool github.com/google/go-containerregistry/cmd/crane && ./crane version; }
+release_tools_actionlint() { build_release_tool github.com/rhysd/actionlint/cmd/actionlint && ./actionlint --version; }
+release_tools_helm() { build_release_tool helm.sh/helm/v3/cmd/helm && ./helm version; }
+
+# build_release_tool PACKAGE: builds a program of scripts/release-tools/go.mod into the present directory.
+build_release_tool() {
+    local go place=$PWD
+    go=$(find_go 1.26 "$lock") || { say "Go 1.26 or newer is needed"; return 1; }
+    (
+        cd "$lock" || exit 1
+        export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules GOCACHE=$WORK/gocache CGO_ENABLED=0
+        "$go" build -trimpath -ldflags '-s -w' -o "$place/" "$1"
+    )
+}
+
 # What the end-to-end test `openapi` applies and lints overlays with, and a generator of clients.
 openapi_tools() {
     collection openapi-tools "$ROOT/scripts/openapi-tools" "Redocly CLI and openapi-python-client from npm and PyPI (about 12 MB)" redocly generator
@@ -484,7 +506,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
@@ -499,6 +521,7 @@ for tool in "$@"; do
         rpc-clients) rpc_clients ;;
         openapi-tools) openapi_tools ;;
         recipes) recipes ;;
+        release-tools) release_tools ;;
         plotting) plotting ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;

@@ -1,7 +1,8 @@
-//! Repository tasks on what was built: the module, and OCI images.
+//! Repository tasks on what was built: the module, OCI images, and descriptions of what files consist of.
 
 mod image;
 mod module;
+mod sbom;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser};
@@ -53,6 +54,21 @@ enum Task {
         #[command(flatten)]
         about: About,
     },
+    /// Print what a built file consists of, in CycloneDX
+    Sbom {
+        file: PathBuf,
+        /// The package that it is built of
+        #[arg(long)]
+        package: String,
+        #[arg(long)]
+        target: String,
+        /// When it was built, in RFC 3339
+        #[arg(long)]
+        time: Option<String>,
+        /// A file with a JSON list of further components; once for each
+        #[arg(long)]
+        part: Vec<PathBuf>,
+    },
 }
 
 #[derive(Args)]
@@ -102,6 +118,13 @@ fn run(task: Task) -> Result<()> {
         }
         Task::ImageIndex { layout, images, about } => {
             print_image(&layout, &image::index(&images, &layout, &about.annotation)?);
+            Ok(())
+        }
+        Task::Sbom { file, package, target, time, part } => {
+            let artifact =
+                sbom::Artifact { file: &file, package: &package, target: &target, time: time.as_deref(), parts: &part };
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
+            println!("{:#}", sbom::describe(&artifact, root)?);
             Ok(())
         }
     }
