@@ -124,8 +124,14 @@ fn run(task: Task) -> Result<()> {
             Ok(())
         }
         Task::Sbom { file, package, target, name, time, part } => {
-            let artifact =
-                sbom::Artifact { file: &file, package: &package, target: &target, time: time.as_deref(), parts: &part };
+            let artifact = sbom::Artifact {
+                file: &file,
+                package: &package,
+                target: &target,
+                name: name.as_deref(),
+                time: time.as_deref(),
+                parts: &part,
+            };
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
             println!("{:#}", sbom::describe(&artifact, root)?);
             Ok(())
