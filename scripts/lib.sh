@@ -52,7 +52,7 @@ version() { sed -n 's/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1;
 
 # The cargo-deny that deny.toml was written for.
 # shellcheck disable=SC2034
-CARGO_DENY=0.0.0
+CARGO_DENY=0.20.2
 
 # The Go that scripts/tools.sh fetches where none is there that is new enough, and its place.
 GO_VERSION=1.26.8
