@@ -101,7 +101,9 @@ images() {
     "$RELEASE/edge-idempotency-$(uname -m)" render envoy --policy "$WORK/policy.json" --module "$RELEASE/edge_idempotency.wasm" --module-dir /etc/envoy \
         --upstream api=http://127.0.0.1:1 --jwt-issuer https://trial.example.com --jwt-keys /etc/envoy/jwks.json \
         >"$WORK/gateway/etc/envoy/envoy.yaml" 2>/dev/null
-    echo '{"keys": []}' >"$WORK/gateway/etc/envoy/jwks.json"
+    tar -xzf "$RELEASE/own-api.tar.gz" -C "$WORK"
+    node "$WORK/own-api/token.mjs" acme shop alice >/dev/null
+    cp "$WORK/own-api/jwks.json" "$WORK/gateway/etc/envoy/"
     started=$(chroot --userspec=65532:65532 "$WORK/gateway" /usr/local/bin/envoy --mode validate -c /etc/envoy/envoy.yaml 2>&1) ||
         die "Envoy of the image does not take the configuration" "$(tail -n 5 <<<"$started")"
     same "Envoy of the image starts the module with a policy" "OK" "$(grep -o "OK$" <<<"$started")"

@@ -133,7 +133,7 @@ impl Layout {
 
     /// Compresses an archive.
     fn layer(&mut self, archive: &[u8]) -> Result<Layer> {
-        let mut compressed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+        let mut compressed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
         compressed.write_all(archive)?;
         let descriptor = self.blob(LAYER, &compressed.finish()?)?;
         Ok(Layer { descriptor, diff_id: format!("sha256:{}", crate::sha256(archive)) })
