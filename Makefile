@@ -219,7 +219,7 @@ release-check: ## look at dist/release/ as its users do: checksums, a registry, 
 
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
-test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases, every Envoy
+test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, schedules of faults for the reference clients, properties with ten times as many cases, every Envoy
 	@MAKE=$(MAKE) scripts/test-long.sh
 
 # One of them alone: scripts/envoys.sh 1.39.3
