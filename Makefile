@@ -109,7 +109,7 @@ cli: ## build the companion command, optimised: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe and Restate, clients of gRPC and Connect, tools of OpenAPI, retry libraries, and five backends into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe, MCP and Restate, clients of gRPC and Connect, tools of OpenAPI, retry libraries, and five backends into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy

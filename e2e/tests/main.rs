@@ -8,6 +8,7 @@ use e2e::runner::{Module, run};
 
 mod access_log;
 mod admin;
+mod agents;
 mod answer_buffer;
 mod api_keys;
 mod body_buffer;
@@ -71,6 +72,7 @@ const MODULES: &[Module] = &[
     ("promises", promises::groups),
     ("lookups", lookups::groups),
     ("admin", admin::groups),
+    ("agents", agents::groups),
     ("access_log", access_log::groups),
     ("answer_buffer", answer_buffer::groups),
     ("api_keys", api_keys::groups),

@@ -39,7 +39,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
 }
 
 /// The API and the gateway.
-struct OwnApiSetup {
+pub(crate) struct OwnApiSetup {
     address: SocketAddr,
     config: String,
     directory: TempDir,
@@ -52,7 +52,7 @@ fn example() -> PathBuf {
 }
 
 impl OwnApiSetup {
-    fn start() -> Result<Self> {
+    pub(crate) fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let run_dir = directory.path();
         fs::copy(example().join("token.mjs"), run_dir.join("token.mjs"))?;
@@ -86,6 +86,16 @@ impl OwnApiSetup {
         Ok(Self { address, config: shipped, directory, _api: api, _envoy: envoy })
     }
 
+    /// Where the gateway is.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where the keys of the tokens are.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     fn send(&self, request: &Request) -> Result<Reply> {
         raw::exchange(self.address, &request.method, &request.http1())
     }
@@ -104,7 +114,7 @@ impl OwnApiSetup {
         Ok(orders.iter().filter(|order| order.get("item").is_some_and(|name| name == item)).count())
     }
 
-    fn api_log(&self) -> Result<String> {
+    pub(crate) fn api_log(&self) -> Result<String> {
         Ok(fs::read_to_string(self.directory.path().join("api.log"))?)
     }
 }
@@ -117,7 +127,8 @@ fn api_port(log: &Path) -> Result<u16> {
     Ok(port.parse()?)
 }
 
-fn token(directory: &Path, tenant: &str, user: &str) -> Result<String> {
+/// A token of a user, in the project `shop`.
+pub(crate) fn token(directory: &Path, tenant: &str, user: &str) -> Result<String> {
     let command = Command::new("node").current_dir(directory).args(["token.mjs", tenant, "shop", user]).output();
     let output = command.context(MISSING_NODE)?;
     ensure!(output.status.success(), "token.mjs: {}", String::from_utf8_lossy(&output.stderr));
