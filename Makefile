@@ -183,6 +183,21 @@ clients: ## the reference clients of clients/: lint, unit tests and packages in 
 	@echo "== clients"
 	@scripts/clients.sh test
 
+# mdBook, compiled once; why it and not another one stands in docs/decisions/0036-the-site.md.
+.PHONY: docs
+docs: ## build the site of docs/: dist/site/
+	@echo "== docs (the first build takes about two minutes)"
+	@scripts/site.sh build
+
+.PHONY: site
+site: ## the site's builder: lint, tests, every link of the built site, and a look at it in a browser
+	@echo "== site"
+	@scripts/site.sh test
+
+.PHONY: site-pictures
+site-pictures: ## pictures of some pages of the site at two widths, light and dark: target/site-pictures/
+	@scripts/site.sh pictures
+
 # Which releases there are, and for which machines: scripts/krakend-plugin.sh.
 KRAKEND ?= 2.13.8
 

@@ -8,7 +8,6 @@ use e2e::runner::{Module, run};
 
 mod access_log;
 mod admin;
-mod agents;
 mod answer_buffer;
 mod api_keys;
 mod body_buffer;
@@ -55,6 +54,7 @@ mod secrets;
 mod start;
 mod story;
 mod streamed_answers;
+mod tutorials;
 mod waits;
 mod webhooks;
 
@@ -72,7 +72,6 @@ const MODULES: &[Module] = &[
     ("promises", promises::groups),
     ("lookups", lookups::groups),
     ("admin", admin::groups),
-    ("agents", agents::groups),
     ("access_log", access_log::groups),
     ("answer_buffer", answer_buffer::groups),
     ("api_keys", api_keys::groups),
@@ -109,6 +108,7 @@ const MODULES: &[Module] = &[
     ("secrets", secrets::groups),
     ("start", start::groups),
     ("streamed_answers", streamed_answers::groups),
+    ("tutorials", tutorials::groups),
     ("waits", waits::groups),
     ("webhooks", webhooks::groups),
 ];

@@ -39,7 +39,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
 }
 
 /// The API and the gateway.
-pub(crate) struct OwnApiSetup {
+struct OwnApiSetup {
     address: SocketAddr,
     config: String,
     directory: TempDir,
@@ -52,7 +52,7 @@ fn example() -> PathBuf {
 }
 
 impl OwnApiSetup {
-    pub(crate) fn start() -> Result<Self> {
+    fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let run_dir = directory.path();
         fs::copy(example().join("token.mjs"), run_dir.join("token.mjs"))?;
@@ -86,16 +86,6 @@ impl OwnApiSetup {
         Ok(Self { address, config: shipped, directory, _api: api, _envoy: envoy })
     }
 
-    /// Where the gateway is.
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// Where the keys of the tokens are.
-    pub(crate) fn directory(&self) -> &Path {
-        self.directory.path()
-    }
-
     fn send(&self, request: &Request) -> Result<Reply> {
         raw::exchange(self.address, &request.method, &request.http1())
     }
@@ -114,7 +104,7 @@ impl OwnApiSetup {
         Ok(orders.iter().filter(|order| order.get("item").is_some_and(|name| name == item)).count())
     }
 
-    pub(crate) fn api_log(&self) -> Result<String> {
+    fn api_log(&self) -> Result<String> {
         Ok(fs::read_to_string(self.directory.path().join("api.log"))?)
     }
 }
@@ -127,8 +117,7 @@ fn api_port(log: &Path) -> Result<u16> {
     Ok(port.parse()?)
 }
 
-/// A token of a user, in the project `shop`.
-pub(crate) fn token(directory: &Path, tenant: &str, user: &str) -> Result<String> {
+fn token(directory: &Path, tenant: &str, user: &str) -> Result<String> {
     let command = Command::new("node").current_dir(directory).args(["token.mjs", tenant, "shop", user]).output();
     let output = command.context(MISSING_NODE)?;
     ensure!(output.status.success(), "token.mjs: {}", String::from_utf8_lossy(&output.stderr));
