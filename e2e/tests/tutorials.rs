@@ -23,12 +23,15 @@ const NODE_OF_MCP: u32 = 20;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let test = |name: &str, run: fn() -> Result<()>| Test::new(name, move |(): &()| run());
-    let mut tests = vec![test("own-api.md", own_api), test("restate.md", restate), test("first-webhook.md", first_webhook)];
+    let mut tests =
+        vec![test("own-api.md", own_api), test("restate.md", restate), test("first-webhook.md", first_webhook)];
     let version = Command::new("node").arg("--version").output().context("Node.js is needed")?;
     let version = String::from_utf8(version.stdout)?;
     let major: u32 = version.trim_start_matches('v').split('.').next().unwrap_or_default().parse()?;
     if major < NODE_OF_MCP {
-        println!("SKIPPED: the commands of docs/agents.md: MCP's SDK needs Node.js {NODE_OF_MCP}, and this is {version}");
+        println!(
+            "SKIPPED: the commands of docs/agents.md: MCP's SDK needs Node.js {NODE_OF_MCP}, and this is {version}"
+        );
     } else {
         tests.push(test("agents.md", agents));
     }
@@ -159,7 +162,9 @@ impl Tutorial {
     fn with_own_ports(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (there, here) in &self.ports {
-            text = text.replace(&format!(":{there}"), &format!(":{here}")).replace(&format!("port: {there}"), &format!("port: {here}"));
+            text = text
+                .replace(&format!(":{there}"), &format!(":{here}"))
+                .replace(&format!("port: {there}"), &format!("port: {here}"));
         }
         text
     }
@@ -192,7 +197,10 @@ impl Tutorial {
         let is_variable = is_variable && !command.starts_with("CRASH=");
         let output = self.shell(command).output()?;
         let printed = String::from_utf8_lossy(&output.stdout);
-        ensure!(expected.is_empty() || fits(&printed, expected), "it printed:\n{printed}\nand the page has:\n{expected}");
+        ensure!(
+            expected.is_empty() || fits(&printed, expected),
+            "it printed:\n{printed}\nand the page has:\n{expected}"
+        );
         let may_fail = expected.contains("REFUSED") || command.starts_with("CRASH=");
         ensure!(output.status.success() || may_fail, "{}:\n{printed}", output.status);
         if is_variable {
@@ -242,7 +250,8 @@ impl Tutorial {
 
     /// What a program has printed.
     fn log(&self, part: &str) -> Result<String> {
-        let process = self.running.iter().find(|process| process.record().name.contains(part)).context("no such program")?;
+        let process =
+            self.running.iter().find(|process| process.record().name.contains(part)).context("no such program")?;
         Ok(fs::read_to_string(process.log())?)
     }
 }
@@ -273,7 +282,8 @@ fn commands(block: &str) -> Vec<(String, String)> {
 
 /// Whether lines are what a page says.
 fn fits(printed: &str, expected: &str) -> bool {
-    let (printed, expected): (Vec<_>, Vec<_>) = (printed.lines().map(str::trim_end).collect(), expected.lines().collect());
+    let (printed, expected): (Vec<_>, Vec<_>) =
+        (printed.lines().map(str::trim_end).collect(), expected.lines().collect());
     lines_fit(&printed, &expected)
 }
 

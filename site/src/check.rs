@@ -60,7 +60,8 @@ pub fn site(folder: &Path) -> Result<Checked> {
     for (name, content) in &files {
         let text = String::from_utf8_lossy(content);
         if name.ends_with(".css") {
-            faults.extend(fetched_by_style(&text).map(|address| format!("{name}: fetches {address} from another host")));
+            faults
+                .extend(fetched_by_style(&text).map(|address| format!("{name}: fetches {address} from another host")));
         } else if name.ends_with(".js") && !name.starts_with("playground/") {
             faults.extend(fetched_by_script(&text).map(|address| format!("{name}: may fetch {address}")));
         }
@@ -124,9 +125,9 @@ fn target(page: &str, link: &str) -> Option<(String, String)> {
 fn fetched_by_style(text: &str) -> impl Iterator<Item = String> {
     let urls = text.split("url(").skip(1).filter_map(|rest| rest.split(')').next());
     let imports = text.split("@import").skip(1).filter_map(|rest| rest.split(';').next());
-    urls.chain(imports).map(|address| address.trim_matches(['"', '\'', ' ']).to_owned()).filter(|address| {
-        address.contains("//") && !address.starts_with("data:")
-    })
+    urls.chain(imports)
+        .map(|address| address.trim_matches(['"', '\'', ' ']).to_owned())
+        .filter(|address| address.contains("//") && !address.starts_with("data:"))
 }
 
 /// Addresses of other hosts in a script, but for those in comments and of XML's namespaces.
@@ -134,11 +135,17 @@ fn fetched_by_script(text: &str) -> impl Iterator<Item = String> {
     let quoted = ["\"", "'", "`"].into_iter().flat_map(move |quote| {
         ["https://", "http://", "//"].into_iter().flat_map(move |scheme| {
             let start = format!("{quote}{scheme}");
-            text.split(&start).skip(1).filter_map(|rest| rest.split(quote).next()).map(move |rest| format!("{scheme}{rest}")).collect::<Vec<_>>()
+            text.split(&start)
+                .skip(1)
+                .filter_map(|rest| rest.split(quote).next())
+                .map(move |rest| format!("{scheme}{rest}"))
+                .collect::<Vec<_>>()
         })
     });
     quoted.filter(|address| {
         let host = address.split("//").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
-        host.contains('.') && !host.contains(|c: char| !c.is_ascii_alphanumeric() && !"-.:".contains(c)) && host != "www.w3.org"
+        host.contains('.')
+            && !host.contains(|c: char| !c.is_ascii_alphanumeric() && !"-.:".contains(c))
+            && host != "www.w3.org"
     })
 }

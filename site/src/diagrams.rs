@@ -20,7 +20,9 @@ pub fn draw(block: &str) -> Result<Diagram> {
     let source = lines.join("\n");
     let request = RenderRequest::svg(&source, OperationControl::new(), SvgRequest::default());
     match Renderer::new().render(request)? {
-        RenderOutput::Svg(Some(svg)) => Ok(Diagram { svg: svg.svg().to_owned(), description: description.trim().to_owned() }),
+        RenderOutput::Svg(Some(svg)) => {
+            Ok(Diagram { svg: svg.svg().to_owned(), description: description.trim().to_owned() })
+        }
         _ => bail!("Mermaid has no such diagram"),
     }
 }

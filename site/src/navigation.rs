@@ -51,7 +51,7 @@ impl Navigation {
 /// The pages of docs/ are at the top of the site; those that stand beside the code are in the folder `repository`.
 fn staged(source: &str) -> String {
     match source.strip_prefix("docs/") {
-        Some(page) => page.to_owned(),
+        Some(page) => page.replace("README.md", "index.md"),
         None => format!("repository/{}", source.replace("/README.md", ".md")),
     }
 }

@@ -84,7 +84,8 @@ fn link(
     if !is_folder && !repository.join(&target).is_file() {
         bail!("there is no such file");
     }
-    if let Some(picture) = target.strip_prefix("docs/").filter(|_| target.ends_with(".png") || target.ends_with(".svg")) {
+    if let Some(picture) = target.strip_prefix("docs/").filter(|_| target.ends_with(".png") || target.ends_with(".svg"))
+    {
         needed.pictures.insert((target.clone(), picture.to_owned()));
         return Ok(paths::relative(here, picture));
     }

@@ -43,7 +43,8 @@ fn the_site_is_the_same_in_each_build_and_has_no_fault() {
     let [first, second] = &built;
     assert!(first.len() > 100, "{} files", first.len());
     assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>());
-    let differing: Vec<_> = first.iter().filter(|(name, content)| second[*name] != **content).map(|(name, _)| name).collect();
+    let differing: Vec<_> =
+        first.iter().filter(|(name, content)| second[*name] != **content).map(|(name, _)| name).collect();
     assert!(differing.is_empty(), "these differ: {differing:?}");
     let checked = check::site(&folder.join("first/site")).unwrap();
     assert!(checked.pages > 60 && checked.links > 5000, "{} pages, {} links", checked.pages, checked.links);
@@ -69,7 +70,13 @@ fn fault(name: &str, page: &str) -> String {
 
 #[test]
 fn faults_of_a_page_are_found() {
-    assert_eq!(fault("good", "# Home\n\n[a](../CONTRIBUTING.md#a-part) [b](../Makefile) [c](https://other.example/) [d](#home)\n"), "");
+    assert_eq!(
+        fault(
+            "good",
+            "# Home\n\n[a](../CONTRIBUTING.md#a-part) [b](../Makefile) [c](https://other.example/) [d](#home)\n"
+        ),
+        ""
+    );
     for (name, page, found) in [
         ("file", "# Home\n\n[a](none.md)\n", "there is no such file"),
         ("anchor", "# Home\n\n[a](../CONTRIBUTING.md#none)\n", "repository/CONTRIBUTING.html has no such anchor"),
@@ -98,7 +105,8 @@ fn the_playground_is_put_in_if_it_was_built() {
     let folder = small("playground", "# Home\n");
     let built = folder.join("dist/playground");
     fs::create_dir_all(&built).unwrap();
-    fs::write(built.join("index.html"), "<!DOCTYPE html><html lang=en><title>p</title><meta name=viewport content=x>").unwrap();
+    fs::write(built.join("index.html"), "<!DOCTYPE html><html lang=en><title>p</title><meta name=viewport content=x>")
+        .unwrap();
     let target = folder.join("dist/site");
     build::site(&folder, &target).unwrap();
     check::site(&target).unwrap();

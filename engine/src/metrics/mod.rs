@@ -6,14 +6,11 @@
 //! | `claims` | what the claim of an observed request counts |
 //! | `counters` | the names of the counters and histograms, and of their labels |
 //! | `observe` | what an exchange counts |
-//! | `page` | docs/metrics.md, for tests |
 //! | `series` | the series of one VM, bounded, with counts that wait for the next flush |
 
 mod claims;
 mod counters;
 mod observe;
-#[cfg(test)]
-mod page;
 mod series;
 
 pub use counters::{Counter, Histogram};

@@ -18,7 +18,7 @@ const OTHER: &str = "_other";
 /// The longest label value, in characters. The rest of a longer one is left out.
 const MAX_LABEL_CHARS: usize = 128;
 /// Counts the increments that went to a series of `_other`.
-pub(super) const FOLDED: &str = "idempotency_series_folded_total";
+const FOLDED: &str = "idempotency_series_folded_total";
 /// The labels that every series has beside its metric's own, but the one of [`FOLDED`].
 const SUBJECT_LABELS: [&str; 3] = ["tenant", "project", "endpoint"];
 
