@@ -120,8 +120,8 @@ impl Tutorial {
         ] {
             symlink(fs::canonicalize(&there).with_context(|| there.display().to_string())?, root.join(here))?;
         }
-        // A terminal shows no progress of so little.
-        fs::write(root.join(".curlrc"), "silent\nshow-error\n")?;
+        // Without the display of progress. A reader repeats a question whether a program is ready.
+        fs::write(root.join(".curlrc"), "silent\nshow-error\nretry = 60\nretry-delay = 1\nretry-all-errors\n")?;
         let free = Ports::free()?;
         let ports = vec![
             ("10000", free.gateway),

@@ -8,8 +8,10 @@ use std::path::Path;
 /// What was built or fetched.
 const NOT_OURS: [&str; 5] = ["target", "dist", "node_modules", "crds", "build"];
 
-/// Where the copy of a file, or the list of a folder, is in the site. A server shows `.txt` as text, whatever the file is.
+/// Where the copy of a file, or the list of a folder, is in the site. A server shows `.txt` as text, whatever the file is. mdBook makes `.html`
+/// of `.md`, wherever it stands in a link.
 pub fn address(path: &str, is_folder: bool) -> String {
+    let path = path.replace(".md", "_md");
     if is_folder { format!("source/{path}/index.html") } else { format!("source/{path}.txt") }
 }
 
@@ -47,7 +49,7 @@ fn list(repository: &Path, site: &Path, path: &str) -> Result<()> {
             (format!("{name}/"), format!("{name}/index.html"))
         } else {
             copy_file(repository, site, &below)?;
-            (name.clone(), format!("{name}.txt"))
+            (name.clone(), address(&name, false).replacen("source/", "", 1))
         };
         lines += &format!("<li><a href=\"{link}\">{shown}</a></li>\n");
     }
