@@ -37,9 +37,9 @@ impl Navigation {
         Ok(navigation)
     }
 
-    /// The name that a page of the repository has for mdBook.
+    /// The name that a page of the repository has for mdBook. The navigation itself stands beside every page.
     pub fn in_site(&self, page: &str) -> Option<&str> {
-        if page == format!("{DOCS}/{SUMMARY}") { Some(SUMMARY) } else { self.pages.get(page).map(String::as_str) }
+        if page == format!("{DOCS}/{SUMMARY}") { Some("index.md") } else { self.pages.get(page).map(String::as_str) }
     }
 
     /// All pages: the file in the repository, and the name for mdBook.
