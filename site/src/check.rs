@@ -1,8 +1,8 @@
 //! The built site: every link and every anchor leads somewhere, nothing is fetched from another host, and pictures have a text.
 
+use crate::html::{self, Tag};
 use crate::paths;
 use anyhow::{Context as _, Result, ensure};
-use scraper::{Html, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -34,8 +34,8 @@ pub fn site(folder: &Path) -> Result<Checked> {
     let pages: BTreeMap<&str, Page> = files
         .iter()
         .filter(|(name, _)| name.ends_with(".html"))
-        .map(|(name, content)| Ok((name.as_str(), page(name, &String::from_utf8_lossy(content))?)))
-        .collect::<Result<_>>()?;
+        .map(|(name, content)| (name.as_str(), page(name, &String::from_utf8_lossy(content))))
+        .collect();
 
     let mut faults = Vec::new();
     let mut links = 0;
@@ -86,29 +86,36 @@ fn read(folder: &Path, below: &str, files: &mut BTreeMap<String, Vec<u8>>) -> Re
     Ok(())
 }
 
-fn selector(text: &str) -> Result<Selector> {
-    Selector::parse(text).map_err(|error| anyhow::anyhow!("{text}: {error}"))
-}
+/// What browsers fetch by themselves.
+const FETCHED: [&str; 9] = ["script", "link", "img", "iframe", "source", "video", "audio", "object", "embed"];
 
-fn page(name: &str, html: &str) -> Result<Page> {
-    let document = Html::parse_document(html);
+fn page(name: &str, html: &str) -> Page {
     let mut page = Page::default();
-    for element in document.select(&selector("[id], a[name]")?) {
-        page.anchors.extend(element.attr("id").or_else(|| element.attr("name")).map(str::to_owned));
-    }
-    page.links.extend(document.select(&selector("a[href]")?).filter_map(|link| link.attr("href")).map(str::to_owned));
-    for element in document.select(&selector("script, link, img, iframe, source, video, audio, object, embed")?) {
-        page.fetched.extend(["src", "href", "data"].iter().filter_map(|name| element.attr(name)).map(str::to_owned));
-    }
-    let texts = document.select(&selector("img")?).filter(|image| image.attr("alt").is_none_or(str::is_empty));
-    page.faults.extend(texts.map(|image| format!("{:?} has no text (`alt`)", image.attr("src").unwrap_or_default())));
-    for (wanted, what) in [("html[lang]", "a language"), ("title", "a title"), ("meta[name=viewport]", "a viewport")] {
-        // mdBook's frame with the navigation, for browsers without scripts, is no page of its own.
-        if name != "toc.html" && document.select(&selector(wanted)?).next().is_none() {
-            page.faults.push(format!("has no {wanted}: {what}"));
+    let tags = html::tags(html);
+    for tag in &tags {
+        let own = |name| tag.attribute(name).map(str::to_owned);
+        page.anchors.extend(own("id"));
+        if tag.name == "a" {
+            page.links.extend(own("href"));
+        } else if FETCHED.contains(&&*tag.name) {
+            page.fetched.extend(["src", "href", "data"].into_iter().filter_map(own));
+        }
+        if tag.name == "img" && own("alt").is_none_or(|text| text.is_empty()) {
+            page.faults.push(format!("{:?} has no text (`alt`)", own("src").unwrap_or_default()));
         }
     }
-    Ok(page)
+    let has = |wanted: fn(&Tag) -> bool| tags.iter().any(wanted);
+    // mdBook's frame with the navigation, for browsers without scripts, is no page of its own.
+    if name != "toc.html" && !has(|tag| tag.name == "title") {
+        page.faults.push("has no title".to_owned());
+    }
+    if !has(|tag| tag.name == "html" && tag.attribute("lang").is_some()) {
+        page.faults.push("does not tell its language".to_owned());
+    }
+    if !has(|tag| tag.name == "meta" && tag.attribute("name") == Some("viewport")) {
+        page.faults.push("has no viewport".to_owned());
+    }
+    page
 }
 
 /// The file and the anchor that a link of a page leads to; `None` on another host.

@@ -7,11 +7,13 @@
 //! | `sources` | copies of the files and folders that pages link to |
 //! | `diagrams` | pictures of the diagrams that pages have as text |
 //! | `build` | all of it, and mdBook |
+//! | `html` | the tags of a built page |
 //! | `check` | the built site: links, anchors, nothing from another host |
 
 mod build;
 mod check;
 mod diagrams;
+mod html;
 mod navigation;
 mod pages;
 mod paths;
