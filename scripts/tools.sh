@@ -245,21 +245,26 @@ prometheus() {
     done
 }
 
-# The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway. The lock files in
-# scripts/sdks/ have their versions and checksums, and name the directory: other versions are installed beside it.
+# The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway, and that of MCP for `agents`. The lock
+# files in scripts/sdks/ and examples/agents/ have their versions and checksums, and name the directory: other versions are installed
+# beside it.
 sdks() {
-    local lock=$ROOT/scripts/sdks name python advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe and python/stripe."
-    name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" | sha256 /dev/stdin | cut -c 1-12)
+    local lock=$ROOT/scripts/sdks agents=$ROOT/examples/agents name python
+    local advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe, python/stripe and agents/node_modules."
+    name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" "$agents/package-lock.json" | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
         has node && has npm || die "node and npm are needed for Stripe's SDK" "Debian: apt-get install nodejs npm" "$advice"
         at_least "$(node --version | tr -d v)" 18 || die "node $(node --version) is too old for Stripe's SDK: it needs 18 or newer" "$advice"
         scratch
         python=$(python_with_pip "Stripe's SDK" "$advice")
-        mkdir -p "$WORK/tool/node" "$WORK/tool/python"
+        mkdir -p "$WORK/tool/node" "$WORK/tool/agents" "$WORK/tool/python"
         cp "$lock/package.json" "$lock/package-lock.json" "$WORK/tool/node/"
-        say "tools: fetching Stripe's SDK for Node.js from npm, and for Python from PyPI (about 6 MB)"
+        cp "$agents/package.json" "$agents/package-lock.json" "$WORK/tool/agents/"
+        say "tools: fetching the SDKs of Stripe and MCP for Node.js from npm, and Stripe's for Python from PyPI (about 10 MB)"
         (cd "$WORK/tool/node" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
             die "npm could not fetch Stripe's SDK for Node.js" "Is the registry reachable? npm ping" "$advice"
+        (cd "$WORK/tool/agents" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
+            die "npm could not fetch the SDK of MCP" "Is the registry reachable? npm ping" "$advice"
         PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --no-input --disable-pip-version-check --no-deps --only-binary=:all: --platform any \
             --require-hashes -r "$lock/requirements.txt" --target "$WORK/tool/python" >&2 ||
             die "pip could not fetch Stripe's SDK for Python" "$advice"
@@ -269,7 +274,7 @@ sdks() {
         # Another run may have been faster.
         [ -f "$TOOLS/$name/.installed" ] || { rm -rf "${TOOLS:?}/$name" && mv "$WORK/tool" "$TOOLS/$name"; }
         rm -rf "$WORK"
-        say "tools: Stripe's SDKs are at .tools/sdks"
+        say "tools: the SDKs of Stripe and MCP are at .tools/sdks"
     fi
     [ "$(readlink "$TOOLS/sdks" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/sdks"
 }
