@@ -518,6 +518,7 @@ USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sd
 for tool in "$@"; do
     case $tool in
         envoy) envoy "$ENVOY_VERSION" ;;
+        envoy-gateway) envoy_gateway ;;
         envoy-*) envoy "${tool#envoy-}" ;;
         restate) restate ;;
         openbao) openbao ;;
@@ -529,7 +530,6 @@ for tool in "$@"; do
         openapi-tools) openapi_tools ;;
         recipes) recipes ;;
         plotting) plotting ;;
-        envoy-gateway) envoy_gateway ;;
         crane) crane ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;
