@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|envoy-gateway|crane|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -240,6 +240,38 @@ crane() {
     say "tools: building crane $CRANE_VERSION (log: .tools/crane.log)"
     go_program crane "$CRANE_VERSION" crane 1.25.6 github.com/google/go-containerregistry/cmd/crane \
         "-X github.com/google/go-containerregistry/cmd/crane/cmd.Version=$CRANE_VERSION" "Or set EDGE_CRANE=/path/to/crane."
+}
+
+# Istio's control plane and agent, and crane, which keeps images: the Go module proxy has their source. scripts/platforms/istio
+# has their versions and checksums, and names the directory.
+istio() {
+    local lock=$ROOT/scripts/platforms/istio name go bootstrap
+    name=istio-$(cat "$lock/go.mod" "$lock/go.sum" | sha256 /dev/stdin | cut -c 1-12)
+    if [ ! -f "$TOOLS/$name/.installed" ]; then
+        go=$(GOTOOLCHAIN=local find_go 1.26 "$lock") || die "Go 1.26 or newer is needed to build Istio" "See https://go.dev/dl/."
+        scratch
+        say "tools: building Istio: it is published as images and source only. This fetches 300 MB, takes about 8 minutes on two cores," \
+            "and is done once (log: .tools/istio.log)"
+        mkdir "$WORK/tool"
+        if ! (
+            cd "$lock"
+            export GOTOOLCHAIN=local GOWORK=off GOENV=off GOFLAGS='-mod=readonly -modcacherw' CGO_ENABLED=0
+            export GOPATH=$WORK/gopath GOMODCACHE=$WORK/gopath/mod GOCACHE=$WORK/gocache
+            "$go" build -trimpath -ldflags '-s -w' -o "$WORK/tool/" tool
+            # What the agent makes Envoy's first configuration of.
+            bootstrap=$("$go" list -m -f '{{.Dir}}' istio.io/istio)/tools/packaging/common/envoy_bootstrap.json
+            install -m 644 "$bootstrap" "$WORK/tool/"
+        ) >"$TOOLS/istio.log" 2>&1 </dev/null; then
+            tail -n 20 "$TOOLS/istio.log" >&2
+            die "Istio does not build" "The whole log: $TOOLS/istio.log"
+        fi
+        touch "$WORK/tool/.installed"
+        rm -rf "${TOOLS:?}/$name"
+        mv "$WORK/tool" "$TOOLS/$name"
+        rm -rf "$WORK"
+        say "tools: Istio is at .tools/istio"
+    fi
+    [ "$(readlink "$TOOLS/istio" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/istio"
 }
 
 # deb_download PACKAGE: fetches the package's file into $WORK/deb without root. apt checks it against its signed index. If
@@ -513,7 +545,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|envoy-gateway|crane|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
@@ -522,6 +554,7 @@ for tool in "$@"; do
         envoy-*) envoy "${tool#envoy-}" ;;
         restate) restate ;;
         openbao) openbao ;;
+        istio) istio ;;
         prometheus) prometheus ;;
         sdks) sdks ;;
         path-readers) path_readers ;;
