@@ -6,6 +6,7 @@ pub(super) mod istio;
 use super::{ModuleOptions, PolicyOption, ReadPolicy};
 use crate::render::envoy::{EnvoyPlan, NativeNeeds};
 use crate::render::kubernetes::ResourcePlan;
+use crate::render::kubernetes::surroundings::Claims;
 use crate::render::module::ModuleKind;
 use crate::render::needs::GatewayNeeds;
 use crate::render::upstream::NamedUpstream;
@@ -34,29 +35,31 @@ struct ResourceArguments {
     /// How long the backend may take for an answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
-    /// How often Envoy sends a request with a key again if the connection fails or is reset [default: 2].
+    /// For Istio, how often Envoy sends a request with a key again if the connection fails or is reset [default: 2].
     #[arg(long, value_name = "NUMBER")]
     retries: Option<u32>,
 }
 
 impl ResourceArguments {
     /// The plan, and what the policy needs; `None` if the document is no policy. `patches`: whether the resource patches Envoy's
-    /// configuration; else it names the module by a URL, and has neither clusters nor routes. `proxys_dir` is where proxies usually
-    /// have files.
+    /// configuration; else it names the module by a URL. `idle` are further options that may change nothing. `proxys_dir` is where
+    /// proxies usually have files.
     ///
     /// # Errors
     /// A given option would change nothing in such a resource.
-    fn plan(&self, patches: bool, proxys_dir: &str) -> Result<Option<(ResourcePlan, GatewayNeeds)>, String> {
-        let idle = if patches {
-            [(self.module_url.is_some(), "--module-url"), (false, "")]
-        } else {
-            [(!self.upstreams.is_empty(), "--upstream"), (self.retries.is_some(), "--retries")]
-        };
+    fn plan(
+        &self,
+        patches: bool,
+        idle: [(bool, &'static str); 2],
+        proxys_dir: &str,
+    ) -> Result<Option<(ResourcePlan, GatewayNeeds)>, String> {
+        let unused = patches && self.module_url.is_some();
+        let idle = idle.into_iter().chain([(unused, "--module-url")]);
         let module_dir = (!patches && !self.native && self.module.module_dir.is_some(), "--module-dir");
         let module_url = (self.native && self.module_url.is_some(), "--module-url");
-        if let Some((_, name)) = idle.iter().chain([&module_dir, &module_url]).find(|(is_idle, _)| *is_idle) {
+        if let Some((_, name)) = idle.chain([module_dir, module_url]).find(|(is_idle, _)| *is_idle) {
             let has =
-                if patches || self.native { "names a file of the proxy (--module-dir)" } else { "has no place for it" };
+                if name == "--module-url" { "names a file of the proxy (--module-dir)" } else { "has no place for it" };
             return Err(format!(
                 "{name} would change nothing here: this kind of resource {has}; leave it out, or choose another --form"
             ));
@@ -91,7 +94,8 @@ impl ResourceArguments {
             labels: Vec::new(),
             gateway: String::new(),
             listener: String::new(),
-            routes: String::new(),
+            hostnames: Vec::new(),
+            claims: Claims::default(),
             module_url: self.module_url.clone(),
             renamed_claims: false,
         };
