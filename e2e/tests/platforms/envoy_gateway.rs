@@ -155,11 +155,13 @@ impl EnvoyGateway {
         let (store, rendered, module) = render(form, missing, &around)?;
         let own = resource_files(form, &module, &home)?;
         fs::write(resources.join("gateway.yaml"), own)?;
-        let file = resources.join("edge-idempotency.yaml");
-        // The filter's resource is the first.
-        let (_, surroundings) = rendered.split_once("\n---\n").context("one resource only")?;
+        // The filter's resource is the last.
+        let (surroundings, filter) = rendered.rsplit_once("\n---\n").context("one resource only")?;
+        fs::write(resources.join("surroundings.yaml"), surroundings)?;
         let later = missing != Missing::Nothing && !form.fetches();
-        fs::write(&file, if later || missing == Missing::Resource { surroundings } else { &rendered })?;
+        if !later && missing != Missing::Resource {
+            fs::write(resources.join("filter.yaml"), filter)?;
+        }
         let config = home.join("standalone.yaml");
         fs::write(&config, standalone(&home, &resources))?;
         let mut command = Command::new(&program);
@@ -169,7 +171,9 @@ impl EnvoyGateway {
         gateway.ready(form, if later { Missing::Resource } else { missing })?;
         if later && missing != Missing::Resource {
             // The listener is there, without the filter: what comes now is refused.
-            fs::write(&file, &rendered)?;
+            let new = folder.join("filter.yaml");
+            fs::write(&new, filter)?;
+            fs::rename(new, resources.join("filter.yaml"))?;
             gateway.refused(missing)?;
         }
         Ok(gateway)
