@@ -10,8 +10,10 @@
 //! | `key_sets` | the keys that verify tokens |
 //! | `gateway` | the admin interface of Envoy: filter, policy, clusters, refused configurations |
 //! | `dump` | a filter of this project in a configuration dump of Envoy |
+//! | `coverage` | listeners that lead past it |
 
 pub(crate) mod arguments;
+mod coverage;
 mod dump;
 mod gateway;
 mod guard;
