@@ -45,18 +45,22 @@ impl ResourcePlan {
             ];
             let members = members.map(|(name, value)| json!({"path": format!("/{name}"), "value": value}));
             extend(&mut values, json!({"members": members}));
+            self.proxys_file()?;
             return fill(GATEWAY_PATCH, &self.patches(needs, values)?);
         }
         can_do_without_bodies(needs, "EnvoyExtensionPolicy", "envoy-patch-policy")?;
-        let url = self.module_url("oci://… or https://…")?;
-        if !["oci://", "https://", "http://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return Err(format!("--module-url {url}: Envoy Gateway takes oci://… and https://…"));
+        let module = &self.envoy.module;
+        if !module.is_fetched() {
+            return Err(
+                "Envoy Gateway fetches the module: add --module oci://… or https://…, and --module-digest".to_owned()
+            );
         }
+        let url = &module.path;
         let mut all = self.envoy.values(needs)?;
         extend(
             &mut values,
             json!({
-                "namespace": self.namespace, "url": url, "image": url.strip_prefix("oci://"), "sha256": self.checksum(Some(url))?, "tokens": needs.tokens,
+                "namespace": self.namespace, "url": url, "image": url.strip_prefix("oci://"), "sha256": module.sha256, "tokens": needs.tokens,
                 "policy": compact_json(&self.document),
             }),
         );
@@ -71,6 +75,7 @@ impl ResourcePlan {
         native: &NativeNeeds,
         form: EnvoyGatewayForm,
     ) -> Result<String, String> {
+        self.proxys_file()?;
         if form == EnvoyGatewayForm::EnvoyPatchPolicy {
             return Err("--native needs --form envoy-extension-policy: EnvoyPatchPolicy is for the WebAssembly module"
                 .to_owned());

@@ -20,7 +20,8 @@ use clap::Args;
     --gateway eg --listener tcp-80 --routes http-80 --upstream restate=http://restate.default.svc.cluster.local:8080
   edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy --native --module dist/libedge_idempotency.so \\
     --module-dir /etc/envoy
-  edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy --module-url oci://registry/edge-idempotency:0.1.0"
+  edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy \\
+    --module oci://registry/edge-idempotency:0.1.0 --module-digest sha256:7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a"
 )]
 pub(in super::super) struct EnvoyGatewayArguments {
     /// The kind of resource.

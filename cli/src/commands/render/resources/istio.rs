@@ -18,7 +18,8 @@ use clap::Args;
     after_help = "Examples:
   edge-idempotency render istio --policy policy.json --module dist/edge_idempotency.wasm --module-dir /etc/istio/extensions \\
     --upstream restate=http://restate.default.svc.cluster.local:8080 | kubectl apply -f -
-  edge-idempotency render istio --policy policy.json --form traffic-extension --module-url oci://registry/edge-idempotency:0.1.0"
+  edge-idempotency render istio --policy policy.json --module oci://registry/edge-idempotency:0.1.0 \\
+    --module-digest sha256:7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a --upstream restate=http://restate.default.svc.cluster.local:8080"
 )]
 pub(in super::super) struct IstioArguments {
     /// The kind of resource.
