@@ -2,8 +2,10 @@
 //! refuse configurations?
 
 use super::LiveCheck;
+use super::chains;
 use super::dump::{self, RunningFilter};
 use crate::http::without_user;
+use crate::render::kubernetes::istio::with_istios_claims;
 use crate::render::needs::GatewayNeeds;
 use serde_json::Value;
 
@@ -37,6 +39,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     state(live, &info);
     let filters = dump::filters(&dump);
     policy(live, &filters);
+    chains::check(live, &dump);
     self::clusters(live, &clusters);
     for (name, details) in dump::refused(&dump) {
         let message = format!("the gateway refused the last configuration of `{name}`: {details}");
@@ -79,8 +82,12 @@ fn policy(live: &mut LiveCheck<'_>, filters: &[RunningFilter]) {
         );
     }
     let own = without_schema(live.document);
-    let others =
-        filters.iter().filter(|filter| filter.policy.as_ref().map(without_schema).as_ref() != Some(&own)).count();
+    let at_istio = with_istios_claims(&own, &GatewayNeeds::of(&own));
+    let is_own = |policy: &Value| {
+        let policy = without_schema(policy);
+        policy == own || at_istio.as_ref() == Some(&policy)
+    };
+    let others = filters.iter().filter(|filter| !filter.policy.as_ref().is_some_and(is_own)).count();
     if others > 0 {
         let message = format!("{others} of {} filters in the gateway have another policy than this one", filters.len());
         live.add(

@@ -40,9 +40,11 @@ impl ResourcePlan {
             [] => {}
             [name] if name == ISTIOS_CLAIMS => {}
             [_] => {
-                read_claims(&mut plan.document, ISTIOS_CLAIMS);
-                plan.envoy.policy = compact_json(&plan.document);
-                plan.renamed_claims = true;
+                if let Some(document) = with_istios_claims(&plan.document, needs) {
+                    plan.document = document;
+                    plan.envoy.policy = compact_json(&plan.document);
+                    plan.renamed_claims = true;
+                }
             }
             several => {
                 return Err(format!(
@@ -84,6 +86,15 @@ impl ResourcePlan {
         extend(&mut values, more(common));
         fill(ISTIO_EXTENSION, &values)
     }
+}
+
+/// A policy's document as Istio needs it: the sources read the claims where Istio leaves them. `None` if no source reads a token, or
+/// the policy tells several apart.
+pub(crate) fn with_istios_claims(document: &Value, needs: &GatewayNeeds) -> Option<Value> {
+    let [_] = needs.tokens.as_slice() else { return None };
+    let mut document = document.clone();
+    read_claims(&mut document, ISTIOS_CLAIMS);
+    Some(document)
 }
 
 /// Lets the sources that read tokens read the member `name` of jwt_authn's metadata.

@@ -1,0 +1,152 @@
+//! Listeners of a configuration dump of Envoy: is the filter in the chain of each, and has Envoy the filter's own configuration, where that
+//! comes separately (ECDS), as with Istio?
+
+use super::LiveCheck;
+use super::dump;
+use serde_json::Value;
+
+/// What stands for the filter in a listener's chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Standing {
+    /// The filter
+    Runs,
+    /// The name of one that refuses everything in its place
+    Denies(String),
+    /// Its name; Envoy has no configuration for it, and refuses requests
+    Empty(String),
+    /// Nothing
+    Missing,
+}
+
+pub(super) fn check(live: &mut LiveCheck<'_>, dump: &Value) {
+    for (listener, standing) in standings(dump) {
+        let (message, help) = match standing {
+            Standing::Runs => continue,
+            Standing::Denies(name) => (
+                format!("listener `{listener}`: a filter that refuses all requests stands in the place of `{name}`"),
+                "Istio's agent could not fetch the module; its log says why. It does not try again by itself: restart the proxy once the module \
+                 can be fetched. It keeps modules in /var/lib/istio/data",
+            ),
+            Standing::Empty(name) => (
+                format!("listener `{listener}`: Envoy has no configuration for `{name}`, and refuses all requests"),
+                "Envoy's log says why it refused it; the module's file may be missing",
+            ),
+            Standing::Missing => (
+                format!("listener `{listener}` takes HTTP requests, and this filter is not in its chain"),
+                "put it there, or let nothing behind this listener need it",
+            ),
+        };
+        live.add("live-gateway", "", message, help);
+    }
+}
+
+/// What stands in each chain of HTTP filters. A gateway with a control plane has listeners of its own in its bootstrap (readiness,
+/// statistics), so those count only where there are no others.
+fn standings(dump: &Value) -> Vec<(String, Standing)> {
+    let configs = || dump.get("configs").and_then(Value::as_array).into_iter().flatten();
+    let of = |name: &str| configs().filter_map(|config| config.get(name)?.as_array()).flatten().collect::<Vec<_>>();
+    let discovered = of("ecds_filters");
+    let dynamic: Vec<(&Value, &Value)> = of("dynamic_listeners")
+        .into_iter()
+        .filter_map(|listener| Some((listener.get("name")?, listener.get("active_state")?.get("listener")?)))
+        .collect();
+    let fixed = of("static_listeners").into_iter().filter_map(|one| one.get("listener"));
+    let fixed = fixed.filter_map(|listener| Some((listener.get("name")?, listener)));
+    let all = if dynamic.is_empty() { fixed.collect() } else { dynamic };
+    let mut found = Vec::new();
+    for (name, listener) in all {
+        let mut chains = Vec::new();
+        collect(listener, &mut chains);
+        let name = name.as_str().unwrap_or_default();
+        found.extend(chains.into_iter().map(|chain| (name.to_owned(), standing(chain, &discovered))));
+    }
+    found.dedup();
+    found
+}
+
+/// Every list of HTTP filters of a connection manager.
+fn collect<'d>(value: &'d Value, chains: &mut Vec<&'d Vec<Value>>) {
+    match value {
+        Value::Object(members) => {
+            let kind = members.get("@type").and_then(Value::as_str).unwrap_or_default();
+            if kind.ends_with("http_connection_manager.v3.HttpConnectionManager") {
+                chains.extend(members.get("http_filters").and_then(Value::as_array));
+                return;
+            }
+            members.values().for_each(|value| collect(value, chains));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, chains)),
+        _ => {}
+    }
+}
+
+fn standing(chain: &[Value], discovered: &[&Value]) -> Standing {
+    for filter in chain {
+        if !dump::filters(filter).is_empty() {
+            return Standing::Runs;
+        }
+        let Some(name) =
+            filter.get("name").and_then(Value::as_str).filter(|_| filter.get("config_discovery").is_some())
+        else {
+            continue;
+        };
+        let own = discovered
+            .iter()
+            .find_map(|one| one.get("ecds_filter").filter(|own| own.get("name").is_some_and(|own| own == name)));
+        let is_named = name.contains("idempotency");
+        let denies = |own: &Value| {
+            own.pointer("/typed_config/@type")
+                .and_then(Value::as_str)
+                .is_some_and(|kind| kind.ends_with("rbac.v3.RBAC"))
+        };
+        match own {
+            Some(own) if !dump::filters(own).is_empty() => return Standing::Runs,
+            Some(own) if is_named && denies(own) => return Standing::Denies(name.to_owned()),
+            _ if is_named => return Standing::Empty(name.to_owned()),
+            _ => {}
+        }
+    }
+    Standing::Missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NAME: &str = "default.edge-idempotency";
+
+    fn wasm() -> Value {
+        json!({"@type": "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm", "config": {
+            "configuration": {"value": "{\"backend\": {}, \"routes\": []}"}}})
+    }
+
+    fn found(filter: &Value, discovered: &Value) -> Vec<(String, Standing)> {
+        let manager = |filters: Value| {
+            json!({"filter_chains": [{"filters": [{"typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+                "http_filters": filters}}]}]})
+        };
+        standings(&json!({"configs": [
+            {"static_listeners": [{"listener": {"name": "statistics", "filter_chains": manager(json!([]))["filter_chains"]}}],
+                "dynamic_listeners": [{"name": "gateway", "active_state": {"listener": manager(json!([{"name": "router"}, filter]))}}]},
+            {"ecds_filters": discovered},
+        ]}))
+    }
+
+    #[test]
+    fn what_stands_in_a_chain_is_told() {
+        let by_name = json!({"name": NAME, "config_discovery": {}});
+        let ecds = |config: Value| json!([{"ecds_filter": {"name": NAME, "typed_config": config}}]);
+        let deny = json!({"@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC", "rules": {}});
+        for (filter, discovered, expected) in [
+            (json!({"name": "f", "typed_config": wasm()}), json!([]), Standing::Runs),
+            (by_name.clone(), ecds(wasm()), Standing::Runs),
+            (by_name.clone(), ecds(deny), Standing::Denies(NAME.to_owned())),
+            (by_name, json!([]), Standing::Empty(NAME.to_owned())),
+            (json!({"name": "other", "config_discovery": {}}), json!([]), Standing::Missing),
+        ] {
+            assert_eq!(found(&filter, &discovered), [("gateway".to_owned(), expected)]);
+        }
+    }
+}
