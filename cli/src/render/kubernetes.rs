@@ -3,6 +3,7 @@
 
 pub(crate) mod envoy_gateway;
 pub(crate) mod istio;
+pub(crate) mod surroundings;
 
 use super::envoy::EnvoyPlan;
 use super::needs::GatewayNeeds;
@@ -20,8 +21,10 @@ pub(crate) struct ResourcePlan {
     pub(crate) gateway: String,
     /// Envoy Gateway's name for the listener
     pub(crate) listener: String,
-    /// Envoy Gateway's name for the listener's routes
-    pub(crate) routes: String,
+    /// The hosts of Envoy Gateway's routes; without one all of the listener
+    pub(crate) hostnames: Vec<String>,
+    /// Which headers Envoy Gateway makes of a token's claims
+    pub(crate) claims: surroundings::Claims,
     /// Whether the sources of the policy read the claims elsewhere than in the given document
     pub(crate) renamed_claims: bool,
 }
@@ -46,10 +49,7 @@ impl ResourcePlan {
             !unmarked.contains(&name.as_str()) || needs.clusters().contains(name.as_str())
         };
         let clusters = self.envoy.clusters(needs, &backends)?.into_iter().filter(is_used);
-        let clusters: Vec<Value> = match more.get("labels").is_some() {
-            true => clusters.map(|(_, text)| json!(text)).collect(),
-            false => clusters.map(|(name, text)| json!({"name": name, "text": text})).collect(),
-        };
+        let clusters: Vec<Value> = clusters.map(|(_, text)| json!(text)).collect();
         extend(
             &mut values,
             json!({

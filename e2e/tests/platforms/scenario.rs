@@ -135,7 +135,7 @@ pub(crate) struct Around {
 }
 
 enum Running {
-    Restate(Restate, Service),
+    Restate(Restate, #[expect(dead_code, reason = "it ends when it is dropped")] Service),
     Api(Process),
 }
 
@@ -163,10 +163,6 @@ impl Around {
         Ok(Self { signer: Signer::generate(), secret, backend, running, behind, can, directory })
     }
 
-    pub(crate) fn is_restate(&self) -> bool {
-        self.behind == Behind::Restate
-    }
-
     /// The policy for this backend.
     pub(crate) fn policy(&self, claims: &str) -> Value {
         self.behind.policy(self.can, claims)
@@ -189,6 +185,11 @@ impl Around {
                 Ok(log.lines().filter_map(key).collect())
             }
         }
+    }
+
+    /// Where orders are taken.
+    pub(crate) fn path(&self) -> &'static str {
+        self.behind.path()
     }
 
     /// Sends a request to the gateway over HTTP/1.1.

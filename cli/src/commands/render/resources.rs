@@ -6,6 +6,7 @@ pub(super) mod istio;
 use super::{PolicyOption, ReadPolicy};
 use crate::render::envoy::{EnvoyPlan, NativeNeeds};
 use crate::render::kubernetes::ResourcePlan;
+use crate::render::kubernetes::surroundings::Claims;
 use crate::render::module::{ModuleFile, ModuleKind};
 use crate::render::module_source::{self, ModuleSource};
 use crate::render::needs::GatewayNeeds;
@@ -40,25 +41,29 @@ struct ResourceArguments {
     /// How long the backend may take for an answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
-    /// How often Envoy sends a request with a key again if the connection fails or is reset [default: 2].
+    /// For Istio, how often Envoy sends a request with a key again if the connection fails or is reset [default: 2].
     #[arg(long, value_name = "NUMBER")]
     retries: Option<u32>,
 }
 
 impl ResourceArguments {
-    /// The plan, and what the policy needs; `None` if the document is no policy. `patches`: whether the resource patches Envoy's
-    /// configuration; else it has neither clusters nor routes. `proxys_dir` is where proxies usually have files.
+    /// The plan, and what the policy needs; `None` if the document is no policy. `idle` are options that may change nothing in the
+    /// resource. `proxys_dir` is where proxies usually have files.
     ///
     /// # Errors
     /// A given option would change nothing in such a resource, or the module is not known.
-    fn plan(&self, patches: bool, proxys_dir: &str) -> Result<Option<(ResourcePlan, GatewayNeeds)>, String> {
+    fn plan(
+        &self,
+        idle: [(bool, &'static str); 2],
+        proxys_dir: &str,
+    ) -> Result<Option<(ResourcePlan, GatewayNeeds)>, String> {
         let by_url = matches!(self.module, Some(ModuleSource::Url(_)));
-        let idle = [
-            (!patches && !self.upstreams.is_empty(), "--upstream", "this kind of resource has no place for it"),
-            (!patches && self.retries.is_some(), "--retries", "this kind of resource has no place for it"),
-            (by_url && self.module_dir.is_some(), "--module-dir", "--module says where the proxies get the module"),
-        ];
-        if let Some((_, name, why)) = idle.iter().find(|(is_idle, ..)| *is_idle) {
+        let module_dir = (by_url && self.module_dir.is_some(), "--module-dir");
+        if let Some((_, name)) = idle.into_iter().chain([module_dir]).find(|(is_idle, _)| *is_idle) {
+            let why = match name {
+                "--module-dir" => "--module says where the proxies get the module",
+                _ => "this kind of resource has no place for it",
+            };
             return Err(format!("{name} would change nothing here: {why}; leave it out, or choose another --form"));
         }
         let module = self.module(Path::new(proxys_dir))?;
@@ -92,7 +97,8 @@ impl ResourceArguments {
             labels: Vec::new(),
             gateway: String::new(),
             listener: String::new(),
-            routes: String::new(),
+            hostnames: Vec::new(),
+            claims: Claims::default(),
             renamed_claims: false,
         };
         Ok(Some((plan, needs)))

@@ -2,16 +2,17 @@
 
 use super::super::envoy::NativeNeeds;
 use super::super::json_text::compact_json;
-use super::super::needs::GatewayNeeds;
+use super::super::needs::{GatewayNeeds, JWT_FILTER};
 use super::super::template::fill;
 use super::{ResourcePlan, can_do_without_bodies, extend};
 use serde_json::{Value, json};
 
 const GATEWAY_EXTENSION: &str = include_str!("../templates/gateway-extension.yaml");
 const GATEWAY_NATIVE: &str = include_str!("../templates/gateway-native.yaml");
+const GATEWAY_CLUSTERS: &str = include_str!("../templates/gateway-clusters.yaml");
 const GATEWAY_PATCH: &str = include_str!("../templates/gateway-patch.yaml");
 
-/// A resource of Envoy Gateway.
+/// The kind of resource that puts the filter into Envoy Gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EnvoyGatewayForm {
     /// Patches Envoy's configuration: everything that the filter needs
@@ -21,33 +22,65 @@ pub(crate) enum EnvoyGatewayForm {
 }
 
 impl ResourcePlan {
-    /// A resource of Envoy Gateway.
+    /// Resources of Envoy Gateway: the filter, and what it needs around it.
     ///
     /// # Errors
     /// As [`ResourcePlan::istio`].
     pub(crate) fn envoy_gateway(&self, needs: &GatewayNeeds, form: EnvoyGatewayForm) -> Result<String, String> {
-        let mut values = json!({"gateway": self.gateway, "listener": self.listener, "routes": self.routes});
-        if let Some(native) = &self.envoy.native {
-            return self.native_extension(needs, native, form);
-        }
-        if form == EnvoyGatewayForm::EnvoyPatchPolicy {
-            let idle = self.envoy.idle_s(needs);
-            let members = [
-                ("normalize_path", json!(true)),
-                ("merge_slashes", json!(true)),
-                ("path_with_escaped_slashes_action", json!(needs.escaped_slashes())),
-                ("strip_any_host_port", json!(true)),
-                ("strip_trailing_host_dot", json!(true)),
-                ("stream_idle_timeout", json!(format!("{idle}s"))),
-                // Envoy Gateway limits the streams of a connection by itself, in a message that a patch would replace.
-                ("max_request_headers_kb", json!(16)),
-                ("early_header_mutation_extensions", early_mutation(&needs.removable_headers())),
-            ];
-            let members = members.map(|(name, value)| json!({"path": format!("/{name}"), "value": value}));
-            extend(&mut values, json!({"members": members}));
-            self.proxys_file()?;
-            return fill(GATEWAY_PATCH, &self.patches(needs, values)?);
-        }
+        let filter = match &self.envoy.native {
+            Some(native) => self.native_extension(needs, native, form)?,
+            None if form == EnvoyGatewayForm::EnvoyPatchPolicy => self.filter_patch(needs)?,
+            None => self.wasm_extension(needs)?,
+        };
+        let clusters = self.called_clusters(needs)?;
+        let clusters = if clusters.is_empty() || form == EnvoyGatewayForm::EnvoyPatchPolicy {
+            String::new()
+        } else {
+            fill(
+                GATEWAY_CLUSTERS,
+                &json!({"namespace": self.namespace, "gateway": self.gateway, "clusters": clusters}),
+            )?
+        };
+        Ok(format!("{filter}{clusters}{}", self.surroundings(needs)?))
+    }
+
+    /// What the templates of Envoy Gateway have in common.
+    fn gateway_values(&self, needs: &GatewayNeeds, more: Value) -> Result<Value, String> {
+        let mut values = self.envoy.values(needs)?;
+        extend(
+            &mut values,
+            json!({
+                "namespace": self.namespace, "gateway": self.gateway, "listener": self.listener, "tokens": needs.tokens,
+                "providers": !self.envoy.providers.is_empty(), "closed": needs.closed, "policy": compact_json(&self.document),
+            }),
+        );
+        extend(&mut values, more);
+        Ok(values)
+    }
+
+    /// The clusters that the policy names, for calls of the filter itself.
+    fn called_clusters(&self, needs: &GatewayNeeds) -> Result<Vec<Value>, String> {
+        let (called, backends) = (needs.clusters(), needs.clusters_of(&self.envoy.upstreams)?);
+        let all = self.envoy.clusters(needs, &backends)?.into_iter();
+        Ok(all
+            .filter(|(name, _)| called.contains(name.as_str()))
+            .map(|(name, text)| json!({"name": name, "text": text}))
+            .collect())
+    }
+
+    fn filter_patch(&self, needs: &GatewayNeeds) -> Result<String, String> {
+        self.proxys_file()?;
+        let members = [
+            ("strip_any_host_port", json!(true), "The gateway, the filter and the backend have to read the same host."),
+            ("max_request_headers_kb", json!(16), "What one connection can have the gateway hold (docs/security.md)."),
+        ];
+        let members = members
+            .map(|(name, value, comment)| json!({"path": format!("/{name}"), "value": value, "comment": comment}));
+        let more = json!({"members": members, "clusters": self.called_clusters(needs)?});
+        fill(GATEWAY_PATCH, &self.gateway_values(needs, more)?)
+    }
+
+    fn wasm_extension(&self, needs: &GatewayNeeds) -> Result<String, String> {
         can_do_without_bodies(needs, "EnvoyExtensionPolicy", "envoy-patch-policy")?;
         let module = &self.envoy.module;
         if !module.is_fetched() {
@@ -56,16 +89,8 @@ impl ResourcePlan {
             );
         }
         let url = &module.path;
-        let mut all = self.envoy.values(needs)?;
-        extend(
-            &mut values,
-            json!({
-                "namespace": self.namespace, "url": url, "image": url.strip_prefix("oci://"), "sha256": module.sha256, "tokens": needs.tokens,
-                "policy": compact_json(&self.document),
-            }),
-        );
-        extend(&mut all, values);
-        fill(GATEWAY_EXTENSION, &all)
+        let more = json!({"url": url, "image": url.strip_prefix("oci://"), "sha256": module.sha256});
+        fill(GATEWAY_EXTENSION, &self.gateway_values(needs, more)?)
     }
 
     /// The filter as a native module. Envoy Gateway has no resource for the filter that hands metadata over.
@@ -86,30 +111,11 @@ impl ResourcePlan {
                  cannot add: let them read headers (`headers_owned_by`), which claimToHeaders of a SecurityPolicy sets (docs/native.md)"
             ));
         }
-        let mut values = self.envoy.values(needs)?;
-        let owners = needs.owners.iter().map(|(name, headers)| json!({"name": name, "headers": headers}));
-        extend(
-            &mut values,
-            json!({
-                "gateway": self.gateway, "namespace": self.namespace, "owners": owners.collect::<Vec<_>>(),
-                "policy": compact_json(&self.document),
-            }),
-        );
-        fill(GATEWAY_NATIVE, &values)
+        let owners = needs.owners.iter().map(|(name, headers)| {
+            let present = name == JWT_FILTER && !self.envoy.providers.is_empty();
+            json!({"name": name, "headers": headers, "present": present})
+        });
+        let more = json!({"owners": owners.collect::<Vec<_>>()});
+        fill(GATEWAY_NATIVE, &self.gateway_values(needs, more)?)
     }
-}
-
-/// The part of the connection manager that removes the mark, and these headers, from what clients send.
-fn early_mutation(headers: &[String]) -> Value {
-    let mutations: Vec<Value> = std::iter::once("x-edge-idempotency")
-        .chain(headers.iter().map(String::as_str))
-        .map(|name| json!({"remove": name}))
-        .collect();
-    json!([{
-        "name": "envoy.http.early_header_mutation.header_mutation",
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
-            "mutations": mutations,
-        },
-    }])
 }

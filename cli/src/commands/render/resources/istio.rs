@@ -41,7 +41,13 @@ pub(in super::super) fn run(args: &IstioArguments) -> Result<u8, String> {
         );
     }
     let patches = args.form == IstioForm::EnvoyFilter;
-    let Some((mut plan, needs)) = args.resource.plan(patches, "/etc/istio/extensions")? else { return Ok(BAD_INPUT) };
+    let idle = [
+        (!patches && !args.resource.upstreams.is_empty(), "--upstream"),
+        (!patches && args.resource.retries.is_some(), "--retries"),
+    ];
+    let Some((mut plan, needs)) = args.resource.plan(idle, "/etc/istio/extensions")? else {
+        return Ok(BAD_INPUT);
+    };
     plan.labels.clone_from(&args.label);
     print(plan.istio(&needs, args.form)?.trim_end())?;
     Ok(FORWARD)
