@@ -79,7 +79,7 @@ pub(super) fn groups() -> Result<Vec<Group>> {
                 move || Istio::start(behind, form, from, Lack::Nothing),
                 tests.into_iter().map(|test| test.within(&named("with the filter"))).collect(),
             ));
-            for lack in Lack::of(form, from) {
+            for &lack in Lack::of(form, from) {
                 let name = named(lack.name());
                 groups.push(sharing(
                     move || Istio::start(behind, form, from, lack),
@@ -162,7 +162,7 @@ impl Istio {
 
     /// A request that the filter lets through.
     fn list(&self) -> Result<Request> {
-        let path = if self.around.is_restate() { "/projects" } else { "/orders" };
+        let path = if self.around.path() == "/refunds" { "/projects" } else { "/orders" };
         let request = Request::new("GET", path).bearer(&self.around.token("acme")?);
         Ok(Request { authority: HOSTS.first().context("a host")?.to_string(), ..request })
     }
@@ -255,14 +255,14 @@ fn metrics(istio: &Istio) -> Result<()> {
         let text = admin("/stats/prometheus")?;
         let counted = text
             .lines()
-            .any(|line| line.starts_with("wasmcustom_idempotency_requests_total{") && line.contains("tenant=\"acme\""));
+            .any(|line| line.starts_with("idempotency_requests_total{") && line.contains("tenant=\"acme\""));
         if counted {
             return Ok(());
         }
         ensure!(
             start.elapsed() < CHANGED,
             "{}",
-            text.lines().filter(|line| line.contains("wasmcustom")).collect::<Vec<_>>().join("\n")
+            text.lines().filter(|line| line.contains("idempotency")).collect::<Vec<_>>().join("\n")
         );
         std::thread::sleep(Duration::from_millis(100));
     }

@@ -7,6 +7,8 @@ use e2e::capture::{Answer, Capture};
 use e2e::wire::Message;
 use serde_json::{Value, json};
 
+const METADATA: &str = "PartialObjectMetadataList";
+
 /// Listens on a free port.
 pub(super) fn start() -> Result<Capture> {
     Capture::answering(answer)
@@ -36,6 +38,8 @@ fn answer(request: &Message) -> Answer {
         _ => &[],
     };
     let is_list = matches!(resource, [_] | ["namespaces", _, _]);
+    let accepts = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("accept"));
+    let accepts = accepts.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).unwrap_or_default();
     match () {
         () if method != "GET" => failed(404, "NotFound"),
         () if path == "/version" => said(200, &json!({"major": "1", "minor": "35", "gitVersion": "v1.35.0"})),
@@ -44,6 +48,10 @@ fn answer(request: &Message) -> Answer {
         () if has("watch=true") || has("watch=1") => loop {
             std::thread::park();
         },
+        // Who asks for metadata alone wants to see the name of the list's kind.
+        () if is_list && accepts.contains(METADATA) => {
+            said(200, &json!({"kind": METADATA, "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1"}, "items": []}))
+        }
         () if is_list => said(200, &json!({"metadata": {"resourceVersion": "1"}, "items": []})),
         () => failed(404, "NotFound"),
     }

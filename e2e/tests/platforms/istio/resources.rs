@@ -125,8 +125,8 @@ pub(super) fn without_filter(resources: &str) -> String {
 /// The routes in the comments.
 fn routes(rendered: &str, form: Form) -> Result<Vec<Value>> {
     if form == Form::EnvoyFilter {
-        ensure!(rendered.contains("http: [{directResponse: {status: 503}}]"), "no comment about routes");
-        return Ok(vec![json!({"directResponse": {"status": 503}})]);
+        ensure!(rendered.contains("http: [{route: [{destination: {host: closed.invalid}}]}]"), "no comment about routes");
+        return Ok(vec![json!({"route": [{"destination": {"host": "closed.invalid"}}]})]);
     }
     let lines = rendered.lines().skip_while(|line| *line != "#   http:");
     let block: Vec<&str> =
