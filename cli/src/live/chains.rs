@@ -18,8 +18,8 @@ enum Standing {
     Missing,
 }
 
-pub(super) fn check(live: &mut LiveCheck<'_>, dump: &Value) {
-    for (listener, standing) in standings(dump) {
+pub(super) fn check(live: &mut LiveCheck<'_>, dump: &Value, stats: &Value) {
+    for (listener, standing) in standings(dump, has_machine(stats)) {
         let (message, help) = match standing {
             Standing::Runs => continue,
             Standing::Denies(name) => (
@@ -40,9 +40,21 @@ pub(super) fn check(live: &mut LiveCheck<'_>, dump: &Value) {
     }
 }
 
+/// Whether Envoy has ever made a machine for a WebAssembly module. The dump shows a filter's own configuration also if Envoy has refused it.
+fn has_machine(stats: &Value) -> bool {
+    let all = stats.get("stats").and_then(Value::as_array).into_iter().flatten();
+    let is_made = |stat: &Value| {
+        let name = stat.get("name").and_then(Value::as_str).unwrap_or_default();
+        name.starts_with("wasm.")
+            && name.ends_with(".created")
+            && stat.get("value").and_then(Value::as_u64).unwrap_or_default() > 0
+    };
+    all.into_iter().any(is_made)
+}
+
 /// What stands in each chain of HTTP filters. A gateway with a control plane has listeners of its own in its bootstrap (readiness,
 /// statistics), so those count only where there are no others.
-fn standings(dump: &Value) -> Vec<(String, Standing)> {
+fn standings(dump: &Value, has_machine: bool) -> Vec<(String, Standing)> {
     let configs = || dump.get("configs").and_then(Value::as_array).into_iter().flatten();
     let of = |name: &str| configs().filter_map(|config| config.get(name)?.as_array()).flatten().collect::<Vec<_>>();
     let discovered = of("ecds_filters");
@@ -58,7 +70,7 @@ fn standings(dump: &Value) -> Vec<(String, Standing)> {
         let mut chains = Vec::new();
         collect(listener, &mut chains);
         let name = name.as_str().unwrap_or_default();
-        found.extend(chains.into_iter().map(|chain| (name.to_owned(), standing(chain, &discovered))));
+        found.extend(chains.into_iter().map(|chain| (name.to_owned(), standing(chain, &discovered, has_machine))));
     }
     found.dedup();
     found
@@ -80,7 +92,7 @@ fn collect<'d>(value: &'d Value, chains: &mut Vec<&'d Vec<Value>>) {
     }
 }
 
-fn standing(chain: &[Value], discovered: &[&Value]) -> Standing {
+fn standing(chain: &[Value], discovered: &[&Value], has_machine: bool) -> Standing {
     for filter in chain {
         if !dump::filters(filter).is_empty() {
             return Standing::Runs;
@@ -94,13 +106,17 @@ fn standing(chain: &[Value], discovered: &[&Value]) -> Standing {
             .iter()
             .find_map(|one| one.get("ecds_filter").filter(|own| own.get("name").is_some_and(|own| own == name)));
         let is_named = name.contains("idempotency");
+        let is_wasm = |own: &Value| {
+            own.pointer("/typed_config/@type").and_then(Value::as_str).is_some_and(|kind| kind.ends_with(".Wasm"))
+        };
         let denies = |own: &Value| {
             own.pointer("/typed_config/@type")
                 .and_then(Value::as_str)
                 .is_some_and(|kind| kind.ends_with("rbac.v3.RBAC"))
         };
+        let runs = |own: &Value| !dump::filters(own).is_empty() && (has_machine || !is_wasm(own));
         match own {
-            Some(own) if !dump::filters(own).is_empty() => return Standing::Runs,
+            Some(own) if runs(own) => return Standing::Runs,
             Some(own) if is_named && denies(own) => return Standing::Denies(name.to_owned()),
             _ if is_named => return Standing::Empty(name.to_owned()),
             _ => {}
@@ -121,17 +137,19 @@ mod tests {
             "configuration": {"value": "{\"backend\": {}, \"routes\": []}"}}})
     }
 
-    fn found(filter: &Value, discovered: &Value) -> Vec<(String, Standing)> {
+    fn found(filter: &Value, discovered: &Value, made: u64) -> Vec<(String, Standing)> {
         let manager = |filters: Value| {
             json!({"filter_chains": [{"filters": [{"typed_config": {
                 "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
                 "http_filters": filters}}]}]})
         };
-        standings(&json!({"configs": [
+        let stats = json!({"stats": [{"name": "wasm.envoy.wasm.runtime.v8.created", "value": made}]});
+        let dump = json!({"configs": [
             {"static_listeners": [{"listener": {"name": "statistics", "filter_chains": manager(json!([]))["filter_chains"]}}],
                 "dynamic_listeners": [{"name": "gateway", "active_state": {"listener": manager(json!([{"name": "router"}, filter]))}}]},
             {"ecds_filters": discovered},
-        ]}))
+        ]});
+        standings(&dump, has_machine(&stats))
     }
 
     #[test]
@@ -139,14 +157,16 @@ mod tests {
         let by_name = json!({"name": NAME, "config_discovery": {}});
         let ecds = |config: Value| json!([{"ecds_filter": {"name": NAME, "typed_config": config}}]);
         let deny = json!({"@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC", "rules": {}});
-        for (filter, discovered, expected) in [
-            (json!({"name": "f", "typed_config": wasm()}), json!([]), Standing::Runs),
-            (by_name.clone(), ecds(wasm()), Standing::Runs),
-            (by_name.clone(), ecds(deny), Standing::Denies(NAME.to_owned())),
-            (by_name, json!([]), Standing::Empty(NAME.to_owned())),
-            (json!({"name": "other", "config_discovery": {}}), json!([]), Standing::Missing),
+        for (filter, discovered, made, expected) in [
+            (json!({"name": "f", "typed_config": wasm()}), json!([]), 1, Standing::Runs),
+            (by_name.clone(), ecds(wasm()), 1, Standing::Runs),
+            // Refused: the file is missing.
+            (by_name.clone(), ecds(wasm()), 0, Standing::Empty(NAME.to_owned())),
+            (by_name.clone(), ecds(deny), 1, Standing::Denies(NAME.to_owned())),
+            (by_name, json!([]), 1, Standing::Empty(NAME.to_owned())),
+            (json!({"name": "other", "config_discovery": {}}), json!([]), 1, Standing::Missing),
         ] {
-            assert_eq!(found(&filter, &discovered), [("gateway".to_owned(), expected)]);
+            assert_eq!(found(&filter, &discovered, made), [("gateway".to_owned(), expected)]);
         }
     }
 }

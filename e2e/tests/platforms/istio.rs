@@ -253,9 +253,8 @@ fn metrics(istio: &Istio) -> Result<()> {
     let start = std::time::Instant::now();
     loop {
         let text = admin("/stats/prometheus")?;
-        let counted = text
-            .lines()
-            .any(|line| line.starts_with("idempotency_requests_total{") && line.contains("tenant=\"acme\""));
+        let counted =
+            text.lines().any(|line| line.starts_with("idempotency_answer_total{") && line.contains("tenant=\"acme\""));
         if counted {
             return Ok(());
         }

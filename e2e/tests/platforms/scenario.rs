@@ -26,7 +26,7 @@ use tempfile::TempDir;
 const READY: Duration = Duration::from_secs(30);
 /// The hosts of the gateway.
 pub(crate) const HOSTS: [&str; 2] = ["api.example.com", "shop.example.com"];
-const HOOK: &str = "/hooks/stripe/wh_1";
+const HOOK: &str = "/hooks/stripe/wh_0platforms";
 /// The variable with the sender's secret, which the gateway's proxy needs.
 pub(crate) const SECRET: &str = "E2E_PLATFORMS_STRIPE";
 
@@ -80,7 +80,7 @@ impl Behind {
             Self::Restate => json!({
                 "version": 1,
                 "identity": {"sources": [source]},
-                "backend": {"kind": "restate", "rewrite_path": true},
+                "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
                 "routes": [
                     {"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},
                     {"endpoint": "projects.list", "methods": ["GET"], "path": "/projects", "policy": "PROHIBITED", "target": "Projects/list"},
@@ -114,7 +114,8 @@ impl Behind {
                 .for_each(|routes| routes.push(hook.clone()));
             let owner =
                 json!({"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": SECRET}]});
-            members.insert("webhooks".to_owned(), json!({"subject": "service:hooks", "static": {"wh_1": owner}}));
+            members
+                .insert("webhooks".to_owned(), json!({"subject": "service:hooks", "static": {"wh_0platforms": owner}}));
         }
         policy
     }
@@ -449,7 +450,7 @@ fn recovery<S: Scene>(scene: &S) -> Result<()> {
     for rest in ["", "/output"] {
         let found = ask("acme", rest)?;
         ensure!((found.status, &found.body) == (200, &first.body), "{rest}: {}", said(&found));
-        is_refused(&ask("globex", "/output")?, 404, "operation_not_found")?;
+        is_refused(&ask("globex", "/output")?, 404, "idempotency_key_unknown")?;
     }
     Ok(())
 }

@@ -49,9 +49,10 @@ fn answer(request: &Message) -> Answer {
             std::thread::park();
         },
         // Who asks for metadata alone wants to see the name of the list's kind.
-        () if is_list && accepts.contains(METADATA) => {
-            said(200, &json!({"kind": METADATA, "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1"}, "items": []}))
-        }
+        () if is_list && accepts.contains(METADATA) => said(
+            200,
+            &json!({"kind": METADATA, "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1"}, "items": []}),
+        ),
         () if is_list => said(200, &json!({"metadata": {"resourceVersion": "1"}, "items": []})),
         () => failed(404, "NotFound"),
     }

@@ -69,7 +69,14 @@ impl Rendered {
         let folder = around.directory.path();
         let policy = folder.join("policy.json");
         // The name that other gateways have; `render istio` writes Istio's.
-        fs::write(&policy, around.policy("jwt").to_string())?;
+        let mut document = around.policy("jwt");
+        if form == Form::TrafficExtension
+            && let Some(cluster) = document.pointer_mut("/backend/cluster")
+        {
+            // It cannot add a cluster: the filter's own calls go to the one that Istio makes of the ServiceEntry.
+            *cluster = json!(format!("outbound|80||{BACKEND}"));
+        }
+        fs::write(&policy, document.to_string())?;
         let mut command = Command::new(built("EDGE_CLI", "edge-idempotency")?);
         command
             .args(["render", "istio", "--form", form.name(), "--namespace", NAMESPACE, "--policy"])
@@ -125,7 +132,10 @@ pub(super) fn without_filter(resources: &str) -> String {
 /// The routes in the comments.
 fn routes(rendered: &str, form: Form) -> Result<Vec<Value>> {
     if form == Form::EnvoyFilter {
-        ensure!(rendered.contains("http: [{route: [{destination: {host: closed.invalid}}]}]"), "no comment about routes");
+        ensure!(
+            rendered.contains("http: [{route: [{destination: {host: closed.invalid}}]}]"),
+            "no comment about routes"
+        );
         return Ok(vec![json!({"route": [{"destination": {"host": "closed.invalid"}}]})]);
     }
     let lines = rendered.lines().skip_while(|line| *line != "#   http:");
