@@ -6,10 +6,10 @@ use crate::input::print;
 use crate::render::kubernetes::istio::IstioForm;
 use clap::Args;
 
-/// A resource of Istio with the filter, for the proxies of a gateway.
+/// Resources of Istio with the filter, for the proxies of a gateway.
 ///
-/// It was never run in a cluster; tests check it against Istio's published API description. Comments say what this kind of resource
-/// cannot set.
+/// With it come a resource that refuses clients' own marks and one for the names of metrics. Comments say what this kind of resource cannot
+/// set, and what the VirtualService has to be so that nothing reaches the backend without the filter.
 ///
 /// Exit status: 0 if the configuration was written, 2 if the policy is not valid or an option is missing.
 #[derive(Args)]
