@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::process::{Command, Output};
 
 const CLUSTERS: [&str; 3] = [
-    "--upstream=backend=http://restate.default:8080",
+    "--upstream=backend=http://restate.default.svc:8080",
     "--upstream=unkey=https://api.unkey.com",
     "--upstream=openbao=http://bao:8200",
 ];
@@ -42,26 +42,35 @@ fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_edge-idempotency")).args(args).current_dir(repository()).output().unwrap()
 }
 
-fn read(args: &[&str], output: &Output) -> Value {
+/// The documents that a command printed.
+fn documents(output: &Output) -> Vec<Value> {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_saphyr::from_str(std::str::from_utf8(&output.stdout).unwrap()).unwrap()
-}
-
-/// A resource that fits its definition, the first one that is printed.
-fn resource(args: &[&str]) -> Value {
-    fitting(args, &run_with_module(args)).swap_remove(0)
-}
-
-/// All that are printed.
-fn fitting(args: &[&str], output: &Output) -> Vec<Value> {
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     let text = std::str::from_utf8(&output.stdout).unwrap();
-    let all: Vec<Value> = text.split("\n---\n").map(|one| serde_saphyr::from_str(one).unwrap()).collect();
+    text.split("\n---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect()
+}
+
+fn read(output: &Output) -> Value {
+    documents(output).pop().unwrap()
+}
+
+/// The resource with the filter, which is the last. All of them fit their definitions.
+fn resource(args: &[&str]) -> Value {
+    fitting(args, &run_with_module(args)).pop().unwrap()
+}
+
+fn fitting(args: &[&str], output: &Output) -> Vec<Value> {
+    let resources = documents(output);
     // Kubernetes' own kinds have no custom definition.
-    for resource in all.iter().filter(|resource| resource["kind"] != "ConfigMap") {
-        assert_eq!(crd::errors(resource), [""; 0], "{args:?}");
+    for resource in resources.iter().filter(|resource| resource["kind"] != "ConfigMap") {
+        assert_eq!(crd::errors(resource), [""; 0], "{args:?}: {resource}");
     }
-    all
+    resources
+}
+
+/// The resource of a kind, and of a name if there are several.
+fn of_kind<'r>(resources: &'r [Value], kind: &str, name: &str) -> &'r Value {
+    let found = resources.iter().find(|own| own["kind"] == kind && own["metadata"]["name"] == name);
+    &found.unwrap_or_else(|| panic!("no {kind} {name}"))["spec"]
 }
 
 /// The filter's configuration as `render envoy --filter-only` has it for proxies that have files in this directory.
@@ -69,7 +78,7 @@ fn filter(policy: &str, directory: &str) -> Value {
     let (file, _) = module();
     let module = ["--module", file.path().to_str().unwrap(), "--module-dir", directory];
     let args = [&["render", "envoy", "--policy", policy, "--filter-only"], &module[..]].concat();
-    read(&args, &run(&args))[0]["typed_config"].clone()
+    read(&run(&args))[0]["typed_config"].clone()
 }
 
 fn document(policy: &str) -> Value {
@@ -80,7 +89,7 @@ fn document(policy: &str) -> Value {
 fn an_envoy_filter_has_all_parts() {
     let args = [&["render", "istio", "--policy", "demo/policy.json", "--label=app=edge"], &CLUSTERS[..]].concat();
     let all = fitting(&args, &run_with_module(&args));
-    let spec = all[0]["spec"].clone();
+    let spec = all[2]["spec"].clone();
     assert_eq!(spec["workloadSelector"]["labels"], json!({"app": "edge"}));
     let patches = spec["configPatches"].as_array().unwrap();
     let value = |what: &str| &patches.iter().find(|patch| patch["applyTo"] == what).unwrap()["patch"]["value"];
@@ -109,10 +118,10 @@ fn an_envoy_filter_has_all_parts() {
     assert_eq!(value("HTTP_ROUTE")["match"]["headers"][0]["name"], "x-edge-idempotency");
     assert_eq!(value("HTTP_ROUTE")["route"]["retry_policy"]["retriable_request_headers"][0]["name"], "idempotency-key");
     let kinds: Vec<&Value> = all.iter().map(|resource| &resource["kind"]).collect();
-    assert_eq!(kinds, ["EnvoyFilter", "AuthorizationPolicy", "ConfigMap"]);
-    let denied = &all[1]["spec"];
+    assert_eq!(kinds, ["AuthorizationPolicy", "ConfigMap", "EnvoyFilter"]);
+    let denied = &all[0]["spec"];
     assert_eq!((&denied["action"], &denied["selector"]["matchLabels"]), (&json!("DENY"), &json!({"app": "edge"})));
-    let bootstrap: Value = serde_saphyr::from_str(all[2]["data"]["custom_bootstrap.json"].as_str().unwrap()).unwrap();
+    let bootstrap: Value = serde_saphyr::from_str(all[1]["data"]["custom_bootstrap.json"].as_str().unwrap()).unwrap();
     assert_eq!(bootstrap["stats_config"]["stats_tags"].as_array().unwrap().len(), 17);
     assert_eq!(patches.iter().filter(|patch| patch["applyTo"] == "CLUSTER").count(), 5);
     let api_keys = ["render", "istio", "--policy", "policies/examples/api-keys.json"];
@@ -123,28 +132,68 @@ fn an_envoy_filter_has_all_parts() {
 }
 
 #[test]
-fn an_envoy_patch_policy_has_all_parts() {
+fn envoy_gateway_has_all_parts() {
     let own = [
         "render",
         "envoy-gateway",
         "--policy",
         "demo/policy.json",
         "--gateway=edge",
-        "--listener=tcp-443",
-        "--routes=http-443",
+        "--listener=https",
+        "--hostname=api.example.com",
     ];
-    let spec = resource(&[&own, &CLUSTERS[..]].concat())["spec"].clone();
+    let keys = repository().join("cli/tests/render_kubernetes/crd.rs");
+    let tokens = ["--jwt-issuer=https://id.example.com", &format!("--jwt-keys={}", keys.display())];
+    let args = [&own, &CLUSTERS[..], &tokens].concat();
+    let all = fitting(&args, &run_with_module(&args));
+    let spec = of_kind(&all, "EnvoyPatchPolicy", "edge-idempotency");
     assert_eq!(spec["targetRef"]["name"], "edge");
     let patches = spec["jsonPatches"].as_array().unwrap();
+    assert_eq!(patches[0]["name"], "default/edge/https");
     assert_eq!(patches[0]["operation"]["value"]["typed_config"], filter("demo/policy.json", "/etc/envoy"));
-    let at = |path: &str| patches.iter().find(|patch| patch["operation"]["path"] == path).unwrap();
-    assert_eq!(at("/per_connection_buffer_limit_bytes")["operation"]["value"], 1_114_112);
-    assert_eq!(at("/virtual_hosts/0/routes/0")["name"], "http-443");
-    assert_eq!(at("/early_header_mutation_extensions")["name"], "tcp-443");
-    assert_eq!(patches.iter().filter(|patch| patch["operation"]["path"] == "").count(), 5);
-    let routes = patches.iter().filter(|patch| patch["operation"]["path"] == "/virtual_hosts/0/routes/0");
-    let clusters: Vec<&Value> = routes.map(|patch| &patch["operation"]["value"]["route"]["cluster"]).collect();
-    assert_eq!(clusters, ["backend-requests", "backend-waits"], "each is put before the others");
+    let clusters = patches.iter().filter(|patch| patch["operation"]["path"] == "").map(|patch| &patch["name"]);
+    assert_eq!(clusters.collect::<Vec<_>>(), ["backend", "unkey", "openbao"], "those that the policy names");
+    let client = of_kind(&all, "ClientTrafficPolicy", "edge-idempotency");
+    assert_eq!(client["connection"]["bufferLimit"], 1_114_112);
+    assert_eq!(client["headers"]["earlyRequestHeaders"]["remove"], json!(["x-edge-idempotency"]));
+    let route = of_kind(&all, "HTTPRoute", "edge-idempotency");
+    let rules = route["rules"].as_array().unwrap();
+    let names: Vec<&Value> = rules.iter().map(|rule| &rule["name"]).collect();
+    assert_eq!(names, ["waits", "backend", "without-token", "everything"]);
+    // Only what the filter marked leads to a backend, and each path that another rule has is in the marked one, too.
+    for rule in rules {
+        let marked =
+            rule["matches"].as_array().unwrap().iter().all(|own| own["headers"][0]["name"] == "x-edge-idempotency");
+        assert_eq!(marked, rule["backendRefs"].is_array(), "{rule}");
+    }
+    assert_eq!(rules[1]["matches"].as_array().unwrap().len(), rules[2]["matches"].as_array().unwrap().len() + 1);
+    assert_eq!(rules[1]["backendRefs"], json!([{"name": "restate", "port": 8080}]));
+    let security = of_kind(&all, "SecurityPolicy", "edge-idempotency-without-token");
+    assert_eq!(
+        (&security["jwt"]["optional"], &security["targetRefs"][0]["sectionName"]),
+        (&json!(true), &json!("without-token"))
+    );
+    assert_eq!(of_kind(&all, "SecurityPolicy", "edge-idempotency")["jwt"]["providers"][0]["name"], "jwt");
+}
+
+/// Without `mark_all` a policy of an API leads unmarked requests to the backend, and the command says so.
+#[test]
+fn envoy_gateway_is_closed_where_everything_is_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut policy = document("policies/examples/own-api.json");
+    for closed in [false, true] {
+        policy["mark_all"] = json!(closed);
+        let file = folder.path().join("policy.json");
+        std::fs::write(&file, policy.to_string()).unwrap();
+        let args =
+            ["render", "envoy-gateway", "--policy", file.to_str().unwrap(), "--upstream=api=https://api.example.com"];
+        let output = run_with_module(&args);
+        let all = fitting(&args, &output);
+        let rules = of_kind(&all, "HTTPRoute", "edge-idempotency")["rules"].as_array().unwrap().clone();
+        assert_eq!(rules.last().unwrap()["backendRefs"].is_array(), !closed);
+        assert_eq!(String::from_utf8_lossy(&output.stderr).contains("mark_all"), !closed);
+        assert_eq!(of_kind(&all, "Backend", "api")["endpoints"][0]["fqdn"]["port"], 443);
+    }
 }
 
 #[test]
@@ -155,7 +204,7 @@ fn the_policy_reaches_the_module_as_a_document() {
     let own = ["render", "istio", "--form", "traffic-extension", "--policy", policy];
     let istio = |module: [&str; 2]| {
         let args = [&own[..], &module].concat();
-        fitting(&args, &run(&args))[0]["spec"]["wasm"].clone()
+        fitting(&args, &run(&args)).pop().unwrap()["spec"]["wasm"].clone()
     };
     let mut at_istio = document(policy);
     at_istio["identity"]["sources"][0]["metadata"][1] = json!("payload");
@@ -170,14 +219,15 @@ fn the_policy_reaches_the_module_as_a_document() {
     // The patch can have an image, too: Istio's agent fetches it.
     let own = ["render", "istio", "--policy", policy];
     let args = [&own[..], &IMAGE].concat();
-    let patches = fitting(&args, &run(&args))[0]["spec"]["configPatches"].clone();
+    let patches = fitting(&args, &run(&args)).pop().unwrap()["spec"]["configPatches"].clone();
     let remote = &patches[1]["patch"]["value"]["typed_config"]["config"]["vm_config"]["code"]["remote"];
     assert_eq!((&remote["http_uri"]["uri"], &remote["sha256"]), (&json!("oci://registry/edge:1"), &json!(DIGEST)));
 
-    let own = ["render", "envoy-gateway", "--form", "envoy-extension-policy", "--policy", policy];
+    let own =
+        ["render", "envoy-gateway", "--form", "envoy-extension-policy", "--policy", policy, "--upstream=api=http://a"];
     let gateway = |module: [&str; 2]| {
         let args = [&own[..], &module].concat();
-        fitting(&args, &run(&args))[0]["spec"]["wasm"][0].clone()
+        fitting(&args, &run(&args)).pop().unwrap()["spec"]["wasm"][0].clone()
     };
     let wasm = gateway(FETCHED);
     assert_eq!(
@@ -201,12 +251,7 @@ fn refused(output: &Output) -> String {
 fn what_a_form_cannot_have_is_told() {
     let policy = ["--policy", "policies/examples/api-keys.json"];
     let upstream = "--upstream=api=http://a";
-    let forms = [
-        (&["istio"][..], true),
-        (&["istio", "--form=traffic-extension"], false),
-        (&["envoy-gateway"], true),
-        (&["envoy-gateway", "--form=envoy-extension-policy"], false),
-    ];
+    let forms = [(&["istio"][..], true), (&["istio", "--form=traffic-extension"], false)];
     for (form, patches) in forms {
         let own = [&["render"], form, &policy].concat();
         let told = |options: &[&str]| refused(&run(&[&own, options].concat()));
@@ -231,18 +276,20 @@ fn what_a_form_cannot_have_is_told() {
         } else {
             assert!(told(&[&IMAGE[..], &[upstream]].concat()).contains("marks no requests"), "{form:?}");
         }
-        if form[0] == "envoy-gateway" && !patches {
-            assert!(told(&[&IMAGE[..], &["--listener=a"]].concat()).contains("--listener would change nothing"));
-            assert!(told(&[&IMAGE[..], &["--routes=a"]].concat()).contains("--routes would change nothing"));
-            assert!(told(&here[..2]).contains("Envoy Gateway fetches the module"));
-        }
-        if form[0] == "envoy-gateway" && patches {
-            assert!(told(&IMAGE).contains("names a file of the proxy"));
-        }
     }
-    let two = ["render", "istio", "--policy", "policies/reference.json", "--upstream=restate=http://r"];
-    let told = refused(&run_with_module(&two));
-    assert!(told.contains("jwt, operator") && told.contains("`payload`"), "{told}");
+    let gateway = [&["render", "envoy-gateway", upstream][..], &policy].concat();
+    let told = |options: &[&str]| refused(&run_with_module(&[&gateway[..], options].concat()));
+    assert!(refused(&run(&gateway)).contains("--module dist/"));
+    assert!(refused(&run(&[&gateway[..], &IMAGE].concat())).contains("names a file of the proxy"));
+    assert!(told(&["--retries=1"]).contains("--retries would change nothing"));
+    let extension = "--form=envoy-extension-policy";
+    assert!(told(&[extension]).contains("Envoy Gateway fetches the module"));
+    assert!(refused(&run(&[&gateway[..], &[extension, IMAGE[0]]].concat())).contains("add --module-digest"));
+    assert!(told(&[extension, "--listener=a"]).contains("--listener would change nothing"));
+    let keys = ["--jwt-issuer=https://id.example.com", "--jwt-keys=https://id.example.com/keys"];
+    let headers =
+        ["render", "envoy-gateway", extension, "--native", upstream, "--policy=policies/examples/api-keys.json"];
+    assert!(refused(&run(&[&headers[..], &keys].concat())).contains("would change nothing"));
 }
 
 /// What an operator has to look at is on a line that says so.
@@ -310,13 +357,14 @@ fn every_form_of_every_policy_fits_its_definition() {
             args.extend(by_url.into_iter().flatten());
             let run = |args: &[&str]| if by_url.is_some() { run(args) } else { run_with_module(args) };
             let with_upstreams: Vec<&str> = args.iter().copied().chain(upstreams.iter().map(String::as_str)).collect();
-            let mut output = run(if patches { &with_upstreams } else { &args });
+            let takes_upstreams = patches || gateway == "envoy-gateway";
+            let mut output = run(if takes_upstreams { &with_upstreams } else { &args });
             if String::from_utf8_lossy(&output.stderr).contains("--upstream would change nothing") {
                 output = run(&args);
             }
             let told = String::from_utf8_lossy(&output.stderr);
             if output.status.code() == Some(0) {
-                let text = format!("{:?}", fitting(&args, &output));
+                let text = json!(fitting(&args, &output)).to_string();
                 let is_own = policy.ends_with("operations.json");
                 assert!(!is_own || text.contains("OPERATIONS_SECRET"), "{text}");
                 count += 1;
@@ -338,10 +386,10 @@ fn upstreams(document: &Value) -> Vec<String> {
 /// Envoy Gateway loads native modules, which need no flag to wait for bodies.
 #[test]
 fn a_native_module_is_for_envoy_gateway_alone() {
-    let native = ["--native", "--module-dir=/opt"];
+    let native = ["--native", "--module-dir=/opt", "--upstream=api=http://a"];
     let gateway = ["render", "envoy-gateway", "--form=envoy-extension-policy", "--policy"];
     let args = [&gateway[..], &["policies/examples/api-keys.json"], &native].concat();
-    let resource = fitting(&args, &run(&args)).swap_remove(0);
+    let resource = fitting(&args, &run(&args)).pop().unwrap();
     let module = &resource["spec"]["dynamicModule"][0];
     assert_eq!((&module["name"], &module["filterName"]), (&json!("edge-idempotency"), &json!("edge-idempotency")));
     assert_eq!(module["config"], document("policies/examples/api-keys.json"));

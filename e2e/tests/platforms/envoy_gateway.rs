@@ -73,6 +73,11 @@ impl Form {
         Abilities { webhooks, headers: matches!(self, Self::Native) }
     }
 
+    /// Envoy Gateway fetches the module, and Envoy gets it from there.
+    const fn fetches(self) -> bool {
+        matches!(self, Self::Http | Self::Image)
+    }
+
     /// How the filter can be missing.
     const fn faults(self) -> &'static [Missing] {
         match self {
@@ -150,14 +155,27 @@ impl EnvoyGateway {
         let (store, rendered, module) = render(form, missing, &around)?;
         let own = resource_files(form, &module, &home)?;
         fs::write(resources.join("gateway.yaml"), own)?;
-        fs::write(resources.join("edge-idempotency.yaml"), rendered)?;
+        // The filter's resource is the last.
+        let (surroundings, filter) = rendered.rsplit_once("\n---\n").context("one resource only")?;
+        fs::write(resources.join("surroundings.yaml"), surroundings)?;
+        let later = missing != Missing::Nothing && !form.fetches();
+        if !later && missing != Missing::Resource {
+            fs::write(resources.join("filter.yaml"), filter)?;
+        }
         let config = home.join("standalone.yaml");
         fs::write(&config, standalone(&home, &resources))?;
         let mut command = Command::new(&program);
         command.args(["server", "--config-path"]).arg(&config).env(scenario::SECRET, &around.secret);
         let controller = Process::spawn("Envoy Gateway", &mut command, &folder.join("gateway.log"))?;
         let mut gateway = Self { controller, _store: store, around };
-        gateway.ready(form, missing)?;
+        gateway.ready(form, if later { Missing::Resource } else { missing })?;
+        if later && missing != Missing::Resource {
+            // The listener is there, without the filter: what comes now is refused.
+            let new = folder.join("filter.yaml");
+            fs::write(&new, filter)?;
+            fs::rename(new, resources.join("filter.yaml"))?;
+            gateway.refused(missing)?;
+        }
         Ok(gateway)
     }
 
@@ -165,27 +183,31 @@ impl EnvoyGateway {
     fn ready(&mut self, form: Form, missing: Missing) -> Result<()> {
         let token = self.around.token("acme")?;
         let url = format!("http://{}", loopback(PORT));
-        let home = self.around.directory.path().join("gateway");
         runtime()?.block_on(self.controller.ready(READY, async || {
             let request = Request::post(self.around.path()).header("host", HOSTS[0]).bearer(&token);
             let reply = request.send(&url).await?;
             let is_so = match missing {
                 Missing::Nothing => reply.code() == "idempotency_key_required",
                 // Envoy Gateway itself answers in the place of a module that it cannot fetch.
-                Missing::Module if matches!(form, Form::Http | Form::Image) => reply.status == 500,
+                Missing::Module if form.fetches() => reply.status == 500,
                 _ => reply.status == 503,
             };
             ensure!(is_so, "{} {}", reply.status, reply.text());
             Ok(())
-        }))?;
-        if missing == Missing::Module && matches!(form, Form::Native | Form::Patch) {
-            let admin = admin(&home)?;
-            until("Envoy refuses the listener with the missing module", POLL, || {
-                let stats = runtime()?.block_on(Request::get("/stats?filter=lds.update_rejected").send(&admin))?;
-                Ok(!stats.text().trim().ends_with(": 0"))
-            })?;
+        }))
+    }
+
+    /// Waits until the filter's resource was refused, as an operator sees it.
+    fn refused(&self, missing: Missing) -> Result<()> {
+        let log = self.controller.log();
+        match missing {
+            Missing::Listener => until("the policy has the reason ResourceNotFound", POLL, || {
+                Ok(fs::read_to_string(log)?.contains("reason: ResourceNotFound"))
+            }),
+            _ => until("Envoy refuses the listener with the missing module", POLL, || {
+                Ok(fs::read_to_string(log)?.contains("lds: listener 'default/eg/http' config rejected"))
+            }),
         }
-        Ok(())
     }
 
     /// What `check --live` says of Envoy's admin interface.
@@ -261,9 +283,9 @@ fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Proce
     }
     let output = command.output()?;
     ensure!(output.status.success(), "render: {}", String::from_utf8_lossy(&output.stderr));
-    let mut text = String::from_utf8(output.stdout)?;
+    let text = String::from_utf8(output.stdout)?;
     let mut module = PathBuf::new();
-    if matches!(form, Form::Native | Form::Patch) {
+    if !form.fetches() {
         let directory = modules.display().to_string();
         let (_, rest) = text.split_once(&directory).context("no path of a module")?;
         let name = rest.trim_start_matches('/').split(['"', '}', '\n', ' ']).next().context("no name of a module")?;
@@ -271,11 +293,6 @@ fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Proce
         if missing != Missing::Module {
             fs::copy(&file, &module)?;
         }
-    }
-    if missing == Missing::Resource {
-        // The filter's resource is the first.
-        let (_, rest) = text.split_once("\n---\n").context("one resource only")?;
-        text = rest.to_owned();
     }
     Ok((store, text, module))
 }
@@ -386,7 +403,7 @@ spec:
   - {{name: http, protocol: HTTP, port: {PORT}}}
 "
     );
-    if matches!(form, Form::Http | Form::Image) {
+    if form.fetches() {
         // Envoy shows Envoy Gateway a certificate when it fetches the module.
         let certs = home.join("config/certs/envoy");
         text.push_str("---\napiVersion: v1\nkind: Secret\nmetadata: {name: envoy, namespace: envoy-gateway-system}\n");

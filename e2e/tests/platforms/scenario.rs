@@ -26,7 +26,7 @@ use tempfile::TempDir;
 const READY: Duration = Duration::from_secs(30);
 /// The hosts of the gateway.
 pub(crate) const HOSTS: [&str; 2] = ["api.example.com", "shop.example.com"];
-const HOOK: &str = "/hooks/stripe/wh_0platforms";
+const HOOK: &str = "/hooks/stripe/wh_stripe01";
 /// The variable with the sender's secret, which the gateway's proxy needs.
 pub(crate) const SECRET: &str = "E2E_PLATFORMS_STRIPE";
 
@@ -115,7 +115,7 @@ impl Behind {
             let owner =
                 json!({"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": SECRET}]});
             members
-                .insert("webhooks".to_owned(), json!({"subject": "service:hooks", "static": {"wh_0platforms": owner}}));
+                .insert("webhooks".to_owned(), json!({"subject": "service:hooks", "static": {"wh_stripe01": owner}}));
         }
         policy
     }

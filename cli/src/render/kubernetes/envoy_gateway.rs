@@ -41,7 +41,8 @@ impl ResourcePlan {
                 &json!({"namespace": self.namespace, "gateway": self.gateway, "clusters": clusters}),
             )?
         };
-        Ok(format!("{filter}{clusters}{}", self.surroundings(needs)?))
+        // The filter is the last: what refuses unmarked requests is there before it.
+        Ok(format!("{}{clusters}{filter}", self.surroundings(needs)?))
     }
 
     /// What the templates of Envoy Gateway have in common.

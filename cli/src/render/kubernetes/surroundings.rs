@@ -18,7 +18,7 @@ const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "
 pub(crate) struct Claims(pub(crate) Vec<(String, String)>);
 
 impl ResourcePlan {
-    /// The resources around the filter, each behind `---`.
+    /// The resources around the filter, each with `---` behind it.
     ///
     /// # Errors
     /// An option is missing; the sentence says what to write.
@@ -56,7 +56,7 @@ impl ResourcePlan {
         fill(
             SURROUNDINGS,
             &json!({
-                "namespace": self.namespace, "gateway": self.gateway, "hostnames": self.hostnames, "closed": needs.closed,
+                "source": self.envoy.source, "namespace": self.namespace, "gateway": self.gateway, "hostnames": self.hostnames, "closed": needs.closed,
                 "backends_of_gateway": own, "rules": rules, "security": security, "providers": providers,
                 "buffer": needs.buffer, "escaped": escaped, "removed": !removed.is_empty(), "early": early,
                 "idle_s": self.envoy.idle_s(needs), "timeout_s": self.envoy.timeout_s,

@@ -71,6 +71,11 @@ pub(in super::super) fn run(args: &EnvoyGatewayArguments) -> Result<u8, String> 
         if verified.tokens.is_empty() && verified.owners.iter().any(|(owner, _)| owner == JWT_FILTER) {
             verified.tokens.push("jwt".to_owned());
         }
+        if verified.tokens.is_empty() {
+            return Err(format!(
+                "--jwt-issuer and --jwt-keys would change nothing here: the policy reads no tokens, and no headers of {JWT_FILTER}"
+            ));
+        }
         plan.envoy.providers = TokenProvider::all(&verified, &options)?;
     }
     plan.claims = Claims(args.claims.clone());
