@@ -10,10 +10,9 @@ use crate::lint::view::duration;
 /// The member that says what the gateway does with escaped slashes.
 const ESCAPED_SLASHES: &str = "path_with_escaped_slashes_action";
 
-/// What a format of the access log writes as the filter's record: of a WebAssembly module, and of a native one with Envoy 1.40 or
-/// with 1.39.
-const RECORD: [&str; 1] = ["wasm.edge_idempotency"];
-const NATIVE_RECORD: [&str; 2] = ["typed_filter_metadata['edge_idempotency']", "DYNAMIC_METADATA(edge_idempotency"];
+/// What a format of the access log writes as the filter's record, of a WebAssembly module and of a native one: `typed_filter_metadata`, or
+/// `filter_metadata` with Envoy 1.39.
+const RECORDS: [&str; 2] = ["wasm.edge_idempotency", "filter_metadata['edge_idempotency']"];
 
 /// Filters that say who is calling, by the last part of the message's name, and the metadata namespace that two of them
 /// write.
@@ -51,8 +50,9 @@ pub(super) fn check(
         );
     }
     held(manager, findings);
-    let records: &[&str] = if is_native { &NATIVE_RECORD } else { &RECORD };
-    if !manager.get("access_log").is_some_and(|log| records.iter().any(|record| mentions(log, record))) {
+    let [wasm, native] = RECORDS;
+    let record = if is_native { native } else { wasm };
+    if !manager.get("access_log").is_some_and(|log| mentions(log, record)) {
         let member = manager.member("access_log");
         findings.at_member("envoy-access-log", member, &manager.span, "no access log has the filter's record");
     }
