@@ -260,9 +260,9 @@ impl Policy {
         })
     }
 
-    /// The arguments of the operators that give all of [`Policy::metadata_paths`], each once.
-    pub fn metadata_operators(&self) -> BTreeSet<String> {
-        self.metadata_paths().filter_map(|path| Some(path.operator()?.0.to_owned())).collect()
+    /// The namespaces of all of [`Policy::metadata_paths`], each once.
+    pub fn metadata_namespaces(&self) -> BTreeSet<String> {
+        self.metadata_paths().map(|path| path.namespace().to_owned()).collect()
     }
 
     /// Where the identity of a signed caller stands.

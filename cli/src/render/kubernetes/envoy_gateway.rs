@@ -106,9 +106,9 @@ impl ResourcePlan {
             return Err("--native needs --form envoy-extension-policy: EnvoyPatchPolicy is for the WebAssembly module"
                 .to_owned());
         }
-        if let Some(operator) = native.operators.first() {
+        if let Some(namespace) = native.namespaces.first() {
             return Err(format!(
-                "the policy's identity sources read metadata ({operator}), which a native module is handed by a filter that Envoy Gateway \
+                "the policy's identity sources read metadata ({namespace}), which a native module is handed by a filter that Envoy Gateway \
                  cannot add: let them read headers (`headers_owned_by`), which claimToHeaders of a SecurityPolicy sets (docs/native.md)"
             ));
         }
