@@ -427,10 +427,11 @@ release_tools_helm() { build_release_tool helm.sh/helm/v3/cmd/helm && ./helm ver
 # build_release_tool PACKAGE: builds a program of scripts/release-tools/go.mod into the present directory.
 build_release_tool() {
     local go place=$PWD
-    go=$(find_go 1.26 "$lock") || { say "Go 1.26 or newer is needed"; return 1; }
+    # An older Go fetches the one that go.mod names.
+    go=$(find_go 1.21 "$lock") || { say "Go 1.26 is needed, or one of 1.21 that may fetch it"; return 1; }
     (
         cd "$lock" || exit 1
-        export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules GOCACHE=$WORK/gocache CGO_ENABLED=0
+        export GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules GOCACHE=$WORK/gocache CGO_ENABLED=0
         "$go" build -trimpath -ldflags '-s -w' -o "$place/" "$1"
     )
 }

@@ -27,6 +27,8 @@ if [ -z "${EDGE_IDEMPOTENCY_GIT_HASH:-}" ]; then
     [ -z "$(git status --porcelain --untracked-files=no)" ] ||
         say "release: WARNING: files differ from the commit: what is built says -dirty, and is not to be published"
 fi
+# All files are of one commit, and say the same.
+commit=$(git rev-parse HEAD 2>/dev/null || true)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 time=$(date --utc --date "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 # What is in an image has the bytes of this build, whatever a faster profile was tried with before.
@@ -88,6 +90,8 @@ archive charts edge-idempotency >"$OUT/edge-idempotency-chart-$VERSION.tgz"
 archive examples own-api >"$OUT/own-api.tar.gz"
 cp LICENSE "$OUT/"
 
+[ "$(git rev-parse HEAD 2>/dev/null || true)" = "$commit" ] ||
+    die "the commit changed while the release was built, so its files are of different commits" "make release, and commit nothing meanwhile"
 (cd "$OUT" && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum) >"$WORK/SHA256SUMS"
 mv "$WORK/SHA256SUMS" "$OUT/"
 step "done: $OUT, version $VERSION, $(du -sh "$OUT" | cut -f 1)"

@@ -44,7 +44,7 @@ registry() {
     "$crane" registry serve --address 127.0.0.1:0 --disk "$WORK/disk" >"$WORK/registry.log" 2>&1 &
     SERVERS+=($!)
     for _ in $(seq 100); do
-        address=$(grep -o '127\.0\.0\.1:[0-9]*' "$WORK/registry.log" | head -n 1 || true)
+        address=$(sed -n 's/.*serving on port \([0-9]*\)$/127.0.0.1:\1/p' "$WORK/registry.log")
         [ -z "$address" ] || break
         sleep 0.1
     done

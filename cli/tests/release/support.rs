@@ -40,7 +40,7 @@ fn table() -> String {
         (
             "KrakenD CE",
             format!("{first} to {last}"),
-            "the bridge with a stand-in for KrakenD; the plugin is built for each release".to_owned(),
+            "the bridge in a stand-in for KrakenD ([krakend.md](krakend.md))".to_owned(),
         ),
         (
             "Restate",

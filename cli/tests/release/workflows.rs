@@ -35,8 +35,8 @@ fn what_workflows_call_is_there() {
     let make = text("Makefile");
     for file in WORKFLOWS {
         for line in text(file).lines().map(str::trim) {
-            for word in line.split_whitespace().filter(|word| word.starts_with("scripts/") || word.starts_with(".ci/"))
-            {
+            let words = line.split_whitespace().map(|word| word.trim_end_matches(['"', ')']));
+            for word in words.filter(|word| word.starts_with("scripts/") || word.starts_with(".ci/")) {
                 assert!(repository().join(word).is_file(), "{file}: {line}");
             }
             if let Some(target) = line.strip_prefix("run: make ") {
