@@ -190,8 +190,7 @@ impl EnvoyPlan {
         // A literal block holds a text as it is, but for characters that YAML reads as line breaks or refuses.
         let plain = |char: char| !char.is_control() && !"\u{2028}\u{2029}\u{feff}".contains(char);
         let literal = policy.chars().all(|char| plain(char) || "\n\t".contains(char));
-        let module =
-            json!({"path": self.module.path, "sha256": self.module.sha256, "hashed_name": self.module.hashed_name});
+        let module = json!({"path": self.module.path, "sha256": self.module.sha256, "hashed_name": self.module.hashed_name, "is_fetched": self.module.is_fetched()});
         let mut values = json!({
             "source": self.source,
             "module": module,

@@ -195,8 +195,7 @@ impl Policy {
     /// The value of [`REWRITE_MARK`] on requests of a route; `None` if they go to the default backend as they are, and not all requests
     /// are marked.
     pub(crate) fn mark_of(&self, route: Option<&Route>) -> Option<&str> {
-        let is_marked =
-            self.mark_all || route.is_some_and(|route| route.target.is_some() || route.backend != 0);
+        let is_marked = self.mark_all || route.is_some_and(|route| route.target.is_some() || route.backend != 0);
         is_marked.then(|| self.backend_of(route).mark.as_str())
     }
 
