@@ -39,7 +39,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     state(live, &info);
     let filters = dump::filters(&dump);
     policy(live, &filters);
-    chains::check(live, &dump, &stats, !filters.is_empty());
+    chains::check(live, &dump, &stats);
     self::clusters(live, &clusters);
     for (name, details) in dump::refused(&dump) {
         let message = format!("the gateway refused the last configuration of `{name}`: {details}");
