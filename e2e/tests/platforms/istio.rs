@@ -314,7 +314,9 @@ fn replaced(istio: &Istio) -> Result<()> {
     let around = &istio.around;
     let order = Request::post(around.path()).bearer(&around.token("acme")?).body("{}");
     let arrived = istio.reached(|| {
-        istio.answers(&order, |reply| reply.status == 403 || reply.json()["code"] == "idempotency_key_required")
+        istio.answers(&order, |reply| {
+            reply.status == 403 || reply.json().get("code").is_some_and(|code| code == "idempotency_key_required")
+        })
     })?;
     ensure!(arrived.is_empty(), "{arrived:?}");
     fs::write(&file, good)?;
