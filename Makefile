@@ -27,6 +27,7 @@ EDGE_GUARDS ?= .tools/guards
 EDGE_RPC_CLIENTS ?= .tools/rpc-clients
 EDGE_OPENAPI_TOOLS ?= .tools/openapi-tools
 EDGE_RECIPES ?= .tools/recipes
+EDGE_RELEASE_TOOLS ?= .tools/release-tools
 EDGE_KRAKEND ?= target/krakend
 EDGE_CLIENTS ?= target/clients
 override EDGE_WASM := $(abspath $(EDGE_WASM))
@@ -42,9 +43,10 @@ override EDGE_GUARDS := $(abspath $(EDGE_GUARDS))
 override EDGE_RPC_CLIENTS := $(abspath $(EDGE_RPC_CLIENTS))
 override EDGE_OPENAPI_TOOLS := $(abspath $(EDGE_OPENAPI_TOOLS))
 override EDGE_RECIPES := $(abspath $(EDGE_RECIPES))
+override EDGE_RELEASE_TOOLS := $(abspath $(EDGE_RELEASE_TOOLS))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
 override EDGE_CLIENTS := $(abspath $(EDGE_CLIENTS))
-export EDGE_HOST EDGE_WASM EDGE_NATIVE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_RECIPES EDGE_KRAKEND EDGE_CLIENTS
+export EDGE_HOST EDGE_WASM EDGE_NATIVE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_RECIPES EDGE_RELEASE_TOOLS EDGE_KRAKEND EDGE_CLIENTS
 
 # CLI_PROFILE=dev builds faster, and reads large files slowly.
 CLI_PROFILE ?= native
@@ -67,7 +69,8 @@ TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_GUARDS)),guards) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RPC_CLIENTS)),rpc-clients) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENAPI_TOOLS)),openapi-tools) \
-	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RECIPES)),recipes)
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RECIPES)),recipes) \
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RELEASE_TOOLS)),release-tools)
 
 .PHONY: help
 help: ## list the targets
@@ -109,7 +112,7 @@ cli: ## build the companion command, optimised: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe and Restate, clients of gRPC and Connect, tools of OpenAPI, retry libraries, and five backends into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe, MCP and Restate, clients of gRPC and Connect, tools of OpenAPI and of releases, retry libraries, and five backends into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy
@@ -183,6 +186,33 @@ clients: ## the reference clients of clients/: lint, unit tests and packages in 
 	@echo "== clients"
 	@scripts/clients.sh test
 
+# Any web server can serve it; the browser does not load modules from files.
+.PHONY: playground
+playground: ## build the page that runs check and explain in the browser: dist/playground/
+	@echo "== playground"
+	@scripts/playground.sh build
+
+# Where Chromium is missing it says what it leaves out.
+.PHONY: playground-test
+playground-test: playground programs ## the playground in a headless Chromium, beside the command
+	@echo "== playground-test"
+	@scripts/playground.sh test
+
+# mdBook, compiled once; why it and not another one stands in docs/decisions/0036-the-site.md.
+.PHONY: docs
+docs: ## build the site of docs/: dist/site/
+	@echo "== docs (the first build takes about two minutes)"
+	@scripts/site.sh build
+
+.PHONY: site
+site: ## the site's builder: lint, tests, every link of the built site, and a look at it in a browser
+	@echo "== site"
+	@scripts/site.sh test
+
+.PHONY: site-pictures
+site-pictures: ## pictures of some pages of the site at two widths, light and dark: target/site-pictures/
+	@scripts/site.sh pictures
+
 # Which releases there are, and for which machines: scripts/krakend-plugin.sh.
 KRAKEND ?= 2.13.8
 
@@ -190,9 +220,21 @@ KRAKEND ?= 2.13.8
 krakend-plugin: ## build the plugin for one release of KrakenD into dist/: KRAKEND=2.13.8 [CC=musl-gcc]
 	@scripts/krakend-plugin.sh $(KRAKEND)
 
+# What is in it, and how a user gets it: docs/release.md.
+.PHONY: release
+release: ## build all that a release consists of into dist/release/ (half an hour on two cores)
+	@echo "== release"
+	@MAKE=$(MAKE) scripts/release/build.sh
+
+.PHONY: release-check
+release-check: ## look at dist/release/ as its users do: checksums, a registry, programs of the images, the README's first steps
+	@echo "== release-check"
+	@[ -x $(EDGE_RELEASE_TOOLS)/crane/crane ] || scripts/tools.sh release-tools
+	@scripts/release/check.sh
+
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
-test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases, every Envoy
+test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, schedules of faults for the reference clients, properties with ten times as many cases, every Envoy
 	@MAKE=$(MAKE) scripts/test-long.sh
 
 # One of them alone: scripts/envoys.sh 1.39.3

@@ -1,4 +1,5 @@
-//! Puts the commit into a module (`EDGE_IDEMPOTENCY_GIT_HASH`, logged at start).
+//! Puts the commit into a module (`EDGE_IDEMPOTENCY_GIT_HASH`, logged at start). The command's build script does the same with
+//! [`put_commit`].
 
 use std::path::Path;
 use std::process::Command;
@@ -9,21 +10,27 @@ const VARIABLE: &str = "EDGE_IDEMPOTENCY_GIT_HASH";
 const SOURCES: [&str; 8] =
     ["src", "native/src", "engine/src", "envoy/src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
 
+#[allow(dead_code, reason = "another build script uses this file as a module")]
 fn main() {
+    put_commit(&SOURCES);
+}
+
+/// Puts the commit into the program that is built of these sources.
+pub(crate) fn put_commit(sources: &[&str]) {
     println!("cargo::rerun-if-env-changed={VARIABLE}");
-    // Both modules are built with this script, and one of them has a folder of its own.
+    // The module at the root is built with this script, and what has a folder of its own.
     if !Path::new(SOURCES[1]).exists() && std::env::set_current_dir("..").is_err() {
         return;
     }
-    for path in SOURCES {
+    for path in sources {
         watch(path);
     }
     // A source archive has no repository and sets the variable instead.
-    let hash = std::env::var(VARIABLE).ok().filter(|given| !given.is_empty()).or_else(from_git);
+    let hash = std::env::var(VARIABLE).ok().filter(|given| !given.is_empty()).or_else(|| from_git(sources));
     println!("cargo::rustc-env={VARIABLE}={}", hash.as_deref().unwrap_or("unknown"));
 }
 
-fn from_git() -> Option<String> {
+fn from_git(sources: &[&str]) -> Option<String> {
     // The output is empty at the root of a repository. If it is not, this is an archive that was unpacked inside
     // another repository.
     if !git(&["rev-parse", "--show-cdup"])?.is_empty() {
@@ -39,7 +46,7 @@ fn from_git() -> Option<String> {
     }
     let hash = git(&["rev-parse", "--short=12", "HEAD"])?;
     let mut status = vec!["status", "--porcelain", "--untracked-files=no", "--"];
-    status.extend(SOURCES);
+    status.extend(sources);
     let dirty = if git(&status)?.is_empty() { "" } else { "-dirty" };
     Some(format!("{hash}{dirty}"))
 }

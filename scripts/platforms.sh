@@ -3,7 +3,7 @@
 # gateways, without Kubernetes. They listen on fixed ports and on all addresses, so the tests run in a network namespace that has only the
 # loopback interface. This needs root. What is missing is built first.
 #
-# usage: scripts/platforms.sh [envoy-gateway|istio ...] [-- FILTER ...]     default: all of them
+# usage: scripts/platforms.sh [envoy-gateway|istio ...] [-- FILTER]     default: all of them
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
@@ -43,9 +43,9 @@ mkdir "$work/certs" "$work/istio" "$work/istio/data"
 { cat /etc/hosts && echo "127.0.0.1 envoy-gateway.envoy-gateway-system.svc.cluster.local"; } >"$work/hosts"
 
 # shellcheck disable=SC2016
-EDGE_PLATFORMS="${platforms[*]}" WORK=$work unshare --net --mount -- bash -euc '
+EDGE_MODULES=platforms EDGE_PLATFORMS="${platforms[*]}" WORK=$work unshare --net --mount -- bash -euc '
     ip link set lo up
     mount --bind "$WORK/hosts" /etc/hosts
     mount --bind "$WORK/certs" /certs
     mount --bind "$WORK/istio" /var/lib/istio
-    exec cargo test --offline --workspace --test e2e -- platforms:: "$@"' platforms "$@"
+    exec cargo test --offline --workspace --test e2e -- "$@"' platforms "$@"

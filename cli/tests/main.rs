@@ -10,6 +10,8 @@ mod log_line;
 mod observability;
 mod openapi;
 mod pages;
+mod playground;
+mod release;
 mod render;
 mod render_backends;
 mod render_krakend;

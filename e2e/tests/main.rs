@@ -55,6 +55,7 @@ mod secrets;
 mod start;
 mod story;
 mod streamed_answers;
+mod tutorials;
 mod waits;
 mod webhooks;
 
@@ -109,6 +110,7 @@ const MODULES: &[Module] = &[
     ("secrets", secrets::groups),
     ("start", start::groups),
     ("streamed_answers", streamed_answers::groups),
+    ("tutorials", tutorials::groups),
     ("waits", waits::groups),
     ("webhooks", webhooks::groups),
 ];

@@ -1,21 +1,95 @@
-//! Repository tasks on the built module.
-//!
-//! - `finish IN OUT` turns the linked module into the file for release, and writes its checksum next to it.
-//! - `check-module FILE` checks the exports, the imports and the size of a finished file.
+//! Repository tasks on what was built: the module, OCI images, and descriptions of what files consist of.
 
+mod image;
 mod module;
+mod sbom;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use clap::{Args, Parser};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: xtask finish IN.wasm OUT.wasm | xtask check-module FILE.wasm";
+#[derive(Parser)]
+#[command(about = "Tasks of the repository")]
+enum Task {
+    /// Turn the linked module into the file for release, and write its checksum next to it
+    Finish { input: PathBuf, output: PathBuf },
+    /// Turn the linked module of the playground into the file for its page
+    FinishPage { input: PathBuf, output: PathBuf },
+    /// Check the exports, the imports and the size of a finished module
+    CheckModule { file: PathBuf },
+    /// Write the module as OCI layouts FOLDER/module and FOLDER/module-artifact, and print each with its digest
+    ModuleImages {
+        module: PathBuf,
+        folder: PathBuf,
+        #[command(flatten)]
+        about: About,
+    },
+    /// Write an OCI layout that runs a program, and print it with its digest
+    Image {
+        layout: PathBuf,
+        /// The processor, as Go names it
+        #[arg(long, value_parser = ["amd64", "arm64"])]
+        arch: String,
+        /// The program; once more for each of its first arguments
+        #[arg(long, required = true, allow_hyphen_values = true)]
+        entrypoint: Vec<String>,
+        /// An argument that users replace; once for each
+        #[arg(long, allow_hyphen_values = true)]
+        command: Vec<String>,
+        /// The numbers of user and group
+        #[arg(long, default_value = "65532:65532")]
+        user: String,
+        /// A folder that becomes a layer; once for each, the lowest first
+        #[arg(long, required = true)]
+        layer: Vec<PathBuf>,
+        #[command(flatten)]
+        about: About,
+    },
+    /// Join OCI layouts for several processors into one, and print it with its digest
+    ImageIndex {
+        layout: PathBuf,
+        #[arg(required = true)]
+        images: Vec<PathBuf>,
+        #[command(flatten)]
+        about: About,
+    },
+    /// Print what a built file consists of, in CycloneDX
+    Sbom {
+        file: PathBuf,
+        /// The package that it is built of
+        #[arg(long)]
+        package: String,
+        #[arg(long)]
+        target: String,
+        /// What it is called, if not as the file
+        #[arg(long)]
+        name: Option<String>,
+        /// When it was built, in RFC 3339
+        #[arg(long)]
+        time: Option<String>,
+        /// A file with a JSON list of further components; once for each
+        #[arg(long)]
+        part: Vec<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+struct About {
+    /// A text about the image, NAME=TEXT; once for each
+    #[arg(long, value_parser = annotation)]
+    annotation: Vec<(String, String)>,
+}
+
+fn annotation(argument: &str) -> Result<(String, String), String> {
+    let (name, text) = argument.split_once('=').ok_or("it has the form NAME=TEXT")?;
+    Ok((name.to_owned(), text.to_owned()))
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    match run(&arguments) {
+    match run(Task::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -24,17 +98,57 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[PathBuf]) -> Result<()> {
-    match arguments.iter().map(PathBuf::as_path).collect::<Vec<_>>().as_slice() {
-        [task, input, output] if task.as_os_str() == "finish" => finish(input, output),
-        [task, file] if task.as_os_str() == "check-module" => check_module(file),
-        _ => bail!(USAGE),
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Finish { input, output } => finish(&input, &output, module::finish),
+        Task::FinishPage { input, output } => finish(&input, &output, module::finish_page),
+        Task::CheckModule { file } => check_module(&file),
+        Task::ModuleImages { module, folder, about } => {
+            let module = read(&module)?;
+            let layout = folder.join("module");
+            print_image(&layout, &image::module_image(&module, &layout, &about.annotation)?);
+            let layout = folder.join("module-artifact");
+            print_image(&layout, &image::module_artifact(&module, &layout, &about.annotation)?);
+            Ok(())
+        }
+        Task::Image { layout, arch, entrypoint, command, user, layer, about } => {
+            let container = image::Container {
+                architecture: &arch,
+                entrypoint: &entrypoint,
+                command: &command,
+                user: &user,
+                layers: &layer,
+            };
+            print_image(&layout, &image::container_image(&container, &layout, &about.annotation)?);
+            Ok(())
+        }
+        Task::ImageIndex { layout, images, about } => {
+            print_image(&layout, &image::index(&images, &layout, &about.annotation)?);
+            Ok(())
+        }
+        Task::Sbom { file, package, target, name, time, part } => {
+            let artifact = sbom::Artifact {
+                file: &file,
+                package: &package,
+                target: &target,
+                name: name.as_deref(),
+                time: time.as_deref(),
+                parts: &part,
+            };
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
+            println!("{:#}", sbom::describe(&artifact, root)?);
+            Ok(())
+        }
     }
 }
 
-fn finish(input: &Path, output: &Path) -> Result<()> {
+fn print_image(layout: &Path, digest: &str) {
+    println!("{} {digest}", layout.display());
+}
+
+fn finish(input: &Path, output: &Path, finished: fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
     let linked = read(input)?;
-    let finished = module::finish(&linked).with_context(|| input.display().to_string())?;
+    let finished = finished(&linked).with_context(|| input.display().to_string())?;
     write(output, &finished)?;
     let name = output.file_name().context("the output needs a file name")?.to_string_lossy();
     write(&output.with_added_extension("sha256"), format!("{}  {name}\n", sha256(&finished)).as_bytes())?;

@@ -13,6 +13,7 @@
 //! | `render` | configurations of gateways |
 //! | `openapi` | an OpenAPI description beside a policy |
 //! | `webhook` | providers, new webhooks, signed deliveries |
+//! | `page` | docs/command.md, for tests |
 //! | `question` | questions on the terminal |
 //! | `findings` | how findings are printed |
 
@@ -25,6 +26,8 @@ mod key;
 mod keys;
 mod man;
 mod openapi;
+#[cfg(test)]
+mod page;
 mod question;
 mod render;
 mod retention;
@@ -32,6 +35,9 @@ mod shadow_report;
 mod webhook;
 
 use clap::{Parser, Subcommand};
+
+/// The release and the commit.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("EDGE_IDEMPOTENCY_GIT_HASH"), ")");
 
 /// The native companion of the edge idempotency filter: the same engine, without a gateway.
 ///
@@ -45,7 +51,7 @@ use clap::{Parser, Subcommand};
 ///
 /// Where a command takes a file, - is standard input. Colours are left out if the variable NO_COLOR is set.
 #[derive(Parser)]
-#[command(name = "edge-idempotency", version, verbatim_doc_comment, arg_required_else_help = true)]
+#[command(name = "edge-idempotency", version = VERSION, verbatim_doc_comment, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -78,7 +78,8 @@ fn policy(live: &mut LiveCheck<'_>, filters: &[RunningFilter]) {
             "live-gateway",
             "",
             "no filter of this project is in use",
-            "put it into the gateway's configuration (`render envoy`); Envoy's log says why it refused one",
+            "put it into the gateway's configuration (`render`); Envoy's log says why it refused one, and behind a control plane the conditions \
+             of its resource (Accepted, Programmed)",
         );
     }
     let own = without_schema(live.document);

@@ -2,7 +2,7 @@
 //! are those of `render envoy`, which `e2e/tests/render.rs` lets Envoy validate.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on fails")]
 
-mod crd;
+pub(crate) mod crd;
 
 use crate::check::rendered::upstream_names;
 use crate::repository;

@@ -1,16 +1,15 @@
 //! A registry on this machine with the image of the module.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::runner::runtime;
-use harness::ports::loopback;
+use harness::ports::{free, loopback};
 use harness::process::Process;
-use harness::tools::repository;
+use harness::tools::tool;
 
 const READY: Duration = Duration::from_secs(30);
 
@@ -26,9 +25,8 @@ pub(crate) struct Registry {
 impl Registry {
     /// Starts a registry and pushes the module as an image: one layer with `plugin.wasm`.
     pub(crate) fn start(folder: &Path, module: &Path) -> Result<Self> {
-        let crane = repository().join(".tools/bin/crane");
-        ensure!(crane.is_file(), "{} is not there: run `scripts/tools.sh crane` first", crane.display());
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let crane = tool("EDGE_CRANE", "crane")?;
+        let port = free()?;
         let (disk, layer) = (folder.join("registry"), folder.join("layer"));
         fs::create_dir_all(&disk)?;
         fs::create_dir_all(&layer)?;

@@ -1,0 +1,83 @@
+//! docs/support.md: the versions that tests run with, as the scripts that install them name them.
+
+use super::text;
+use crate::repository;
+
+const PAGE: &str = "docs/support.md";
+const BEGIN: &str = "<!-- written by cli/tests/release/support.rs -->\n";
+const END: &str = "<!-- end -->\n";
+
+/// The value of `NAME=value` in a script; a list in parentheses is read as it is.
+fn setting(script: &str, name: &str) -> String {
+    let text = text(script);
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{name}=")))
+        .unwrap_or_else(|| panic!("{script} has no {name}"));
+    line.trim_matches(['(', ')']).trim_start_matches('v').to_owned()
+}
+
+/// The first and the last release of KrakenD.
+fn krakend() -> (String, String) {
+    let text = text("krakend/releases.txt");
+    let releases: Vec<&str> =
+        text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split(' ').next()).collect();
+    (releases[0].to_owned(), releases[releases.len() - 1].to_owned())
+}
+
+fn table() -> String {
+    let (envoy, older) = (setting("scripts/lib.sh", "ENVOY_VERSION"), setting("scripts/lib.sh", "OLDER_ENVOYS"));
+    let native: Vec<&str> = older.split(' ').chain([envoy.as_str()]).collect();
+    let (first, last) = krakend();
+    let crds = |name| setting("scripts/kubernetes-crds.sh", name);
+    let rows = [
+        (
+            "Envoy, WebAssembly module",
+            format!("{older} and newer"),
+            format!("{envoy} by every end-to-end test, {older} by a part of them (`make envoys`)"),
+        ),
+        ("Envoy, native module", native.join(", "), format!("{envoy} and {older}, in the same way")),
+        (
+            "KrakenD CE",
+            format!("{first} to {last}"),
+            "the bridge with a stand-in for KrakenD; the plugin is built for each release".to_owned(),
+        ),
+        (
+            "Restate",
+            setting("scripts/tools.sh", "RESTATE_VERSION"),
+            "every end-to-end test with Restate, and the soak".to_owned(),
+        ),
+        ("Istio", crds("ISTIO"), "rendered resources against its published definitions".to_owned()),
+        ("Envoy Gateway", crds("ENVOY_GATEWAY"), "rendered resources against its published definitions".to_owned()),
+        ("OpenBao", setting("scripts/tools.sh", "OPENBAO_VERSION"), "webhooks whose secrets are looked up".to_owned()),
+    ];
+    let mut table = "| | versions | tested by |\n|---|---|---|\n".to_owned();
+    for (what, versions, by) in rows {
+        table.push_str(&format!("| {what} | {versions} | {by} |\n"));
+    }
+    table
+}
+
+#[test]
+fn the_page_has_the_versions_of_the_scripts() {
+    let page = text(PAGE);
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (old, after) = rest.split_once(END).unwrap();
+    let new = format!("\n{}\n", table());
+    if old != new && std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(repository().join(PAGE), format!("{before}{BEGIN}{new}{END}{after}")).unwrap();
+        return;
+    }
+    assert_eq!(old, new, "UPDATE_DOCS=1 cargo test --workspace --test cli release::support writes it");
+}
+
+/// What the page says of the machine beside the table.
+#[test]
+fn the_page_has_what_the_build_says() {
+    let page = text(PAGE);
+    let glibc = setting("scripts/release/build.sh", "GLIBC");
+    assert!(page.contains(&format!("glibc {glibc} or newer")), "{glibc}");
+    let manifest = text("Cargo.toml");
+    let rust = manifest.split_once("rust-version = \"").and_then(|(_, rest)| rest.split_once('"')).unwrap().0;
+    assert!(page.contains(&format!("| {rust} or newer |")), "{rust}");
+}
