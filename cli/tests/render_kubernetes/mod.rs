@@ -395,7 +395,7 @@ fn a_native_module_is_for_envoy_gateway_alone() {
     assert_eq!(module["config"], document("policies/examples/api-keys.json"));
     for (args, told) in [
         ([&gateway[..], &["policies/examples/payments.json"], &native].concat(), "claimToHeaders"),
-        ([&args[..2], &args[2..args.len() - 1], &FETCHED].concat(), "names a file of the proxy"),
+        ([&args[..5], &["--native", native[2]], &FETCHED].concat(), "names a file of the proxy"),
         (
             vec!["render", "envoy-gateway", "--native", "--policy=policies/examples/api-keys.json"],
             "envoy-extension-policy",

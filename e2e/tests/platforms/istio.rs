@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use e2e::capture::Capture;
 use e2e::raw::{Reply, Request};
-use e2e::runner::{Group, Test, runtime, sharing};
+use e2e::runner::{Group, Test, runtime, sharing, until};
 use harness::ports::loopback;
 use harness::process::Process;
 use harness::tools::{Tools, repository};
@@ -73,6 +73,7 @@ pub(super) fn groups() -> Result<Vec<Group>> {
             let mut tests: Vec<Test<Istio>> = scenario::tests(behind, form.can());
             tests.push(Test::new("metrics have their labels", metrics));
             tests.push(Test::new("`check --live` finds the filter", found));
+            tests.push(Test::new("a module that cannot be had lets nothing pass unfiltered", replaced));
             // The last: it ends the filter.
             tests.push(Test::new("nothing reaches the backend once the resource is gone", removed));
             groups.push(sharing(
@@ -102,7 +103,7 @@ struct Istio {
     _agent: Process,
     _pilot: Process,
     _api_server: Capture,
-    _registry: Option<Registry>,
+    registry: Option<Registry>,
 }
 
 impl Scene for Istio {
@@ -139,8 +140,7 @@ impl Istio {
         fs::write(path("mesh.yaml"), mesh.to_string())?;
         let pilot = pilot(&folder, &configuration)?;
         let agent = agent(&folder, &around)?;
-        let mut istio =
-            Self { around, configuration, _agent: agent, _pilot: pilot, _api_server: api_server, _registry: registry };
+        let mut istio = Self { around, configuration, _agent: agent, _pilot: pilot, _api_server: api_server, registry };
         istio.ready(lack)?;
         Ok(istio)
     }
@@ -168,10 +168,14 @@ impl Istio {
     }
 
     fn list_until(&self, what: impl Fn(&Reply) -> bool) -> Result<()> {
+        self.answers(&self.list()?, what)
+    }
+
+    /// Sends a request until the answer is as it should be.
+    fn answers(&self, request: &Request, what: impl Fn(&Reply) -> bool) -> Result<()> {
         let start = std::time::Instant::now();
-        let request = self.list()?;
         loop {
-            let reply = self.send(&request)?;
+            let reply = self.send(request)?;
             if what(&reply) {
                 return Ok(());
             }
@@ -289,6 +293,34 @@ fn missing(istio: &Istio) -> Result<()> {
     ensure!(!said.contains("runs this policy in"), "{said}");
     ensure!(said.contains("live-gateway"), "{said}");
     Ok(())
+}
+
+/// The resource names another module, which is not there. Envoy keeps the filter that it has, or the agent has everything refused; and
+/// it recovers once the resource is right again.
+fn replaced(istio: &Istio) -> Result<()> {
+    let file = istio.configuration.join("rendered.yaml");
+    let (good, zeros) = (fs::read_to_string(&file)?, "0".repeat(64));
+    let bad = match &istio.registry {
+        Some(registry) => good.replace(registry.digest.trim_start_matches("sha256:"), &zeros),
+        None => good.replace("/edge_idempotency-", "/absent-"),
+    };
+    ensure!(bad != good, "the module's name is not in the resource");
+    fs::write(&file, bad)?;
+    let log = istio.around.directory.path().join("agent.log");
+    until("the new module is refused", Duration::from_millis(100), || {
+        let text = fs::read_to_string(&log)?;
+        Ok(text.contains("rejected: Invalid path") || text.contains("applying deny RBAC filter"))
+    })?;
+    let around = &istio.around;
+    let order = Request::post(around.path()).bearer(&around.token("acme")?).body("{}");
+    let arrived = istio.reached(|| {
+        istio.answers(&order, |reply| {
+            reply.status == 403 || reply.json().get("code").is_some_and(|code| code == "idempotency_key_required")
+        })
+    })?;
+    ensure!(arrived.is_empty(), "{arrived:?}");
+    fs::write(&file, good)?;
+    istio.list_until(|reply| reply.status == 200)
 }
 
 fn removed(istio: &Istio) -> Result<()> {

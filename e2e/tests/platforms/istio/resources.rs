@@ -108,7 +108,8 @@ impl Rendered {
         let (resources, maps): (Vec<&str>, Vec<&str>) =
             text.split("\n---\n").partition(|one| !one.contains("\nkind: ConfigMap\n"));
         let map: Value = serde_saphyr::from_str(maps.first().context("there is no ConfigMap")?)?;
-        let bootstrap = map["data"]["custom_bootstrap.json"].as_str().context("no bootstrap")?.to_owned();
+        let bootstrap =
+            map.pointer("/data/custom_bootstrap.json").and_then(Value::as_str).context("no bootstrap")?.to_owned();
         let all = resources.join("\n---\n");
         let resources = if lack == Lack::Resource { without_filter(&all) } else { all };
         Ok(Self { routes: routes(&text, form)?, resources, bootstrap })
@@ -143,7 +144,7 @@ fn routes(rendered: &str, form: Form) -> Result<Vec<Value>> {
         lines.take_while(|line| line.starts_with("#   ")).filter_map(|line| line.strip_prefix("#   ")).collect();
     let text = block.join("\n").replace("HOST", BACKEND).replace("PORT", "80");
     let read: Value = serde_saphyr::from_str(&text).with_context(|| format!("the comment about routes: {text}"))?;
-    read["http"].as_array().cloned().context("no routes")
+    read.get("http").and_then(Value::as_array).cloned().context("no routes")
 }
 
 /// What an operator writes: the gateway, its routes, the backend, who may call.
