@@ -82,12 +82,8 @@ fn start_natives() -> Result<TestGateway> {
     };
     let spec = |before: Vec<Change>| ListenerSpec {
         policy: String::new(),
-        changes: [
-            vec![Change::EveryPath, Change::NoAuthentication],
-            before,
-            vec![Change::Instead(filter.clone())],
-        ]
-        .concat(),
+        changes: [vec![Change::EveryPath, Change::NoAuthentication], before, vec![Change::Instead(filter.clone())]]
+            .concat(),
     };
     TestGateway::start(&[
         (WITHOUT.to_owned(), spec(vec![claims()])),

@@ -260,7 +260,8 @@ impl<'e> RequestHandle<'e> {
     pub(crate) fn set_typed_metadata(self, namespace: &str, message: &[u8]) -> Result<(), Refused> {
         static SET: Optional<abi::SetTypedMetadata> = Optional::new();
         // SAFETY: the type is that of this function.
-        let set = unsafe { SET.get(c"envoy_dynamic_module_callback_http_set_dynamic_typed_metadata") }.ok_or(Refused)?;
+        let set =
+            unsafe { SET.get(c"envoy_dynamic_module_callback_http_set_dynamic_typed_metadata") }.ok_or(Refused)?;
         // SAFETY: the filter lives, and namespace and message are valid during the call.
         done(unsafe { set(self.filter, argument(namespace.as_bytes()), argument(message)) })
     }

@@ -1,10 +1,10 @@
 //! The filter as a native module: its own configuration, and the filter before it that hands metadata over.
 
+use super::GatewayFindings;
 use super::callers::is_called;
 use super::find::FilterChain;
 use super::needs::GatewayNeeds;
 use super::plugin::named_build;
-use super::GatewayFindings;
 use edge_idempotency_envoy::metadata_object;
 use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use std::ops::Range;
@@ -80,9 +80,8 @@ fn objects<'t>(filters: &'t [SpannedNode], key: &str) -> impl DoubleEndedIterato
         let typed = filter.get("typed_config").filter(|typed| typed.is_type("Config") && is_called(filter, STATE))?;
         Some((index, filter, typed.get("on_request_headers")?.items()))
     });
-    let entries = states.flat_map(|(index, filter, entries)| {
-        entries.iter().map(move |entry| MetadataObject { index, filter, entry })
-    });
+    let entries = states
+        .flat_map(|(index, filter, entries)| entries.iter().map(move |entry| MetadataObject { index, filter, entry }));
     entries.filter(move |object| object.entry.text_at(&["object_key"]) == Some(key))
 }
 
@@ -122,7 +121,8 @@ fn metadata(
     }
     if !missing.is_empty() {
         let names = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let message = format!("identity sources of the policy read {names}, which no filter before this one hands over");
+        let message =
+            format!("identity sources of the policy read {names}, which no filter before this one hands over");
         let help = format!("Put this before the filter, behind authentication:\n{}", lines(&missing));
         findings.helped("envoy-native-metadata", own.clone(), message, help);
     }
@@ -136,9 +136,12 @@ fn form(entry: &SpannedNode, namespace: &str, findings: &mut GatewayFindings) {
         findings.at_member("envoy-native-metadata-form", factory, &entry.span, message);
     }
     let format = entry.member("format_string");
-    let text = format.and_then(|format| format.value.at(&["text_format_source"])).and_then(|text| text.member("inline_string"));
+    let text = format
+        .and_then(|format| format.value.at(&["text_format_source"]))
+        .and_then(|text| text.member("inline_string"));
     if text.is_none_or(|text| text.value.text() != Some(operator(namespace).as_str())) {
-        let message = format!("the text has to be \"{}\", in `text_format_source` as `inline_string`", operator(namespace));
+        let message =
+            format!("the text has to be \"{}\", in `text_format_source` as `inline_string`", operator(namespace));
         findings.at_member("envoy-native-metadata-form", text.or(format), &entry.span, message);
     }
 }
