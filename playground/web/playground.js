@@ -277,11 +277,15 @@ element("example").append(...examples.map(({ name }, index) => new Option(name, 
 
 async function choose(index) {
   const { policy, request, token } = examples[index];
-  fields.policy.value = await (await fetch(`policies/${policy}`)).text();
+  changed();
+  const change = changes;
+  const text = await (await fetch(`policies/${policy}`)).text();
+  // Somebody was faster than the file.
+  if (change !== changes) return;
+  fields.policy.value = text;
   fields.request.value = request.join("\n");
   fields.token.value = token;
   element("example").value = String(index);
-  changed();
   ask();
 }
 
@@ -300,4 +304,9 @@ element("to-document").addEventListener("click", () => {
 });
 addEventListener("hashchange", restore);
 
-if (!(await restore())) await choose(0);
+if (!(await restore())) {
+  // A link that cannot be read stays told beside the example.
+  const told = element("share-state").textContent;
+  await choose(0);
+  element("share-state").textContent = told;
+}
