@@ -112,7 +112,7 @@ cli: ## build the companion command, optimised: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe and Restate, clients of gRPC and Connect, tools of OpenAPI and of releases, retry libraries, and five backends into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe, MCP and Restate, clients of gRPC and Connect, tools of OpenAPI and of releases, retry libraries, and five backends into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy
@@ -186,6 +186,33 @@ clients: ## the reference clients of clients/: lint, unit tests and packages in 
 	@echo "== clients"
 	@scripts/clients.sh test
 
+# Any web server can serve it; the browser does not load modules from files.
+.PHONY: playground
+playground: ## build the page that runs check and explain in the browser: dist/playground/
+	@echo "== playground"
+	@scripts/playground.sh build
+
+# Where Chromium is missing it says what it leaves out.
+.PHONY: playground-test
+playground-test: playground programs ## the playground in a headless Chromium, beside the command
+	@echo "== playground-test"
+	@scripts/playground.sh test
+
+# mdBook, compiled once; why it and not another one stands in docs/decisions/0036-the-site.md.
+.PHONY: docs
+docs: ## build the site of docs/: dist/site/
+	@echo "== docs (the first build takes about two minutes)"
+	@scripts/site.sh build
+
+.PHONY: site
+site: ## the site's builder: lint, tests, every link of the built site, and a look at it in a browser
+	@echo "== site"
+	@scripts/site.sh test
+
+.PHONY: site-pictures
+site-pictures: ## pictures of some pages of the site at two widths, light and dark: target/site-pictures/
+	@scripts/site.sh pictures
+
 # Which releases there are, and for which machines: scripts/krakend-plugin.sh.
 KRAKEND ?= 2.13.8
 
@@ -207,7 +234,7 @@ release-check: ## look at dist/release/ as its users do: checksums, a registry, 
 
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
-test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, properties with ten times as many cases, every Envoy
+test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, schedules of faults for the reference clients, properties with ten times as many cases, every Envoy
 	@MAKE=$(MAKE) scripts/test-long.sh
 
 # One of them alone: scripts/envoys.sh 1.39.3

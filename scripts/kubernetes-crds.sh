@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 
 ISTIO=v1.31.1
 ENVOY_GATEWAY=v1.9.1
+# The one that this Envoy Gateway is built with.
+GATEWAY_API=v1.6.1
 folder=cli/tests/render_kubernetes/crds
 
 # The folder of a Go module, MODULE@VERSION, which is downloaded if it is not there.
@@ -29,8 +31,12 @@ for document in re.split(r"(?m)^---\n", source.read_text()):
         (folder / f"{kind[1]}.yaml").write_text(document)
 END
 generated="$gateway/charts/gateway-helm/charts/crds/crds/generated"
-cat "$generated/gateway.envoyproxy.io_envoypatchpolicies.yaml" >"$folder/EnvoyPatchPolicy.yaml"
-cat "$generated/gateway.envoyproxy.io_envoyextensionpolicies.yaml" >"$folder/EnvoyExtensionPolicy.yaml"
+for kind in Backend BackendTrafficPolicy ClientTrafficPolicy EnvoyExtensionPolicy EnvoyPatchPolicy HTTPRouteFilter SecurityPolicy; do
+  plural=$(sed 's/y$/ie/' <<<"${kind,,}")s
+  cat "$generated/gateway.envoyproxy.io_$plural.yaml" >"$folder/$kind.yaml"
+done
+api=$(module "sigs.k8s.io/gateway-api@$GATEWAY_API")
+cat "$api/config/crd/standard/gateway.networking.k8s.io_httproutes.yaml" >"$folder/HTTPRoute.yaml"
 
 cat >"$folder/README.md" <<END
 # Custom resource definitions
@@ -40,6 +46,7 @@ cat >"$folder/README.md" <<END
 | files | from |
 |---|---|
 | \`EnvoyFilter.yaml\`, \`TrafficExtension.yaml\`, \`WasmPlugin.yaml\` | Go module \`istio.io/api\` $ISTIO, \`kubernetes/customresourcedefinitions.gen.yaml\` |
-| \`EnvoyPatchPolicy.yaml\`, \`EnvoyExtensionPolicy.yaml\` | Go module \`github.com/envoyproxy/gateway\` $ENVOY_GATEWAY, \`charts/gateway-helm/charts/crds/crds/generated\` |
+| \`Backend.yaml\`, \`BackendTrafficPolicy.yaml\`, \`ClientTrafficPolicy.yaml\`, \`EnvoyExtensionPolicy.yaml\`, \`EnvoyPatchPolicy.yaml\`, \`HTTPRouteFilter.yaml\`, \`SecurityPolicy.yaml\` | Go module \`github.com/envoyproxy/gateway\` $ENVOY_GATEWAY, \`charts/gateway-helm/charts/crds/crds/generated\` |
+| \`HTTPRoute.yaml\` | Go module \`sigs.k8s.io/gateway-api\` $GATEWAY_API, \`config/crd/standard\` |
 END
 ls -l "$folder"

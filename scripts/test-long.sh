@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests that need many repetitions to find a fault: operations while processes are killed, the Go programs with the race
-# detector, 5,000 random hostile requests, properties with ten times as many cases, a release, and a part of the end-to-end tests in every
-# Envoy (scripts/envoys.sh). A part in which no test passes has failed.
+# detector, 5,000 random hostile requests, a thousand schedules of faults for each reference client, properties with ten times as many
+# cases, a release, and a part of the end-to-end tests in every Envoy (scripts/envoys.sh). A part in which no test passes has failed.
 #
 # usage: scripts/test-long.sh
 set -euo pipefail
@@ -28,6 +28,7 @@ part "properties, ten times" env PROPTEST_TIMES=10 cargo test --workspace --lib 
 part "the bridge with the race detector" env EDGE_LONG=1 cargo test --workspace --test e2e "race detector"
 part "the native module under Miri and with AddressSanitizer" scripts/native-sanitizers.sh
 part "hostile requests" env HOSTILE_CASES=5000 cargo test --workspace --test e2e adversary
+part "reference clients" env EDGE_LONG=1 cargo test --workspace --test e2e reference_clients::
 part "soak" cargo test --workspace --test short
 say "test-long: release"
 if "$MAKE" --no-print-directory release; then part "the release, as its users see it" scripts/release/check.sh; else failed+=("release"); fi

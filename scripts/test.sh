@@ -5,12 +5,12 @@
 # failure, and so does a stage in which no test ran or was skipped. A stage runs even if an earlier one failed. What failed is
 # shown again at the end, and so are lines that begin with "SKIPPED: ".
 #
-# usage: scripts/test.sh [STAGE ...]     default: lint rust krakend clients; those left out are reported
+# usage: scripts/test.sh [STAGE ...]     default: lint rust krakend clients playground-test site; those left out are reported
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 1
 
-ALL=(lint rust krakend clients)
+ALL=(lint rust krakend clients playground-test site)
 LOGS=$ROOT/target/test-logs
 MAKE=${MAKE:-make}
 PASSED=0 FAILED=0 SKIPPED=0

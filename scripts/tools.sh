@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|wasm-toolchain ...
+# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -11,8 +11,9 @@ RESTATE_VERSION=1.7.12
 # scripts/openbao/go.mod names the same release by its commit.
 OPENBAO_VERSION=2.4.0
 OPENBAO_COMMIT=f9407a27fbee45f62ba521bba2bf1e2360c61031
-# The oldest Go that OpenBao accepts.
-GO_MINIMUM=1.24.6
+# The go.mod files in scripts/platforms/ name the same releases.
+ENVOY_GATEWAY_VERSION=1.9.1
+CRANE_VERSION=0.22.1
 # The oldest Prometheus with `keep_firing_for`, which observability/prometheus-rules.yaml uses.
 PROMETHEUS_MINIMUM=2.42.0
 
@@ -38,7 +39,10 @@ installed() {
 adopt() {
     local told
     chmod 755 "$WORK/tool/$3"
-    told=$("$WORK/tool/$3" --version 2>&1) ||
+    case $3 in
+        crane | envoy-gateway) told=$("$WORK/tool/$3" version 2>&1) ;;
+        *) told=$("$WORK/tool/$3" --version 2>&1) ;;
+    esac ||
         die "$3 $2 does not run on this machine: $told" "Set EDGE_$(tr '[:lower:]' '[:upper:]' <<<"$1")=/path/to/$3 to use your own."
     case $told in
         *"$2"*) ;;
@@ -139,10 +143,11 @@ sha256() {
     if has sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
 }
 
-# Prints a Go that can build OpenBao: the one on PATH, or one that is fetched into .tools/, where scripts/krakend.sh finds it.
+# go_toolchain MINIMUM DIRECTORY ADVICE: prints a Go that can build the program of the directory: the one on PATH, or one that is
+# fetched into .tools/, where scripts/krakend.sh finds it.
 go_toolchain() {
     local platform sum archive
-    GOTOOLCHAIN=local find_go "$GO_MINIMUM" "$ROOT/scripts/openbao" && return
+    GOTOOLCHAIN=local find_go "$1" "$2" && return
     case "$(uname -s)-$(uname -m)" in
         Linux-x86_64)
             platform=linux-amd64
@@ -152,14 +157,14 @@ go_toolchain() {
             platform=linux-arm64
             sum=02b36b6787b3ac767668f630e2998df45a3b1f9ffee08d1bf3ef6487cd658d99
             ;;
-        *) die "Go $GO_MINIMUM or newer is needed to build OpenBao" "See https://go.dev/dl/, or set EDGE_OPENBAO=/path/to/bao." ;;
+        *) die "Go $1 or newer is needed" "See https://go.dev/dl/. $3" ;;
     esac
-    has curl && has python3 || die "curl and python3 are needed to fetch Go" "Or install Go $GO_MINIMUM or newer."
-    say "tools: fetching Go $GO_VERSION (72 MB) to build OpenBao with"
+    has curl && has python3 || die "curl and python3 are needed to fetch Go" "Or install Go $1 or newer."
+    say "tools: fetching Go $GO_VERSION (72 MB)"
     archive=$WORK/go.zip
     curl --silent --show-error --fail --location --retry 3 --output "$archive" \
         "https://proxy.golang.org/golang.org/toolchain/@v/v0.0.1-go$GO_VERSION.$platform.zip" >&2 ||
-        die "Go $GO_VERSION cannot be fetched" "Install Go $GO_MINIMUM or newer, or set EDGE_OPENBAO=/path/to/bao."
+        die "Go $GO_VERSION cannot be fetched" "Install Go $1 or newer. $3"
     [ "$(sha256 "$archive")" = "$sum" ] || die "the checksum of the fetched Go archive is not the pinned one"
     python3 -m zipfile -e "$archive" "$WORK/go" >&2
     rm "$archive"
@@ -171,29 +176,85 @@ go_toolchain() {
     echo "$GO_FETCHED/bin/go"
 }
 
-openbao() {
-    installed openbao "$OPENBAO_VERSION" bao && return
-    local go
+# go_program NAME VERSION BINARY MINIMUM PACKAGE SYMBOLS ADVICE: builds a program that is published as source only in the registries used
+# here. Its go.mod and go.sum are in scripts/NAME or scripts/platforms/NAME, MINIMUM is the oldest Go that builds it, SYMBOLS are flags of the
+# linker, and ADVICE says what to do without it.
+go_program() {
+    local lock=$ROOT/scripts/$1 log=$TOOLS/$1.log go
+    [ -d "$lock" ] || lock=$ROOT/scripts/platforms/$1
     scratch
-    go=$(go_toolchain)
-    say "tools: building OpenBao $OPENBAO_VERSION: it is published as source only in the registries used here." \
-        "This fetches 420 MB, takes about 5 minutes on two cores, needs 5 GB of disk for that time, and is done once (log: .tools/openbao.log)"
+    go=$(go_toolchain "$4" "$lock" "$7")
     mkdir "$WORK/tool"
     # Go's caches are in the scratch directory, so that nothing stays outside of the project. go.sum has the checksums
     # of all modules.
     if ! (
-        cd "$ROOT/scripts/openbao"
+        cd "$lock"
         export GOTOOLCHAIN=local GOWORK=off GOENV=off GOFLAGS='-mod=readonly -modcacherw' CGO_ENABLED=0
         export GOPATH=$WORK/gopath GOMODCACHE=$WORK/gopath/mod GOCACHE=$WORK/gocache
-        symbols="-X github.com/openbao/openbao/version.fullVersion=$OPENBAO_VERSION"
-        symbols+=" -X github.com/openbao/openbao/version.GitCommit=$OPENBAO_COMMIT"
-        "$go" build -trimpath -ldflags "-s -w $symbols" -o "$WORK/tool/bao" .
-    ) >"$TOOLS/openbao.log" 2>&1 </dev/null; then
-        tail -n 20 "$TOOLS/openbao.log" >&2
-        die "OpenBao $OPENBAO_VERSION does not build" "The whole log: $TOOLS/openbao.log" \
-            "Or set EDGE_OPENBAO=/path/to/bao."
+        "$go" build -trimpath -ldflags "-s -w $6" -o "$WORK/tool/$3" "$5"
+    ) >"$log" 2>&1 </dev/null; then
+        tail -n 20 "$log" >&2
+        die "$1 $2 does not build" "The whole log: $log" "$7"
     fi
-    adopt openbao "$OPENBAO_VERSION" bao
+    adopt "$1" "$2" "$3"
+}
+
+openbao() {
+    installed openbao "$OPENBAO_VERSION" bao && return
+    say "tools: building OpenBao $OPENBAO_VERSION." \
+        "This fetches 420 MB, takes about 5 minutes on two cores, needs 5 GB of disk for that time, and is done once (log: .tools/openbao.log)"
+    go_program openbao "$OPENBAO_VERSION" bao 1.24.6 . "-X github.com/openbao/openbao/version.fullVersion=$OPENBAO_VERSION \
+        -X github.com/openbao/openbao/version.GitCommit=$OPENBAO_COMMIT" "Or set EDGE_OPENBAO=/path/to/bao."
+}
+
+# Envoy Gateway, for the end-to-end tests `platforms`.
+envoy_gateway() {
+    installed envoy-gateway "$ENVOY_GATEWAY_VERSION" envoy-gateway && return
+    say "tools: building Envoy Gateway $ENVOY_GATEWAY_VERSION." \
+        "This takes about 6 minutes on two cores, and is done once (log: .tools/envoy-gateway.log)"
+    go_program envoy-gateway "$ENVOY_GATEWAY_VERSION" envoy-gateway 1.26.7 github.com/envoyproxy/gateway/cmd/envoy-gateway \
+        "-X github.com/envoyproxy/gateway/internal/cmd/version.envoyGatewayVersion=v$ENVOY_GATEWAY_VERSION" \
+        "Or set EDGE_ENVOY_GATEWAY=/path/to/envoy-gateway."
+}
+
+# A registry for images, and the command that fills it.
+crane() {
+    installed crane "$CRANE_VERSION" crane && return
+    say "tools: building crane $CRANE_VERSION (log: .tools/crane.log)"
+    go_program crane "$CRANE_VERSION" crane 1.25.6 github.com/google/go-containerregistry/cmd/crane \
+        "-X github.com/google/go-containerregistry/cmd/crane/cmd.Version=$CRANE_VERSION" "Or set EDGE_CRANE=/path/to/crane."
+}
+
+# Istio's control plane and agent, and crane, which keeps images: the Go module proxy has their source. scripts/platforms/istio
+# has their versions and checksums, and names the directory.
+istio() {
+    local lock=$ROOT/scripts/platforms/istio name go bootstrap
+    name=istio-$(cat "$lock/go.mod" "$lock/go.sum" | sha256 /dev/stdin | cut -c 1-12)
+    if [ ! -f "$TOOLS/$name/.installed" ]; then
+        go=$(GOTOOLCHAIN=local find_go 1.26 "$lock") || die "Go 1.26 or newer is needed to build Istio" "See https://go.dev/dl/."
+        scratch
+        say "tools: building Istio: it is published as images and source only. This fetches 300 MB, takes about 8 minutes on two cores," \
+            "and is done once (log: .tools/istio.log)"
+        mkdir "$WORK/tool"
+        if ! (
+            cd "$lock"
+            export GOTOOLCHAIN=local GOWORK=off GOENV=off GOFLAGS='-mod=readonly -modcacherw' CGO_ENABLED=0
+            export GOPATH=$WORK/gopath GOMODCACHE=$WORK/gopath/mod GOCACHE=$WORK/gocache
+            "$go" build -trimpath -ldflags '-s -w' -o "$WORK/tool/" tool
+            # What the agent makes Envoy's first configuration of.
+            bootstrap=$("$go" list -m -f '{{.Dir}}' istio.io/istio)/tools/packaging/common/envoy_bootstrap.json
+            install -m 644 "$bootstrap" "$WORK/tool/"
+        ) >"$TOOLS/istio.log" 2>&1 </dev/null; then
+            tail -n 20 "$TOOLS/istio.log" >&2
+            die "Istio does not build" "The whole log: $TOOLS/istio.log"
+        fi
+        touch "$WORK/tool/.installed"
+        rm -rf "${TOOLS:?}/$name"
+        mv "$WORK/tool" "$TOOLS/$name"
+        rm -rf "$WORK"
+        say "tools: Istio is at .tools/istio"
+    fi
+    [ "$(readlink "$TOOLS/istio" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/istio"
 }
 
 # deb_download PACKAGE: fetches the package's file into $WORK/deb without root. apt checks it against its signed index. If
@@ -245,21 +306,26 @@ prometheus() {
     done
 }
 
-# The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway. The lock files in
-# scripts/sdks/ have their versions and checksums, and name the directory: other versions are installed beside it.
+# The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway, and that of MCP for `agents`. The lock
+# files in scripts/sdks/ and examples/agents/ have their versions and checksums, and name the directory: other versions are installed
+# beside it.
 sdks() {
-    local lock=$ROOT/scripts/sdks name python advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe and python/stripe."
-    name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" | sha256 /dev/stdin | cut -c 1-12)
+    local lock=$ROOT/scripts/sdks agents=$ROOT/examples/agents name python
+    local advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe, python/stripe and agents/node_modules."
+    name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" "$agents/package-lock.json" | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
         has node && has npm || die "node and npm are needed for Stripe's SDK" "Debian: apt-get install nodejs npm" "$advice"
         at_least "$(node --version | tr -d v)" 18 || die "node $(node --version) is too old for Stripe's SDK: it needs 18 or newer" "$advice"
         scratch
         python=$(python_with_pip "Stripe's SDK" "$advice")
-        mkdir -p "$WORK/tool/node" "$WORK/tool/python"
+        mkdir -p "$WORK/tool/node" "$WORK/tool/agents" "$WORK/tool/python"
         cp "$lock/package.json" "$lock/package-lock.json" "$WORK/tool/node/"
-        say "tools: fetching Stripe's SDK for Node.js from npm, and for Python from PyPI (about 6 MB)"
+        cp "$agents/package.json" "$agents/package-lock.json" "$WORK/tool/agents/"
+        say "tools: fetching the SDKs of Stripe and MCP for Node.js from npm, and Stripe's for Python from PyPI (about 10 MB)"
         (cd "$WORK/tool/node" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
             die "npm could not fetch Stripe's SDK for Node.js" "Is the registry reachable? npm ping" "$advice"
+        (cd "$WORK/tool/agents" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
+            die "npm could not fetch the SDK of MCP" "Is the registry reachable? npm ping" "$advice"
         PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --no-input --disable-pip-version-check --no-deps --only-binary=:all: --platform any \
             --require-hashes -r "$lock/requirements.txt" --target "$WORK/tool/python" >&2 ||
             die "pip could not fetch Stripe's SDK for Python" "$advice"
@@ -269,7 +335,7 @@ sdks() {
         # Another run may have been faster.
         [ -f "$TOOLS/$name/.installed" ] || { rm -rf "${TOOLS:?}/$name" && mv "$WORK/tool" "$TOOLS/$name"; }
         rm -rf "$WORK"
-        say "tools: Stripe's SDKs are at .tools/sdks"
+        say "tools: the SDKs of Stripe and MCP are at .tools/sdks"
     fi
     [ "$(readlink "$TOOLS/sdks" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/sdks"
 }
@@ -490,14 +556,16 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|wasm-toolchain ..."
+USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 for tool in "$@"; do
     case $tool in
         envoy) envoy "$ENVOY_VERSION" ;;
+        envoy-gateway) envoy_gateway ;;
         envoy-*) envoy "${tool#envoy-}" ;;
         restate) restate ;;
         openbao) openbao ;;
+        istio) istio ;;
         prometheus) prometheus ;;
         sdks) sdks ;;
         path-readers) path_readers ;;
@@ -507,6 +575,7 @@ for tool in "$@"; do
         recipes) recipes ;;
         release-tools) release_tools ;;
         plotting) plotting ;;
+        crane) crane ;;
         wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;
     esac

@@ -4,13 +4,14 @@
 mod print;
 mod rebuild;
 
-use crate::explain;
-use crate::explanations;
+use crate::material::now_unix_ms;
 use crate::record::record_of;
-use crate::request::Request;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::{Mode, Route};
 use edge_idempotency_engine::problem::Code;
+use edge_idempotency_explain::explain;
+use edge_idempotency_explain::explanations;
+use edge_idempotency_explain::request::Request;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -200,8 +201,8 @@ impl Explanation {
         let request =
             if fate == Fate::Undecided { None } else { rebuild::request(&line, policy.map(Arc::as_ref), route) };
         let verdict = policy.zip(request.as_ref()).and_then(|(policy, request)| {
-            let request = Request::parse(request.to_string().as_bytes()).ok()?;
-            Some(explain::explain(policy, &Value::Null, &request).without_steps())
+            let request = Request::parse(request.to_string().as_bytes(), now_unix_ms()).ok()?;
+            Some(explain(policy, &Value::Null, &request).without_steps())
         });
         let is_same = verdict.as_ref().is_some_and(|verdict| is_same(&line, fate, verdict));
         if let (Some(now), Some(before)) = (verdict.as_ref().and_then(|verdict| logged(verdict, "endpoint")), &endpoint)

@@ -1,11 +1,7 @@
 //! `edge-idempotency`: the filter's engine on the command line.
 
-mod backends;
-mod catalogue;
 mod commands;
 mod diagnostics;
-mod explain;
-mod explanations;
 mod http;
 mod init_policy;
 mod input;
@@ -13,17 +9,13 @@ mod lines;
 mod lint;
 mod live;
 mod log_line;
+mod material;
 mod openapi;
 mod record;
 mod render;
-mod request;
-mod request_input;
 mod restate_admin;
 mod shadow_report;
-mod sources;
 mod stores;
-mod terminal_text;
-mod trace;
 mod webhook;
 
 use clap::Parser as _;

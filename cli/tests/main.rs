@@ -10,6 +10,7 @@ mod log_line;
 mod observability;
 mod openapi;
 mod pages;
+mod playground;
 mod release;
 mod render;
 mod render_backends;

@@ -206,7 +206,7 @@ fn the_dashboard_is_well_formed() {
 
 #[test]
 fn rules_name_only_results_of_lookups_that_there_are() {
-    let page = text("docs/contract.md") + &text("docs/webhooks.md");
+    let page = text("docs/metrics.md") + &text("docs/webhooks.md");
     let mut seen = BTreeSet::new();
     for rule in rules() {
         for matcher in rule["expr"].as_str().unwrap().split("result").skip(1) {
@@ -219,17 +219,17 @@ fn rules_name_only_results_of_lookups_that_there_are() {
     assert!(unknown.is_empty(), "no page knows these results: {unknown:?}");
 }
 
-/// Every metric of the filter in an expression is in the contract; the dashboard asks for it by tenant, project and endpoint, if
+/// Every metric of the filter in an expression is in the page of all metrics; the dashboard asks for it by tenant, project and endpoint, if
 /// it has them.
 fn check_metrics(place: &str, expression: &str) {
-    let contract = text("docs/contract.md");
+    let page = text("docs/metrics.md");
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let metric = |word: &&str| {
         ["idempotency_", "transport_translation_", "handler_internal_"].iter().any(|start| word.starts_with(start))
     };
     for name in expression.split(|c| !word(c)).filter(metric).filter(|name| !name.ends_with('_')) {
         let name = name.trim_end_matches("_bucket");
-        assert!(contract.contains(&format!("`{name}`")), "{place}: docs/contract.md does not know {name}");
+        assert!(page.contains(&format!("`{name}`")), "{place}: docs/metrics.md does not know {name}");
         let without = "idempotency_series_folded_total";
         let every = r#"tenant=~"$tenant",project=~"$project",endpoint=~"$endpoint""#;
         if place != "a rule" && name != without {

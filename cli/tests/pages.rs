@@ -156,11 +156,11 @@ fn files_of_the_code_are_where_pages_say() {
 #[test]
 fn the_rollout_names_counters_that_there_are() {
     let page = |name: &str| fs::read_to_string(root().join("docs").join(name)).unwrap();
-    let (rollout, contract) = (page("rollout.md"), page("contract.md"));
+    let (rollout, metrics) = (page("rollout.md"), page("metrics.md"));
     let words = rollout.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let counters: BTreeSet<&str> =
         words.filter(|word| word.starts_with("idempotency_") && word.ends_with("_total")).collect();
     assert!(counters.len() > 5, "{counters:?}");
-    let unknown: Vec<_> = counters.iter().filter(|name| !contract.contains(&format!("`{name}`"))).collect();
-    assert!(unknown.is_empty(), "docs/contract.md has no {unknown:?}");
+    let unknown: Vec<_> = counters.iter().filter(|name| !metrics.contains(&format!("`{name}`"))).collect();
+    assert!(unknown.is_empty(), "docs/metrics.md has no {unknown:?}");
 }

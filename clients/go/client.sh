@@ -48,7 +48,7 @@ staticcheck() {
         say "clients/go: building staticcheck $version (about a minute)"
         mkdir -p "$CACHE"
         work=$(mktemp -d "$CACHE/.building.XXXXXX")
-        if ! (cd tools && CGO_ENABLED=0 go build -mod=readonly -trimpath -o "$work/staticcheck" honnef.co/go/tools/cmd/staticcheck) >&2; then
+        if ! (cd tools && go build -mod=readonly -o "$work/staticcheck" honnef.co/go/tools/cmd/staticcheck) >&2; then
             rm -rf "$work"
             return 1
         fi
@@ -68,13 +68,11 @@ unit_tests() {
     local flags=() counts
     if has "$(go env CC)"; then
         flags=(-race)
-        export CGO_ENABLED=1
     else
-        export CGO_ENABLED=0
         printf 'SKIPPED: clients/go: a C compiler is missing: the tests run without the race detector (Debian: apt-get install gcc libc6-dev)\n'
         IGNORED=$((IGNORED + 1))
     fi
-    go test -json -count=1 ${flags[@]+"${flags[@]}"} ./... >"$WORK/tests.json" 2>&1 || true
+    CGO_ENABLED=${#flags[@]} go test -json -count=1 ${flags[@]+"${flags[@]}"} ./... >"$WORK/tests.json" 2>&1 || true
     "$ROOT/scripts/go-test.py" <"$WORK/tests.json" >"$WORK/tests"
     grep -v '^test result: ' "$WORK/tests" || true
     read -r -a counts < <(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored.*/\1 \2 \3/p' "$WORK/tests")
@@ -118,9 +116,12 @@ fi
 PATH=$(dirname "$GO"):$PATH
 export PATH
 
+# The same for every command, but for the race detector: with other flags Go compiles its own packages again.
+export CGO_ENABLED=0 GOFLAGS=-trimpath
+
 if [ "$1" = build ]; then
     mkdir -p "$OUT"
-    CGO_ENABLED=0 go build -trimpath -o "$OUT/driver" ./internal/driver
+    go build -o "$OUT/driver" ./internal/driver
     say "clients/go: $(go run ./internal/pack . "$OUT")"
     exit
 fi

@@ -6,7 +6,10 @@
 # Without Node.js nothing is built. Without Chromium (its package is for Linux on x86-64 and Node.js 20) its tests are left out,
 # and driver-chromium says why it does not run.
 #
-# usage: clients/typescript/client.sh build|test
+# `install` only fetches what is needed, and `missing` says why nothing can run in Chromium here, or fails: the playground is tested with the
+# same Chromium.
+#
+# usage: clients/typescript/client.sh build|test|install|missing
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 HERE=$ROOT/clients/typescript
@@ -128,7 +131,15 @@ run_tests() {
 
 case ${1:-} in
     build | test) ;;
-    *) die "usage: clients/typescript/client.sh build|test" ;;
+    install)
+        install_modules
+        exit
+        ;;
+    missing)
+        missing || chromium_missing
+        exit
+        ;;
+    *) die "usage: clients/typescript/client.sh build|test|install|missing" ;;
 esac
 if why=$(missing); then
     printf 'SKIPPED: clients/typescript: %s: the client is neither built nor tested\n' "$why"

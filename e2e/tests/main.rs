@@ -37,6 +37,7 @@ mod openapi;
 mod own_api;
 mod panics;
 mod path_readers;
+mod platforms;
 mod playbook;
 mod promises;
 mod rbac;
@@ -54,6 +55,7 @@ mod secrets;
 mod start;
 mod story;
 mod streamed_answers;
+mod tutorials;
 mod waits;
 mod webhooks;
 
@@ -95,6 +97,7 @@ const MODULES: &[Module] = &[
     ("own_api", own_api::groups),
     ("panics", panics::groups),
     ("path_readers", path_readers::groups),
+    ("platforms", platforms::groups),
     ("playbook", playbook::groups),
     ("rbac", rbac::groups),
     ("reload", reload::groups),
@@ -107,6 +110,7 @@ const MODULES: &[Module] = &[
     ("secrets", secrets::groups),
     ("start", start::groups),
     ("streamed_answers", streamed_answers::groups),
+    ("tutorials", tutorials::groups),
     ("waits", waits::groups),
     ("webhooks", webhooks::groups),
 ];

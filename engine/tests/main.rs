@@ -8,6 +8,7 @@ mod common;
 mod explanations;
 mod internal_hits;
 mod lookups;
+mod metrics_page;
 mod pausing;
 mod policies;
 mod properties;

@@ -78,6 +78,14 @@ pub fn loopback_url(port: u16) -> String {
     format!("http://{}", loopback(port))
 }
 
+/// A port that was free a moment ago.
+///
+/// # Errors
+/// There is none.
+pub fn free() -> Result<u16> {
+    free_port().map(|(_, port)| port)
+}
+
 fn free_port() -> Result<(TcpListener, u16)> {
     let listener = TcpListener::bind(loopback(0)).context("there is no free port")?;
     let port = listener.local_addr().context("a listener without an address")?.port();

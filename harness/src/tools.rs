@@ -114,6 +114,30 @@ pub fn native() -> Result<Filter> {
     Ok(Filter::Native(path))
 }
 
+/// The WebAssembly module, for what is about that host alone.
+///
+/// # Errors
+/// It is not there.
+pub fn wasm() -> Result<PathBuf> {
+    let path = path_of("EDGE_WASM", "dist/edge_idempotency.wasm");
+    ensure!(path.is_file(), "{} is not there (or set EDGE_WASM): run `make wasm` first", path.display());
+    Ok(path)
+}
+
+/// A program that only a few tests need: where `variable` says, else in `.tools/bin`.
+///
+/// # Errors
+/// It is not there.
+pub fn tool(variable: &str, program: &str) -> Result<PathBuf> {
+    let path = path_of(variable, &format!(".tools/bin/{program}"));
+    ensure!(
+        path.is_file(),
+        "{} is not there (or set {variable}): run `scripts/tools.sh {program}` first",
+        path.display()
+    );
+    Ok(path)
+}
+
 /// The repository this program was built from.
 pub fn repository() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -16,6 +16,8 @@ use std::process::ExitCode;
 enum Task {
     /// Turn the linked module into the file for release, and write its checksum next to it
     Finish { input: PathBuf, output: PathBuf },
+    /// Turn the linked module of the playground into the file for its page
+    FinishPage { input: PathBuf, output: PathBuf },
     /// Check the exports, the imports and the size of a finished module
     CheckModule { file: PathBuf },
     /// Write the module as OCI layouts FOLDER/module and FOLDER/module-artifact, and print each with its digest
@@ -98,7 +100,8 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Finish { input, output } => finish(&input, &output),
+        Task::Finish { input, output } => finish(&input, &output, module::finish),
+        Task::FinishPage { input, output } => finish(&input, &output, module::finish_page),
         Task::CheckModule { file } => check_module(&file),
         Task::ModuleImages { module, folder, about } => {
             let module = read(&module)?;
@@ -143,9 +146,9 @@ fn print_image(layout: &Path, digest: &str) {
     println!("{} {digest}", layout.display());
 }
 
-fn finish(input: &Path, output: &Path) -> Result<()> {
+fn finish(input: &Path, output: &Path, finished: fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
     let linked = read(input)?;
-    let finished = module::finish(&linked).with_context(|| input.display().to_string())?;
+    let finished = finished(&linked).with_context(|| input.display().to_string())?;
     write(output, &finished)?;
     let name = output.file_name().context("the output needs a file name")?.to_string_lossy();
     write(&output.with_added_extension("sha256"), format!("{}  {name}\n", sha256(&finished)).as_bytes())?;

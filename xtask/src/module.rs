@@ -28,6 +28,9 @@ const RUNTIME: [&str; 3] = ["proxy_abi_version_0_2_1", "_initialize", MEMORY];
 
 const MEMORY: &str = "memory";
 
+/// The exports of the playground's module (playground/src/memory.rs).
+const PAGE: [&str; 4] = ["answer", "answered", MEMORY, "room"];
+
 /// The allocators with which a host passes data to the module. One of the two has to exist.
 const ALLOCATORS: [&str; 2] = ["malloc", "proxy_on_memory_allocate"];
 
@@ -48,6 +51,22 @@ pub(crate) struct Summary {
 /// Removes unneeded exports, the code that only they use, and all custom sections.
 pub(crate) fn finish(linked: &[u8]) -> Result<Vec<u8>> {
     let mut module = parse(linked)?;
+    strip(&mut module, is_kept);
+    report(forbidden_imports(&module))?;
+    Ok(module.emit_wasm())
+}
+
+/// As [`finish`], for the module of the playground's page. It imports nothing: it reaches neither the page nor the network.
+pub(crate) fn finish_page(linked: &[u8]) -> Result<Vec<u8>> {
+    let mut module = parse(linked)?;
+    strip(&mut module, |name| PAGE.contains(&name));
+    let imports = module.imports.iter().map(|import| format!("forbidden import: {}.{}", import.module, import.name));
+    let missing = PAGE.into_iter().filter(|name| !module.exports.iter().any(|export| export.name == **name));
+    report(imports.chain(missing.map(|name| format!("missing export: {name}"))).collect())?;
+    Ok(module.emit_wasm())
+}
+
+fn strip(module: &mut Module, is_kept: impl Fn(&str) -> bool) {
     let surplus: Vec<_> = module.exports.iter().filter(|export| !is_kept(&export.name)).map(|e| e.id()).collect();
     for id in surplus {
         module.exports.delete(id);
@@ -56,9 +75,7 @@ pub(crate) fn finish(linked: &[u8]) -> Result<Vec<u8>> {
     for id in custom {
         module.customs.delete(id);
     }
-    walrus::passes::gc::run(&mut module);
-    report(forbidden_imports(&module))?;
-    Ok(module.emit_wasm())
+    walrus::passes::gc::run(module);
 }
 
 /// Checks a finished module. The error lists all problems.
@@ -191,6 +208,19 @@ mod tests {
              (func (export \"proxy_on_memory_allocate\") (result i32) (call_indirect (type $t) (i32.const 0)))",
         );
         assert_eq!(imports(&finish(&bytes).unwrap()), ["proxy_log", "proxy_done"]);
+    }
+
+    #[test]
+    fn the_module_of_the_page_imports_nothing() {
+        let page = |more: &str| {
+            let exports = "(export \"answer\" (func $f)) (export \"answered\" (func $f)) (export \"room\" (func $f))";
+            wat::parse_str(format!("(module {more} (memory (export \"memory\") 1) (func $f) {exports})")).unwrap()
+        };
+        let surplus = page("(global (export \"__heap_base\") i32 (i32.const 1))");
+        assert_eq!(exports(&finish_page(&surplus).unwrap()), ["memory", "answer", "answered", "room"]);
+        let importing = page("(import \"env\" \"now\" (func $now)) (func (export \"kept\") (call $now)) (start $now)");
+        assert!(error(finish_page(&importing)).contains("forbidden import: env.now"));
+        assert!(error(finish_page(&linked("", ""))).contains("missing export: room"));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use super::FORWARD;
 use super::findings::{self, FindingArguments, name};
-use crate::diagnostics::CheckedFile;
-use crate::diagnostics::source::SourceText;
 use crate::input::{print, read, variable};
 use crate::lint;
 use crate::live::{self, arguments::LiveArguments};
 use clap::Args;
 use edge_idempotency_engine::Policy;
+use edge_idempotency_lints::diagnostics::CheckedFile;
+use edge_idempotency_lints::diagnostics::source::SourceText;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -85,6 +85,6 @@ fn check(path: &Path, bytes: &[u8], args: &Arguments) -> Vec<CheckedFile> {
             true => live::check(&args.live, policy, document),
             false => Vec::new(),
         };
-        vec![lint::check_file(source, bytes, variable, live)]
+        vec![edge_idempotency_lints::check_file(source, bytes, variable, live)]
     }
 }

@@ -2,11 +2,13 @@
 
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::input::{first_line_of_input, print, read_policy_document, variable};
-use crate::request_input::{Material, RequestInput, curl, jwt};
-use crate::{explain, log_line, request, terminal_text};
+use crate::log_line;
+use crate::material::{Material, now_unix_ms};
 use clap::{ArgGroup, Args};
 use edge_idempotency_engine::Policy;
-use serde_json::Value;
+use edge_idempotency_explain::request::Request;
+use edge_idempotency_explain::request_input::{DescribedRequest, Files as _, RequestInput, curl};
+use edge_idempotency_explain::{explain, terminal_text};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -118,8 +120,8 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
         print(&String::from_utf8_lossy(&request))?;
         return Ok(FORWARD);
     }
-    let request = request::Request::parse(&request).map_err(|errors| format!("{source}: {errors}"))?;
-    let verdict = explain::explain(&policy, &document, &request);
+    let request = Request::parse(&request, now_unix_ms()).map_err(|errors| format!("{source}: {errors}"))?;
+    let verdict = explain(&policy, &document, &request);
     print(&if args.json { verdict.to_json(&notes).to_string() } else { verdict.to_text(&notes) })?;
     Ok(if verdict.is_forwarded() { FORWARD } else { REJECT })
 }
@@ -151,24 +153,14 @@ fn read_request(
     for line in &args.headers {
         request.add_header(line)?;
     }
-    request.settle()?;
     let token = match args.jwt.as_deref() {
         Some("-") => Some(String::from_utf8_lossy(&material.file("-")?).into_owned()),
         Some(text) => Some(String::from_utf8_lossy(&material.text_or_file(text)?).into_owned()),
-        None => {
-            let header = request.headers.iter().find(|(name, _)| name == "authorization");
-            header.and_then(|(_, value)| jwt::bearer(value)).map(str::to_owned)
-        }
+        None => None,
     };
-    let mut metadata = None;
-    if let Some(token) = token {
-        let (claims, notes) = jwt::metadata(&jwt::claims(&token)?, policy, request::now_unix_ms() / 1000);
-        metadata = Some(claims);
-        request.notes.extend(notes);
-    }
-    let document: Value = request.to_document(metadata);
+    let DescribedRequest { document, notes } = request.describe(token.as_deref(), policy, now_unix_ms() / 1000)?;
     let source = if args.curl.is_some() { "--curl" } else { "--url" };
-    Ok((source.to_owned(), terminal_text::json(&document).into_bytes(), request.notes))
+    Ok((source.to_owned(), terminal_text::json(&document).into_bytes(), notes))
 }
 
 fn explain_line(line: &str, policy: Option<&Arc<Policy>>, args: &Arguments) -> Result<u8, String> {

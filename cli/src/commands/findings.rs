@@ -1,12 +1,13 @@
 //! Findings of `check` and `openapi check`: which of them count, how they are printed, and the exit status.
 
 use super::{BAD_INPUT, FORWARD, REJECT};
-use crate::diagnostics::lint::Severity;
-use crate::diagnostics::{CheckedFile, FindingCounts, formats, sarif, text};
+use crate::diagnostics::{formats, sarif};
 use crate::input::print;
 use crate::lint;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use edge_idempotency_lints::diagnostics::lint::Severity;
+use edge_idempotency_lints::diagnostics::{CheckedFile, FindingCounts, text};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -67,15 +68,17 @@ pub(super) fn report(mut files: Vec<CheckedFile>, args: &FindingArguments) -> Re
 
 fn write(files: &[CheckedFile], format: FindingFormat) -> Result<(), String> {
     match format {
-        FindingFormat::Json => print(&crate::terminal_text::json(&formats::to_json(files))),
-        FindingFormat::Sarif => print(&crate::terminal_text::json(&sarif::to_sarif(files, lint::lints()))),
+        FindingFormat::Json => print(&edge_idempotency_explain::terminal_text::json(&formats::to_json(files))),
+        FindingFormat::Sarif => {
+            print(&edge_idempotency_explain::terminal_text::json(&sarif::to_sarif(files, lint::lints())))
+        }
         FindingFormat::Github => print(formats::to_github(files).trim_end()),
         FindingFormat::Text => {
             let width = console::Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));
             let mut out = anstream::stderr().lock();
             for file in files {
                 // Nobody is left to tell if standard error cannot be written.
-                let _ = write!(out, "{}", text::render(file, width));
+                let _ = write!(out, "{}", text::render(file, width, true));
             }
             let totals = text::totals(FindingCounts::of(files));
             if !totals.is_empty() {

@@ -1,7 +1,6 @@
 //! `init`: a first policy document.
 
 use super::{BAD_INPUT, FORWARD};
-use crate::diagnostics::source::SourceText;
 use crate::init_policy::answers::{BackendChoice, GatewayChoice, IdentityKind, RouteAnswer};
 use crate::init_policy::guesses::guess;
 use crate::init_policy::questions::{GivenAnswers, Terminal, UsualAnswers, ask};
@@ -9,6 +8,7 @@ use crate::input::{print, read};
 use crate::openapi::description;
 use clap::Args;
 use edge_idempotency_engine::{Policy, PolicyErrors};
+use edge_idempotency_lints::diagnostics::source::SourceText;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};

@@ -4,10 +4,10 @@ use super::FORWARD;
 use crate::input::{first_line_of_input, print};
 use crate::restate_admin::keys_text::readable_subject;
 use crate::restate_admin::selection::STORED_FORM;
-use crate::terminal_text;
 use clap::{Args, Subcommand};
 use edge_idempotency_engine::identity::Project;
 use edge_idempotency_engine::key::decode;
+use edge_idempotency_explain::terminal_text;
 use serde_json::json;
 
 /// Reads a namespaced key.

@@ -40,8 +40,8 @@ pub(crate) struct Arguments {
 enum Destination {
     Envoy(Box<EnvoyArguments>),
     Krakend(krakend::KrakendArguments),
-    Istio(resources::IstioArguments),
-    EnvoyGateway(resources::EnvoyGatewayArguments),
+    Istio(resources::istio::IstioArguments),
+    EnvoyGateway(resources::envoy_gateway::EnvoyGatewayArguments),
 }
 
 /// A configuration of Envoy: the whole bootstrap, or the filter alone.
@@ -215,8 +215,8 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     match &args.gateway {
         Destination::Envoy(args) => envoy(args),
         Destination::Krakend(args) => krakend::run(args),
-        Destination::Istio(args) => resources::istio(args),
-        Destination::EnvoyGateway(args) => resources::envoy_gateway(args),
+        Destination::Istio(args) => resources::istio::run(args),
+        Destination::EnvoyGateway(args) => resources::envoy_gateway::run(args),
     }
 }
 

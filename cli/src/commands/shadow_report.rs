@@ -2,8 +2,9 @@
 
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::input::print;
-use crate::{shadow_report, terminal_text};
+use crate::shadow_report;
 use clap::Args;
+use edge_idempotency_explain::terminal_text;
 use std::path::PathBuf;
 
 /// Counts from access logs what enforcing would refuse, before you switch shadow mode off.

@@ -1,8 +1,9 @@
 //! Findings as SARIF 2.1.0, the format that code scanning reads
 //! (<https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>).
 
-use super::lint::{Lint, UNREAD};
-use super::{CheckedFile, Finding, formats};
+use super::formats;
+use edge_idempotency_lints::diagnostics::lint::{Lint, UNREAD};
+use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;

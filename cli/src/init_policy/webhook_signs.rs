@@ -1,9 +1,9 @@
 //! By what an operation of a description looks like one that takes deliveries of webhooks.
 
-use crate::catalogue;
-use crate::diagnostics::tree::SpannedNode;
 use crate::openapi::operations::ApiOperation;
 use crate::openapi::references::References;
+use edge_idempotency_lints::catalogue;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

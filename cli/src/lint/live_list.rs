@@ -1,7 +1,7 @@
 //! Name, severity and texts of every lint of what a policy needs while it runs (`check --live`). docs/lints.md is made from them.
 
-use crate::diagnostics::lint::Lint;
-use crate::diagnostics::lint::Severity::{Error, Note, Warning};
+use edge_idempotency_lints::diagnostics::lint::Lint;
+use edge_idempotency_lints::diagnostics::lint::Severity::{Error, Note, Warning};
 
 /// In the order of the page: what answers at all, then each service.
 pub(super) static LINTS: &[Lint] = &[
@@ -69,6 +69,13 @@ pub(super) static LINTS: &[Lint] = &[
         summary: "The gateway does not run the filter, is not ready, or refused its last configuration.",
         why: "What the policy says is not done, or an older policy is in use.",
         instead: "Envoy's log has the reason. `check --envoy` checks the configuration.",
+    },
+    Lint {
+        name: "live-listener",
+        severity: Warning,
+        summary: "A listener of the gateway leads requests to backends past the filter.",
+        why: "Such requests reach the backend with the key that the client sent, in nobody's namespace.",
+        instead: "Put the filter into every listener that leads to a backend of the policy, and switch it off on no route.",
     },
     Lint {
         name: "live-other-policy",

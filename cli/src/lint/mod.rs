@@ -1,49 +1,26 @@
-//! What `check` looks for besides what the filter itself refuses: documents that start and do not do what was meant.
+//! What `check` and `openapi check` look for beside the policy document, and the list of all lints.
 //!
 //! | module | subject |
 //! |---|---|
-//! | `list` | name, severity and texts of every lint of a policy document |
-//! | `gateway_list` | the same for the gateway around it |
+//! | `gateway_list` | name, severity and texts of every lint of the gateway around a policy |
 //! | `live_list` | the same for what `check --live` asks |
 //! | `openapi_list` | the same for an OpenAPI description beside the policy |
-//! | `view` | the members of a policy document that lints read |
-//! | `start` | what the engine itself says: errors, warnings |
-//! | `secrets` | weak secrets, without their values |
-//! | `routes` | one route, or two of them |
-//! | `subjects` | callers that share keys |
-//! | `crossing` | path templates that fit the same paths |
-//! | `retention` | how long results, claims and keys live |
-//! | `webhooks` | bindings and their providers |
-//! | `horizons` | for how long providers try again |
 //! | `gateway` | Envoy's configuration |
 //! | `openapi` | an OpenAPI description |
 //! | `page` | the page of all lints, docs/lints.md |
 
-mod crossing;
 pub(crate) mod gateway;
 mod gateway_list;
-mod horizons;
-mod list;
 mod live_list;
 pub(crate) mod openapi;
 mod openapi_list;
 pub(crate) mod page;
-mod retention;
-mod routes;
-mod secrets;
-mod start;
-mod subjects;
-mod view;
-mod webhooks;
 
-use crate::diagnostics::lint::{Lint, UNREAD};
-use crate::diagnostics::source::{EmbeddedText, SourceText};
-use crate::diagnostics::tree::SpannedNode;
-use crate::diagnostics::{CheckedFile, Finding, json};
-use edge_idempotency_engine::Policy;
-use serde_json::Value;
-use std::collections::BTreeMap;
-use std::ops::Range;
+use edge_idempotency_lints::PolicyFinding;
+use edge_idempotency_lints::diagnostics::lint::{Lint, UNREAD};
+use edge_idempotency_lints::diagnostics::source::SourceText;
+use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
+use edge_idempotency_lints::list;
 
 /// Whether `--allow` takes a lint: what keeps the filter from starting stays an error.
 pub(crate) fn can_be_allowed(lint: &Lint) -> bool {
@@ -60,217 +37,14 @@ fn lint(name: &str) -> &'static Lint {
     lints().find(|lint| lint.name == name).unwrap_or(&list::UNNAMED)
 }
 
-/// A finding in a policy document that has only its JSON pointer yet.
-#[derive(Debug)]
-pub(crate) struct PolicyFinding {
-    lint: &'static Lint,
-    pointer: String,
-    /// The bytes, where something is known that the pointer cannot say
-    span: Option<Range<usize>>,
-    message: String,
-    help: String,
-}
-
-impl PolicyFinding {
-    /// A finding of the lint with this name. `help`: what to write instead; empty if the message says it.
-    pub(crate) fn new(
-        name: &str,
-        pointer: impl Into<String>,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Self {
-        let (pointer, message, help) = (pointer.into(), message.into(), help.into());
-        Self { lint: lint(name), pointer, span: None, message, help }
-    }
-}
-
-/// What was found in a policy document.
-pub(crate) struct CheckedPolicy {
-    findings: Vec<PolicyFinding>,
-    /// The policy, if the filter would start with it
-    pub(crate) policy: Option<Policy>,
-    tree: Option<SpannedNode>,
-}
-
-/// Members of a policy document whose text is a secret.
-const SECRETS: [&str; 4] = ["secrets", "secret", "root_key", "token"];
-
-/// How secrets of providers and stores begin. A text that begins so is hidden wherever it stands.
-const BEGINNINGS: [&str; 9] =
-    ["whsec_", "sk_live_", "sk_test_", "rk_live_", "rk_test_", "shpss_", "ghp_", "hvs.", "-----BEGIN"];
-
-/// The length from which a secret is taken out of messages: a shorter one is a word that messages have anyway.
-const MIN_SECRET: usize = 6;
-
-/// What the engine says about a member that it does not know.
-const UNKNOWN_MEMBER: &str = "unknown member";
-
-/// What is known of the gateway that a policy document is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KnownGateway {
-    /// The document stands in a configuration of Envoy.
-    Envoy,
-    /// Nothing but what the document says.
-    None,
-}
-
-/// Checks a policy document. `variable` gives the variables of this command's environment.
-pub(crate) fn check_policy(
-    document: &SourceText,
-    bytes: &[u8],
-    variable: Variables,
-    gateway: KnownGateway,
-) -> CheckedPolicy {
-    let tree = |policy: bool, pointers: bool| if policy || pointers { json::read(&document.text) } else { None };
-    match Policy::from_json(bytes) {
-        Err(errors) => {
-            let findings = start::errors(document, &errors.0);
-            let is_json = findings.iter().all(|finding| finding.lint.name != start::NOT_JSON);
-            CheckedPolicy { findings, policy: None, tree: tree(false, is_json) }
-        }
-        Ok(mut policy) => {
-            let view = serde_json::from_slice::<view::DocumentView>(bytes);
-            let perhaps_krakend = gateway == KnownGateway::None && view.as_ref().is_ok_and(|view| view.gateway_routes);
-            let mut findings = start::warnings(&mut policy, variable, perhaps_krakend);
-            match view {
-                Ok(view) => {
-                    routes::check(&view, &mut findings);
-                    crossing::check(&view, &mut findings);
-                    subjects::check(&view, &mut findings);
-                    retention::check(&view, &mut findings);
-                    webhooks::check(&view, variable, &mut findings);
-                    one_of_a_kind(&mut findings);
-                }
-                Err(error) => findings.push(PolicyFinding::new(
-                    "start-warning",
-                    "",
-                    format!("the lints cannot read this document, although the filter starts with it: {error}"),
-                    "",
-                )),
-            }
-            CheckedPolicy { findings, policy: Some(policy), tree: tree(true, true) }
-        }
-    }
-}
-
-/// Leaves the last of several findings of a lint at one place: the lint's own message is about more than the engine's.
-fn one_of_a_kind(findings: &mut Vec<PolicyFinding>) {
-    let places: Vec<_> = findings.iter().map(|finding| (finding.lint.name, finding.pointer.clone())).collect();
-    let last: BTreeMap<_, _> = places.iter().enumerate().map(|(index, place)| (place, index)).collect();
-    let mut index = 0;
-    findings.retain(|finding| {
-        let keeps =
-            finding.lint.name != secrets::KIND || places.get(index).and_then(|place| last.get(place)) == Some(&index);
-        index += 1;
-        keeps
-    });
-}
-
-/// Reads variables of an environment.
-pub(crate) type Variables = fn(&str) -> Option<Vec<u8>>;
-
-impl CheckedPolicy {
-    /// The bytes of secrets in `document`: values of members that hold secrets, values of members that nobody knows, which
-    /// can be a slip in such a name, and what looks like a secret. Where the document is no JSON, lines that may have one.
-    fn secrets(&self, document: &SourceText) -> Vec<Range<usize>> {
-        let Some(tree) = &self.tree else {
-            return document.suspects(&[&SECRETS[..], &BEGINNINGS[..]].concat());
-        };
-        let mut found = Vec::new();
-        tree.scalars_of(&SECRETS, &mut found);
-        let unknown = self.findings.iter().filter(|finding| finding.message.starts_with(UNKNOWN_MEMBER));
-        for member in unknown.filter_map(|finding| tree.pointed_member(&finding.pointer)) {
-            member.value.scalars(&mut found);
-        }
-        tree.visit(&mut |node| {
-            if node.text().is_some_and(|text| BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))) {
-                found.push(node.span.clone());
-            }
-        });
-        found
-    }
-
-    /// Takes secrets of `document` out of the messages: the engine repeats what it does not know.
-    fn conceal(&mut self, document: &SourceText, secrets: &[Range<usize>]) {
-        let texts: Vec<&str> = secrets
-            .iter()
-            .filter_map(|span| document.text.get(span.clone()))
-            .map(|text| text.trim_matches('"'))
-            .filter(|text| text.len() >= MIN_SECRET)
-            .collect();
-        for finding in &mut self.findings {
-            for text in texts.iter().filter(|text| finding.message.contains(**text)).collect::<Vec<_>>() {
-                finding.message = finding.message.replace(text, "***");
-            }
-        }
-    }
-
-    /// The findings with their places in `document`.
-    pub(crate) fn locate(self) -> Vec<Finding> {
-        let tree = self.tree.as_ref();
-        let place = |finding: &PolicyFinding| {
-            let tree = tree?;
-            let is_unknown = finding.message.starts_with(UNKNOWN_MEMBER);
-            let name = tree.pointed_member(&finding.pointer).filter(|_| is_unknown);
-            Some(name.map_or_else(|| tree.pointed(&finding.pointer), |member| member.name_span.clone()))
-        };
-        let span = |finding: &PolicyFinding| finding.span.clone().or_else(|| place(finding)).unwrap_or(0..0);
-        self.findings.iter().map(|finding| finding.at(span(finding))).collect()
-    }
-
-    /// The findings with their places in a file that holds the document in its scalar `scalar`.
-    pub(crate) fn locate_in(
-        mut self,
-        document: &SourceText,
-        file: &mut SourceText,
-        scalar: &SpannedNode,
-    ) -> Vec<Finding> {
-        let embedded = EmbeddedText::find(file, scalar.span.start, &document.text);
-        let whole = file.first_line(&scalar.span);
-        let secrets = self.secrets(document);
-        self.conceal(document, &secrets);
-        match &embedded {
-            Some(embedded) => file.hide(secrets.iter().map(|span| embedded.span(span))),
-            None if secrets.is_empty() => {}
-            None => file.hide([scalar.span.clone()]),
-        }
-        let mut located = self.locate();
-        for finding in &mut located {
-            finding.span = embedded.as_ref().map_or(whole.clone(), |embedded| embedded.span(&finding.span));
-        }
-        located
-    }
-}
-
-impl PolicyFinding {
-    fn at(&self, span: Range<usize>) -> Finding {
-        Finding {
-            lint: self.lint,
-            severity: self.lint.severity,
-            pointer: Some(self.pointer.clone()),
-            span,
-            message: self.message.clone(),
-            help: self.help.clone(),
-        }
-    }
-}
-
-/// Checks a file that is a policy document. `more` gives further findings about a policy that starts.
-pub(crate) fn check_file(
-    mut source: SourceText,
-    bytes: &[u8],
-    variable: Variables,
-    more: impl FnOnce(&Policy, &Value) -> Vec<PolicyFinding>,
-) -> CheckedFile {
-    let mut checked = check_policy(&source, bytes, variable, KnownGateway::None);
-    if let (Some(policy), Ok(document)) = (&checked.policy, serde_json::from_slice(bytes)) {
-        checked.findings.extend(more(policy, &document));
-    }
-    let secrets = checked.secrets(&source);
-    checked.conceal(&source, &secrets);
-    source.hide(secrets);
-    let summary = checked.policy.as_ref().map(Policy::summary);
-    CheckedFile { findings: checked.locate(), source, summary }
+/// A finding of any lint, in a policy document. `help`: what to write instead; empty if the message says it.
+pub(crate) fn policy_finding(
+    name: &str,
+    pointer: impl Into<String>,
+    message: impl Into<String>,
+    help: impl Into<String>,
+) -> PolicyFinding {
+    PolicyFinding::of(lint(name), pointer, message, help)
 }
 
 /// What is told about a file that cannot be read. `message` says why.

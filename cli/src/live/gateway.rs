@@ -2,6 +2,7 @@
 //! refuse configurations?
 
 use super::LiveCheck;
+use super::coverage;
 use super::dump::{self, RunningFilter};
 use crate::http::without_user;
 use crate::render::needs::GatewayNeeds;
@@ -37,6 +38,11 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     state(live, &info);
     let filters = dump::filters(&dump);
     policy(live, &filters);
+    // Without any the sentence above says enough.
+    for message in coverage::open_listeners(&dump).into_iter().filter(|_| !filters.is_empty()) {
+        let help = "put the filter into its chain, or make sure that no client reaches a backend of the policy by it";
+        live.add("live-listener", "", message, help);
+    }
     self::clusters(live, &clusters);
     for (name, details) in dump::refused(&dump) {
         let message = format!("the gateway refused the last configuration of `{name}`: {details}");
@@ -75,7 +81,8 @@ fn policy(live: &mut LiveCheck<'_>, filters: &[RunningFilter]) {
             "live-gateway",
             "",
             "no filter of this project is in use",
-            "put it into the gateway's configuration (`render envoy`); Envoy's log says why it refused one",
+            "put it into the gateway's configuration (`render`); Envoy's log says why it refused one, and behind a control plane the conditions \
+             of its resource (Accepted, Programmed)",
         );
     }
     let own = without_schema(live.document);

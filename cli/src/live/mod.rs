@@ -10,8 +10,10 @@
 //! | `key_sets` | the keys that verify tokens |
 //! | `gateway` | the admin interface of Envoy: filter, policy, clusters, refused configurations |
 //! | `dump` | a filter of this project in a configuration dump of Envoy |
+//! | `coverage` | listeners that lead past it |
 
 pub(crate) mod arguments;
+mod coverage;
 mod dump;
 mod gateway;
 mod guard;
@@ -20,10 +22,11 @@ mod restate;
 mod stores;
 mod upstreams;
 
-use crate::backends::Backends;
-use crate::lint::PolicyFinding;
+use crate::lint;
 use arguments::LiveArguments;
 use edge_idempotency_engine::Policy;
+use edge_idempotency_lints::PolicyFinding;
+use edge_idempotency_lints::backends::Backends;
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::rc::Rc;
@@ -40,8 +43,8 @@ struct LiveCheck<'c> {
 }
 
 impl LiveCheck<'_> {
-    fn add(&mut self, lint: &str, pointer: &str, message: impl Into<String>, help: impl Into<String>) {
-        self.findings.push(PolicyFinding::new(lint, pointer, message, help));
+    fn add(&mut self, name: &str, pointer: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(lint::policy_finding(name, pointer, message, help));
     }
 
     /// Something that answered as it should.

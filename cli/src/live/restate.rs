@@ -1,11 +1,11 @@
 //! Restate: does its ingress answer, and does it have the services and handlers that the policy names, for the time that it says?
 
 use super::LiveCheck;
-use crate::backends::BackendAt;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
 use crate::restate_admin::plan::{Plan, State};
 use crate::restate_admin::services::Service;
+use edge_idempotency_lints::backends::BackendAt;
 use serde_json::Value;
 use std::rc::Rc;
 

@@ -2,7 +2,7 @@
 
 use super::references::{References, pointer};
 use super::unread::UnreadPart;
-use crate::diagnostics::tree::SpannedNode;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 
 /// Where a server of a description is.
 #[derive(Debug, Clone, PartialEq, Eq)]

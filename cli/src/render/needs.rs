@@ -1,8 +1,8 @@
 //! What a policy asks of the gateway in front of it, read from the document.
 
 use super::pattern::PathPattern;
-use crate::backends::Backends;
 use crate::stores::{self, StoreUse};
+use edge_idempotency_lints::backends::Backends;
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -190,15 +190,16 @@ impl GatewayNeeds {
             .flatten()
             .collect();
         let wait_ms = document.pointer("/recovery/wait_ms").and_then(Value::as_u64).unwrap_or(WAIT_MS);
+        let mark_all = flag(Some(document), "mark_all");
         for (index, backend) in backends.iter_mut().enumerate() {
             let own = || routes.iter().filter(|route| route.backend == index);
             let has_operations = operations.as_ref().is_some_and(|(_, backend)| *backend == index);
             // A request for a stored result is marked, too.
-            backend.marked = has_operations || own().any(|route| route.marked || route.target);
+            backend.marked = mark_all || has_operations || own().any(|route| route.marked || route.target);
             backend.waits = wait_ms > 0 && (has_operations || own().any(|route| route.recovery));
         }
         let mut needs = Self {
-            closed: unmatched == "REJECT" && !routes.is_empty() && routes.iter().all(|route| route.marked),
+            closed: mark_all || unmatched == "REJECT" && !routes.is_empty() && routes.iter().all(|route| route.marked),
             backends,
             gateway_routes: flag(Some(document), "gateway_routes"),
             routes,

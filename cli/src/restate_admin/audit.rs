@@ -3,9 +3,9 @@
 
 use super::invocations::{Invocation, PurgeOutcome};
 use crate::input::variable;
-use crate::terminal_text;
 use edge_idempotency_engine::policy::KeyInLogs;
 use edge_idempotency_engine::telemetry::key_in_logs;
+use edge_idempotency_explain::terminal_text;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 use std::fs::{File, OpenOptions};

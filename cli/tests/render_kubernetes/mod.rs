@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::process::{Command, Output};
 
 const CLUSTERS: [&str; 3] = [
-    "--upstream=backend=http://restate.default:8080",
+    "--upstream=backend=http://restate.default.svc:8080",
     "--upstream=unkey=https://api.unkey.com",
     "--upstream=openbao=http://bao:8200",
 ];
@@ -38,25 +38,34 @@ fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_edge-idempotency")).args(args).current_dir(repository()).output().unwrap()
 }
 
-fn read(args: &[&str], output: &Output) -> Value {
+/// The documents that a command printed.
+fn documents(output: &Output) -> Vec<Value> {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::str::from_utf8(&output.stdout).unwrap();
-    assert!(
-        !args.contains(&"istio") && !args.contains(&"envoy-gateway") || text.contains("This was not run"),
-        "{text}"
-    );
-    serde_saphyr::from_str(text).unwrap()
+    text.split("\n---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect()
 }
 
-/// A resource that fits its definition.
+fn read(output: &Output) -> Value {
+    documents(output).pop().unwrap()
+}
+
+/// The resource with the filter, which is the last. All of them fit their definitions.
 fn resource(args: &[&str]) -> Value {
-    fitting(args, &run_with_module(args))
+    fitting(args, &run_with_module(args)).pop().unwrap()
 }
 
-fn fitting(args: &[&str], output: &Output) -> Value {
-    let resource = read(args, output);
-    assert_eq!(crd::errors(&resource), [""; 0], "{args:?}");
-    resource
+fn fitting(args: &[&str], output: &Output) -> Vec<Value> {
+    let resources = documents(output);
+    for resource in &resources {
+        assert_eq!(crd::errors(resource), [""; 0], "{args:?}: {resource}");
+    }
+    resources
+}
+
+/// The resource of a kind, and of a name if there are several.
+fn of_kind<'r>(resources: &'r [Value], kind: &str, name: &str) -> &'r Value {
+    let found = resources.iter().find(|own| own["kind"] == kind && own["metadata"]["name"] == name);
+    &found.unwrap_or_else(|| panic!("no {kind} {name}"))["spec"]
 }
 
 /// The filter's configuration as `render envoy --filter-only` has it for proxies that have files in this directory.
@@ -64,7 +73,7 @@ fn filter(policy: &str, directory: &str) -> Value {
     let (file, _) = module();
     let module = ["--module", file.path().to_str().unwrap(), "--module-dir", directory];
     let args = [&["render", "envoy", "--policy", policy, "--filter-only"], &module[..]].concat();
-    read(&args, &run(&args))[0]["typed_config"].clone()
+    read(&run(&args))[0]["typed_config"].clone()
 }
 
 fn document(policy: &str) -> Value {
@@ -111,28 +120,68 @@ fn an_envoy_filter_has_all_parts() {
 }
 
 #[test]
-fn an_envoy_patch_policy_has_all_parts() {
+fn envoy_gateway_has_all_parts() {
     let own = [
         "render",
         "envoy-gateway",
         "--policy",
         "demo/policy.json",
         "--gateway=edge",
-        "--listener=tcp-443",
-        "--routes=http-443",
+        "--listener=https",
+        "--hostname=api.example.com",
     ];
-    let spec = resource(&[&own, &CLUSTERS[..]].concat())["spec"].clone();
+    let keys = repository().join("cli/tests/render_kubernetes/crd.rs");
+    let tokens = ["--jwt-issuer=https://id.example.com", &format!("--jwt-keys={}", keys.display())];
+    let args = [&own, &CLUSTERS[..], &tokens].concat();
+    let all = fitting(&args, &run_with_module(&args));
+    let spec = of_kind(&all, "EnvoyPatchPolicy", "edge-idempotency");
     assert_eq!(spec["targetRef"]["name"], "edge");
     let patches = spec["jsonPatches"].as_array().unwrap();
+    assert_eq!(patches[0]["name"], "default/edge/https");
     assert_eq!(patches[0]["operation"]["value"]["typed_config"], filter("demo/policy.json", "/etc/envoy"));
-    let at = |path: &str| patches.iter().find(|patch| patch["operation"]["path"] == path).unwrap();
-    assert_eq!(at("/per_connection_buffer_limit_bytes")["operation"]["value"], 1_114_112);
-    assert_eq!(at("/virtual_hosts/0/routes/0")["name"], "http-443");
-    assert_eq!(at("/early_header_mutation_extensions")["name"], "tcp-443");
-    assert_eq!(patches.iter().filter(|patch| patch["operation"]["path"] == "").count(), 5);
-    let routes = patches.iter().filter(|patch| patch["operation"]["path"] == "/virtual_hosts/0/routes/0");
-    let clusters: Vec<&Value> = routes.map(|patch| &patch["operation"]["value"]["route"]["cluster"]).collect();
-    assert_eq!(clusters, ["backend-requests", "backend-waits"], "each is put before the others");
+    let clusters = patches.iter().filter(|patch| patch["operation"]["path"] == "").map(|patch| &patch["name"]);
+    assert_eq!(clusters.collect::<Vec<_>>(), ["backend", "unkey", "openbao"], "those that the policy names");
+    let client = of_kind(&all, "ClientTrafficPolicy", "edge-idempotency");
+    assert_eq!(client["connection"]["bufferLimit"], 1_114_112);
+    assert_eq!(client["headers"]["earlyRequestHeaders"]["remove"], json!(["x-edge-idempotency"]));
+    let route = of_kind(&all, "HTTPRoute", "edge-idempotency");
+    let rules = route["rules"].as_array().unwrap();
+    let names: Vec<&Value> = rules.iter().map(|rule| &rule["name"]).collect();
+    assert_eq!(names, ["waits", "backend", "without-token", "everything"]);
+    // Only what the filter marked leads to a backend, and each path that another rule has is in the marked one, too.
+    for rule in rules {
+        let marked =
+            rule["matches"].as_array().unwrap().iter().all(|own| own["headers"][0]["name"] == "x-edge-idempotency");
+        assert_eq!(marked, rule["backendRefs"].is_array(), "{rule}");
+    }
+    assert_eq!(rules[1]["matches"].as_array().unwrap().len(), rules[2]["matches"].as_array().unwrap().len() + 1);
+    assert_eq!(rules[1]["backendRefs"], json!([{"name": "restate", "port": 8080}]));
+    let security = of_kind(&all, "SecurityPolicy", "edge-idempotency-without-token");
+    assert_eq!(
+        (&security["jwt"]["optional"], &security["targetRefs"][0]["sectionName"]),
+        (&json!(true), &json!("without-token"))
+    );
+    assert_eq!(of_kind(&all, "SecurityPolicy", "edge-idempotency")["jwt"]["providers"][0]["name"], "jwt");
+}
+
+/// Without `mark_all` a policy of an API leads unmarked requests to the backend, and the command says so.
+#[test]
+fn envoy_gateway_is_closed_where_everything_is_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut policy = document("policies/examples/own-api.json");
+    for closed in [false, true] {
+        policy["mark_all"] = json!(closed);
+        let file = folder.path().join("policy.json");
+        std::fs::write(&file, policy.to_string()).unwrap();
+        let args =
+            ["render", "envoy-gateway", "--policy", file.to_str().unwrap(), "--upstream=api=https://api.example.com"];
+        let output = run_with_module(&args);
+        let all = fitting(&args, &output);
+        let rules = of_kind(&all, "HTTPRoute", "edge-idempotency")["rules"].as_array().unwrap().clone();
+        assert_eq!(rules.last().unwrap()["backendRefs"].is_array(), !closed);
+        assert_eq!(String::from_utf8_lossy(&output.stderr).contains("mark_all"), !closed);
+        assert_eq!(of_kind(&all, "Backend", "api")["endpoints"][0]["fqdn"]["port"], 443);
+    }
 }
 
 #[test]
@@ -151,7 +200,8 @@ fn the_policy_reaches_the_module_as_a_document() {
             assert_eq!((&plugin["pluginConfig"], &plugin["sha256"]), (&at_istio, &json!(sha256)), "{plugin}");
         }
     }
-    let own = ["render", "envoy-gateway", "--form", "envoy-extension-policy", "--policy", policy];
+    let own =
+        ["render", "envoy-gateway", "--form", "envoy-extension-policy", "--policy", policy, "--upstream=api=http://a"];
     let wasm = resource(&[&own, &[url][..]].concat())["spec"]["wasm"][0].clone();
     assert_eq!(
         (&wasm["config"], &wasm["code"]["type"], &wasm["failOpen"]),
@@ -178,8 +228,6 @@ fn what_a_form_cannot_have_is_told() {
         (&["istio"][..], true),
         (&["istio", "--form=traffic-extension"], false),
         (&["istio", "--form=wasm-plugin"], false),
-        (&["envoy-gateway"], true),
-        (&["envoy-gateway", "--form=envoy-extension-policy"], false),
     ];
     let upstream = "--upstream=api=http://a";
     for (form, patches) in forms {
@@ -197,14 +245,22 @@ fn what_a_form_cannot_have_is_told() {
                 assert!(told(&[url, option]).contains(&format!("{name} would change nothing")), "{form:?} {option}");
             }
         }
-        if form[0] == "envoy-gateway" && !patches {
-            assert!(told(&[IMAGE, "--listener=a"]).contains("--listener would change nothing"));
-            assert!(told(&[IMAGE, "--routes=a"]).contains("--routes would change nothing"));
-        }
     }
-    let two = ["render", "istio", "--policy", "policies/reference.json", "--upstream=restate=http://r"];
-    let told = refused(&run_with_module(&two));
-    assert!(told.contains("jwt, operator") && told.contains("`payload`"), "{told}");
+    let gateway = [&["render", "envoy-gateway", upstream][..], &policy].concat();
+    let told = |options: &[&str]| refused(&run_with_module(&[&gateway[..], options].concat()));
+    assert!(refused(&run(&gateway)).contains("--module dist/"));
+    assert!(told(&[IMAGE]).contains("--module-url would change nothing"));
+    assert!(told(&["--retries=1"]).contains("--retries would change nothing"));
+    let extension = "--form=envoy-extension-policy";
+    assert!(told(&[extension, "--module-url=oci://registry/edge:1"]).contains("@sha256:DIGEST"));
+    for option in ["--listener=a", "--module-dir=/m"] {
+        let name = option.split('=').next().unwrap();
+        assert!(told(&[extension, IMAGE, option]).contains(&format!("{name} would change nothing")), "{option}");
+    }
+    let keys = ["--jwt-issuer=https://id.example.com", "--jwt-keys=https://id.example.com/keys"];
+    let headers =
+        ["render", "envoy-gateway", extension, "--native", upstream, "--policy=policies/examples/api-keys.json"];
+    assert!(refused(&run(&[&headers[..], &keys].concat())).contains("would change nothing"));
 }
 
 /// What an operator has to look at is on a line that says so.
@@ -237,7 +293,9 @@ fn forms_that_cannot_wait_for_bodies_refuse_policies_that_do() {
             assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
             assert!(told.contains("allow_on_headers_stop_iteration") && told.contains(endpoint), "{told}");
         }
-        let told = run(&["render", gateway, "--form", form, "--policy", "policies/examples/own-api.json"]);
+        let told = ["render", gateway, "--form", form, "--policy", "policies/examples/own-api.json"];
+        let upstream: &[&str] = if gateway == "istio" { &[] } else { &["--upstream=api=http://a"] };
+        let told = run(&[&told[..], upstream].concat());
         assert!(String::from_utf8(told.stderr).unwrap().contains("--module-url"));
     }
 }
@@ -275,15 +333,18 @@ fn every_form_of_every_policy_fits_its_definition() {
         let upstreams = upstreams(&document(policy));
         for (gateway, form, url) in forms {
             let mut args = vec!["render", gateway, "--form", form, "--policy", policy];
+            if url.is_empty() || gateway == "envoy-gateway" {
+                args.extend(upstreams.iter().map(String::as_str));
+            }
             match url {
-                "" => args.extend(upstreams.iter().map(String::as_str)),
+                "" => {}
                 "oci" => args.push(IMAGE),
                 _ => args.extend(["--module-url", url]),
             }
             let output = run_with_module(&args);
             let told = String::from_utf8_lossy(&output.stderr);
             if output.status.code() == Some(0) {
-                let text = fitting(&args, &output).to_string();
+                let text = json!(fitting(&args, &output)).to_string();
                 let is_own = policy.ends_with("operations.json");
                 assert!(!is_own || text.contains("OPERATIONS_SECRET"), "{text}");
                 count += 1;
@@ -305,10 +366,10 @@ fn upstreams(document: &Value) -> Vec<String> {
 /// Envoy Gateway loads native modules, which need no flag to wait for bodies.
 #[test]
 fn a_native_module_is_for_envoy_gateway_alone() {
-    let native = ["--native", "--module-dir=/opt"];
+    let native = ["--native", "--module-dir=/opt", "--upstream=api=http://a"];
     let gateway = ["render", "envoy-gateway", "--form=envoy-extension-policy", "--policy"];
     let args = [&gateway[..], &["policies/examples/api-keys.json"], &native].concat();
-    let resource = fitting(&args, &run(&args));
+    let resource = fitting(&args, &run(&args)).pop().unwrap();
     let module = &resource["spec"]["dynamicModule"][0];
     assert_eq!((&module["name"], &module["filterName"]), (&json!("edge-idempotency"), &json!("edge-idempotency")));
     assert_eq!(module["config"], document("policies/examples/api-keys.json"));

@@ -9,7 +9,8 @@ use source::{CrateSource, FileImport};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Crates whose files and rooms import in one direction.
-const CRATES: [&str; 8] = ["engine", "cli", "bench", "demo", "e2e", "harness", "testkit", "wasm-tests"];
+const CRATES: [&str; 11] =
+    ["engine", "cli", "bench", "demo", "e2e", "explain", "harness", "lints", "playground", "testkit", "wasm-tests"];
 
 /// Imports that still close a circle, by their rooms: the first takes from the second. Do not add one: open the circle.
 const STILL_CIRCULAR: [(&str, &str); 1] = [("engine/src/exchange", "engine/src/exchange")];
@@ -128,7 +129,7 @@ fn check_circles(folder: &str, place: impl Fn(&str) -> String + Copy) {
 
 #[test]
 fn no_rooms_import_each_other() {
-    ["engine", "cli"].into_iter().for_each(|folder| check_circles(folder, room));
+    ["engine", "cli", "explain", "lints", "playground"].into_iter().for_each(|folder| check_circles(folder, room));
 }
 
 #[test]

@@ -157,7 +157,7 @@ def main() -> None:
         max_retry_after=settings["max_retry_after_ms"] / 1000,
     )
     store = SqliteStore(settings["store"])
-    http = settings.get("http", "httpx")
+    http = settings.get("http") or "httpx"
     if http == "httpx":
         with_httpx(settings, store, options)
     elif http == "httpx-async":

@@ -1,4 +1,4 @@
-//! The playbook (docs/own-api.md): what a team should test of its own API. Each scenario is a few rows of a table, and runs against a
+//! The playbook (docs/testing.md): what a team should test of its own API. Each scenario is a few rows of a table, and runs against a
 //! real Envoy and a real Restate; the accounts of the demo's sample service are the ledger.
 
 mod inbox;
@@ -45,7 +45,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         .collect();
     let tests =
         groups.into_iter().flat_map(|(group, tests)| tests.into_iter().map(move |(_, test)| test.within(group)));
-    let page = Test::new("docs/own-api.md names every scenario, and no other", move |(): &()| documented(&names));
+    let page = Test::new("docs/testing.md names every scenario, and no other", move |(): &()| documented(&names));
     Ok(vec![sharing(PlaybookSetup::start, tests.collect()), separate(vec![page])])
 }
 
@@ -85,7 +85,7 @@ impl PlaybookSetup {
 
 /// The backticked names of scenarios in the page are those of the tables. Its commands name some of them again.
 fn documented(names: &BTreeSet<String>) -> Result<()> {
-    let page = fs::read_to_string(repository().join("docs/own-api.md"))?;
+    let page = fs::read_to_string(repository().join("docs/testing.md"))?;
     let is_name = |word: &&str| word.contains("::") && !word.contains("cargo ");
     let told: BTreeSet<String> = page.split('`').skip(1).step_by(2).filter(is_name).map(str::to_owned).collect();
     let lacks: Vec<_> = names.difference(&told).collect();

@@ -48,8 +48,13 @@ async fn play(stack: &mut Stack, rows: &[TableRow]) -> Result<()> {
         let request = request.header("X-Retry-Attempt", row.get("attempt"));
         let url = stack.gateway_url();
         if row.get("status") == "-" {
-            client.waiting = Some(tokio::spawn(async move { request.send(&url).await }));
-            payouts::is_under_way(&stack.restate, &object(row.get("scenario"))).await?;
+            let mut attempt = tokio::spawn(async move { request.send(&url).await });
+            let account = object(row.get("scenario"));
+            tokio::select! {
+                answer = &mut attempt => bail!("{row}: the attempt has an answer: {:?}", answer?),
+                under_way = payouts::is_under_way(&stack.restate, &account) => under_way?,
+            }
+            client.waiting = Some(attempt);
             entries(stack, row).await?;
             continue;
         }

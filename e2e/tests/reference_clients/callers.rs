@@ -26,7 +26,7 @@ pub(super) fn tests() -> Vec<Test<ClientSetup>> {
 
 /// Whether a client has told that there is no answer, after so many attempts.
 fn is_no_answer(report: Option<&ClientReport>, attempts: u32) -> bool {
-    matches!(report, Some(ClientReport::Failed(failure)) if failure.error == "no_answer" && failure.attempts == attempts)
+    matches!(report, Some(ClientReport::Failed(failure)) if failure.error == "no_answer" && failure.attempts == Some(attempts))
 }
 
 fn attempts(setup: &ClientSetup) -> Result<()> {

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::runner::long;
 use harness::process::Process;
 use harness::tools::repository;
 use serde::Deserialize;
@@ -22,27 +23,43 @@ pub(super) struct ReferenceClient {
     pub(super) name: &'static str,
     /// Its driver, in `EDGE_CLIENTS`.
     driver: &'static str,
+    /// The driver's setting of this name.
+    http: Option<&'static str>,
+    /// Whether only `make test-long` runs it.
+    is_long: bool,
     /// Whether it runs in a browser, which sends six requests at once to one host, and none past CORS.
     pub(super) is_browser: bool,
 }
 
 const fn client(name: &'static str, driver: &'static str) -> ReferenceClient {
-    ReferenceClient { name, driver, is_browser: false }
+    ReferenceClient { name, driver, http: None, is_long: false, is_browser: false }
+}
+
+/// The Python client with another HTTP library than `httpx.Client`.
+const fn python(name: &'static str, http: &'static str) -> ReferenceClient {
+    ReferenceClient { http: Some(http), is_long: true, ..client(name, "python/driver") }
 }
 
 /// All of them.
-pub(super) const CLIENTS: [ReferenceClient; 5] = [
+pub(super) const CLIENTS: [ReferenceClient; 7] = [
     ReferenceClient { is_browser: true, ..client("chromium", "typescript/driver-chromium") },
     client("jvm", "jvm/driver"),
     client("typescript", "typescript/driver"),
     client("python", "python/driver"),
     client("go", "go/driver"),
+    python("python-requests", "requests"),
+    python("python-httpx-async", "httpx-async"),
 ];
 
 impl ReferenceClient {
     /// Whether it can run here. The Chromium of its driver is for one platform (clients/DRIVER.md).
     pub(super) fn is_there(self) -> bool {
         self.program().is_file() && (!self.is_browser || cfg!(all(target_os = "linux", target_arch = "x86_64")))
+    }
+
+    /// Whether this run of the tests is about it.
+    pub(super) fn is_asked_for(self) -> bool {
+        !self.is_long || long()
     }
 
     /// Its driver's program.
@@ -122,7 +139,8 @@ pub(super) struct ReportedFailure {
     id: Option<String>,
     pub(super) key: String,
     pub(super) error: String,
-    pub(super) attempts: u32,
+    /// None where the client does not tell it.
+    pub(super) attempts: Option<u32>,
     message: String,
 }
 
@@ -141,9 +159,9 @@ impl ClientReport {
         }
     }
 
-    pub(super) const fn attempts(&self) -> u32 {
+    pub(super) const fn attempts(&self) -> Option<u32> {
         match self {
-            Self::Answer(answer) => answer.attempts,
+            Self::Answer(answer) => Some(answer.attempts),
             Self::Failed(failure) => failure.attempts,
         }
     }
@@ -183,6 +201,7 @@ impl Driver {
             "store": store, "token": token, "base_ms": 2, "cap_ms": 20, "attempts": settings.attempts,
             "attempt_timeout_ms": milliseconds(settings.attempt_timeout), "budget_ms": milliseconds(settings.budget),
             "max_retry_after_ms": milliseconds(settings.max_retry_after), "concurrency": settings.concurrency, "resume": resume,
+            "http": client.http,
         });
         let (input, output) = (directory.join("input"), directory.join("output"));
         let mut lines = File::create(&input)?;

@@ -78,7 +78,7 @@ fn schedules(setup: &ClientSetup) -> Result<()> {
 
 fn send(setup: &ClientSetup, seed: u64) -> Result<()> {
     let mut rng = Rng::with_seed(seed);
-    let count = if long() { 10_000 } else { 1_000 };
+    let count = if long() { 1_000 } else { 250 };
     let plans: Vec<Plan> = (0..count).map(|number| plan(&mut rng, number, setup.client.is_browser)).collect();
     let session = setup.session(ACME, DriverSettings::default())?;
     let first = session.send(&setup.intents(&plans)?)?;

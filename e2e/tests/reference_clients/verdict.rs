@@ -65,9 +65,9 @@ pub(super) fn ensure_safe(plan: &Plan, record: &IntentRecord, runs: &[IntentRun<
                 );
             }
             ClientReport::Failed(failure) if failure.error == "no_answer" => {
-                let is_used_up = failure.attempts == run.settings.attempts
+                let is_used_up = failure.attempts == Some(run.settings.attempts)
                     || run.time.ended - run.time.started >= run.settings.budget;
-                ensure!(is_used_up, "the client gave up after {} attempts", failure.attempts);
+                ensure!(is_used_up, "the client gave up after {:?} attempts", failure.attempts);
             }
             ClientReport::Failed(failure) => ensure!(failure.error == "aborted", "{} was told", failure.error),
         }
@@ -79,7 +79,8 @@ pub(super) fn ensure_safe(plan: &Plan, record: &IntentRecord, runs: &[IntentRun<
 }
 
 fn ensure_numbers(run: &IntentRun<'_>, attempts: &[RecordedAttempt], report: &ClientReport) -> Result<()> {
-    let (told, most) = (report.attempts(), run.settings.attempts);
+    let most = run.settings.attempts;
+    let told = report.attempts().unwrap_or(most);
     ensure!(told <= most, "{told} attempts were told, and there may be {most}");
     // Without numbers it is a browser, which itself sends a request again if a connection that it had used before breaks.
     let numbers: Vec<u32> = attempts.iter().filter_map(|attempt| attempt.number).collect();
@@ -138,7 +139,8 @@ pub(super) fn ensure_as_planned(plan: &Plan, record: &IntentRecord, run: &Intent
         }
     }
     let report = run.report.context("nothing was told")?;
-    ensure!(report.attempts() as usize == predicted.polls.len(), "{} attempts were told", report.attempts());
+    let told = report.attempts();
+    ensure!(told.map(|told| told as usize) == Some(predicted.polls.len()), "{told:?} attempts were told");
     match (&predicted.told, report) {
         (Some(head), ClientReport::Answer(answer)) => match differs(head, record, answer) {
             Some(difference) => bail!("{difference}"),

@@ -181,7 +181,7 @@ pub struct Exchange {
     /// The place of this request among them, which it keeps until it ends
     wait_place: Option<Box<WaitPlace>>,
     /// What was looked at and found; `None` in gateways
-    #[cfg(not(target_family = "wasm"))]
+    #[cfg(feature = "trace")]
     trace: Option<Box<Trace>>,
 }
 

@@ -96,33 +96,30 @@ impl Trace {
 
 impl Exchange {
     /// Begins a trace, which has every later event.
-    #[cfg(not(target_family = "wasm"))]
+    #[cfg(feature = "trace")]
     pub(crate) fn begin_trace(&mut self) {
         self.trace = Some(Box::default());
     }
 
     /// The trace, if there is one.
-    #[cfg(not(target_family = "wasm"))]
+    #[cfg(feature = "trace")]
     pub fn trace(&self) -> Option<&Trace> {
         self.trace.as_deref()
     }
 
     /// Drops the events of the trace, if there is one: the request is evaluated again.
-    #[cfg_attr(target_family = "wasm", allow(clippy::unused_self, reason = "only natively there are traces"))]
+    #[cfg_attr(not(feature = "trace"), allow(clippy::unused_self, reason = "there are no traces"))]
     pub(super) fn restart_trace(&mut self) {
-        #[cfg(not(target_family = "wasm"))]
+        #[cfg(feature = "trace")]
         if let Some(trace) = &mut self.trace {
             trace.0.clear();
         }
     }
 
-    /// Notes an event if there is a trace. WebAssembly is for gateways, so the module has no traces.
-    #[cfg_attr(
-        target_family = "wasm",
-        allow(clippy::unused_self, unused_variables, reason = "only natively there are traces")
-    )]
+    /// Notes an event if there is a trace.
+    #[cfg_attr(not(feature = "trace"), allow(clippy::unused_self, unused_variables, reason = "there are no traces"))]
     pub(super) fn note(&mut self, event: impl FnOnce() -> TraceEvent) {
-        #[cfg(not(target_family = "wasm"))]
+        #[cfg(feature = "trace")]
         if let Some(trace) = &mut self.trace {
             trace.0.push(event());
         }

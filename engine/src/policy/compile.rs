@@ -188,6 +188,7 @@ impl Compiler<'_> {
             names,
             shadow_key_header: document.shadow_key_header.clone(),
             gateway_routes: document.gateway_routes,
+            mark_all: document.mark_all,
             backend: backends.next().unwrap_or_default(),
             other_backends: backends.collect(),
             callers: Vec::new(),

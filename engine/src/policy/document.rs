@@ -98,6 +98,8 @@ pub(crate) struct Document<'j> {
     pub backends: BackendsDocument<'j>,
     /// `gateway_routes`
     pub gateway_routes: bool,
+    /// `mark_all`
+    pub mark_all: bool,
     /// `routes`, each with its index in the document
     pub routes: Vec<(usize, RouteDocument<'j>)>,
     /// `webhooks`
@@ -133,6 +135,7 @@ impl<'j> Document<'j> {
             "backend",
             "backends",
             "gateway_routes",
+            "mark_all",
             "answers",
             "routes",
             "webhooks",
@@ -168,6 +171,7 @@ impl<'j> Document<'j> {
                 .map(|at| IdentityRules::read(&at, IdentityOwner::Document { inline }, issues).unwrap_or_default()),
             backends: BackendsDocument::read(&fields, inline, issues),
             gateway_routes: fields.boolean("gateway_routes", issues).unwrap_or_default(),
+            mark_all: fields.boolean("mark_all", issues).unwrap_or_default(),
             routes: {
                 // The iterator cannot know how many routes are valid, and would make room for more of them again and again.
                 let mut routes = Vec::with_capacity(items.len());

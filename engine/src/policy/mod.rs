@@ -88,6 +88,8 @@ pub struct Policy {
     request_names: NamePrefilter,
     /// Whether routes of the gateway may name endpoints.
     gateway_routes: bool,
+    /// Whether every request that is forwarded gets [`REWRITE_MARK`].
+    mark_all: bool,
     /// The backend of requests whose route names none.
     backend: Backend,
     /// The other backends; the first has the index 1.
@@ -190,10 +192,12 @@ impl Policy {
         (!self.other_backends.is_empty()).then(|| self.backend_of(route).mark.as_str())
     }
 
-    /// The value of [`REWRITE_MARK`] on requests of a route; `None` if they go to the default backend as they are.
+    /// The value of [`REWRITE_MARK`] on requests of a route; `None` if they go to the default backend as they are, and not all requests
+    /// are marked.
     pub(crate) fn mark_of(&self, route: Option<&Route>) -> Option<&str> {
-        let route = route.filter(|route| route.target.is_some() || route.backend != 0)?;
-        Some(&self.backend_at(route.backend).mark)
+        let is_marked =
+            self.mark_all || route.is_some_and(|route| route.target.is_some() || route.backend != 0);
+        is_marked.then(|| self.backend_of(route).mark.as_str())
     }
 
     /// All backends, the default first.

@@ -87,7 +87,7 @@ impl Stream {
 
     /// As [`Stream::new`], with a trace of what is looked at and found.
     #[doc(hidden)]
-    #[cfg(not(target_family = "wasm"))]
+    #[cfg(feature = "trace")]
     pub fn traced(id: u32, configuration: &Configuration) -> Self {
         let mut stream = Self::new(id, configuration);
         stream.exchange.begin_trace();

@@ -442,12 +442,12 @@ pub(crate) fn is_stripped(policy: &PolicyModel, backend: usize, name: &[u8]) -> 
                 || (backend.restate && of_restate)))
 }
 
-/// The mark of requests for a route: for a target, and for a backend that is not the default.
+/// The mark of requests for a route: for a target, for a backend that is not the default, or for all.
 pub(crate) fn mark(policy: &PolicyModel, route: Option<&RouteModel>) -> Option<&'static str> {
-    let route = route?;
-    let is_rewritten = route.target.is_some() && policy.backends[route.backend].rewrite;
-    let name = policy.names.map_or("1", |names| names[route.backend]);
-    (is_rewritten || route.backend != 0).then_some(name)
+    let backend = route.map_or(0, |route| route.backend);
+    let is_rewritten = route.is_some_and(|route| route.target.is_some()) && policy.backends[backend].rewrite;
+    let name = policy.names.map_or("1", |names| names[backend]);
+    (policy.mark_all || is_rewritten || backend != 0).then_some(name)
 }
 
 /// The first segments that a backend closes whatever routes there are; with Restate's own paths.

@@ -1,10 +1,10 @@
 //! `openapi check`: where a description and a policy differ.
 
 use crate::commands::findings::{FindingArguments, name, report};
-use crate::diagnostics::source::SourceText;
 use crate::input::read;
 use crate::lint;
 use clap::Args;
+use edge_idempotency_lints::diagnostics::source::SourceText;
 use std::path::{Path, PathBuf};
 
 /// The error if both files should come from standard input.

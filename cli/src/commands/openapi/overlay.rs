@@ -1,8 +1,6 @@
 //! `openapi overlay`: an OpenAPI Overlay from a policy.
 
 use crate::commands::{BAD_INPUT, FORWARD};
-use crate::diagnostics::source::SourceText;
-use crate::diagnostics::tree::SpannedNode;
 use crate::input::{print, read, read_policy_document};
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;
@@ -10,6 +8,8 @@ use crate::openapi::overlay::generators::{GeneratorSwitches, stainless};
 use crate::openapi::overlay::make;
 use crate::openapi::references::References;
 use clap::Args;
+use edge_idempotency_lints::diagnostics::source::SourceText;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

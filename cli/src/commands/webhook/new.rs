@@ -3,13 +3,13 @@
 use crate::commands::{BAD_INPUT, FORWARD};
 use crate::http::{HttpClient, without_user};
 use crate::input::{print, read_policy_document, variable};
-use crate::terminal_text;
 use crate::webhook::address::{fixed_id, url_of};
 use crate::webhook::provider::KnownProvider;
 use crate::webhook::records::{NewWebhook, SecretPlace, create_key, new_id};
 use crate::webhook::secret::SecretSource;
 use clap::Args;
 use edge_idempotency_engine::identity::{Project, Tenant};
+use edge_idempotency_explain::terminal_text;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -2,10 +2,10 @@
 
 use crate::commands::FORWARD;
 use crate::input::print;
-use crate::terminal_text;
 use crate::webhook::provider::{KnownProvider, ProviderFile};
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
+use edge_idempotency_explain::terminal_text;
 use serde_json::{Value, json};
 
 /// Lists the webhook providers that the filter knows: how they sign, where a delivery's identifier is, and for how long

@@ -3,15 +3,15 @@
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
 use crate::http::{HttpClient, without_user};
 use crate::input::{print, read_policy_document};
-use crate::request;
-use crate::request_input::Material;
-use crate::terminal_text::{self, printable};
+use crate::material::{Material, now_unix_ms};
 use crate::webhook::address::{binding_of, url_of};
 use crate::webhook::delivery::{DeliveryOrder, SignedDelivery};
 use crate::webhook::provider::KnownProvider;
 use crate::webhook::secret::SecretSource;
 use crate::webhook::shell;
 use clap::{ArgGroup, Args};
+use edge_idempotency_explain::request_input::Files as _;
+use edge_idempotency_explain::terminal_text::{self, printable};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -116,7 +116,7 @@ pub(super) fn run(args: &SignArguments) -> Result<u8, String> {
     let secret = source.as_ref().map(SecretSource::read).transpose()?;
     let body = args.body.as_ref().map(|body| Material::default().text_or_file(body)).transpose()?;
     let id = args.delivery_id.clone().map_or_else(|| new_delivery_id(&provider), Ok)?;
-    let now_unix = request::now_unix_ms() / 1000;
+    let now_unix = now_unix_ms() / 1000;
     let order = DeliveryOrder {
         provider: &provider,
         scheme: args.scheme,

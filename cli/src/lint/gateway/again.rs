@@ -3,7 +3,7 @@
 
 use super::route::{asks_for, leads_to};
 use super::{GatewayFindings, member_span};
-use crate::diagnostics::tree::{SpannedMember, SpannedNode};
+use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
 
 const KEY: &str = "idempotency-key";
 

@@ -6,7 +6,7 @@ use super::mark::MARK;
 use super::needs::GatewayNeeds;
 use super::paths::PathMatch;
 use super::route::{asks_for_mark, leads_to, mark_value};
-use crate::diagnostics::tree::SpannedNode;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 

@@ -2,9 +2,9 @@
 //! reads.
 
 use super::reading::unwrap_structs;
-use crate::diagnostics::source::SourceText;
-use crate::diagnostics::tree::SpannedNode;
 use crate::diagnostics::yaml;
+use edge_idempotency_lints::diagnostics::source::SourceText;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 

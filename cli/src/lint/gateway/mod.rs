@@ -36,10 +36,12 @@ mod route;
 mod table;
 mod ways;
 
-use super::{CheckedPolicy, KnownGateway, Variables, check_policy, lint};
-use crate::diagnostics::source::SourceText;
-use crate::diagnostics::tree::{SpannedMember, SpannedNode};
-use crate::diagnostics::{CheckedFile, Finding, yaml};
+use super::lint;
+use crate::diagnostics::yaml;
+use edge_idempotency_lints::diagnostics::source::SourceText;
+use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
+use edge_idempotency_lints::{CheckedPolicy, KnownGateway, Variables, check_policy};
 use find::FoundPlugin;
 use needs::GatewayNeeds;
 use std::ops::Range;

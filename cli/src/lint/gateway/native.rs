@@ -5,8 +5,8 @@ use super::find::FilterChain;
 use super::needs::GatewayNeeds;
 use super::plugin::named_build;
 use super::{GatewayFindings, member_span};
-use crate::diagnostics::tree::{SpannedMember, SpannedNode};
 use edge_idempotency_envoy::METADATA_OBJECT;
+use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::ops::Range;
 
 /// Without it, the names of the filter's metrics have a prefix.

@@ -1,10 +1,10 @@
 //! What a policy needs of a gateway.
 
 use super::mark::ONLY_MARK;
-use crate::backends::Backends;
-use crate::lint::view::KeyView;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::target_parts;
+use edge_idempotency_lints::backends::Backends;
+use edge_idempotency_lints::view::KeyView;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -326,7 +326,7 @@ fn collect_variables(value: &Value, pointer: &str, found: &mut BTreeMap<String, 
                 found.entry(name.clone()).or_insert_with(|| pointer.to_owned());
             }
             for (name, value) in members {
-                collect_variables(value, &format!("{pointer}/{}", crate::lint::view::token(name)), found);
+                collect_variables(value, &format!("{pointer}/{}", edge_idempotency_lints::view::token(name)), found);
             }
         }
         Value::Array(items) => {

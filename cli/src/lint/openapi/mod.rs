@@ -8,11 +8,7 @@
 mod key;
 mod responses;
 
-use super::{CheckedPolicy, PolicyFinding, lint, start};
-use crate::diagnostics::json;
-use crate::diagnostics::source::SourceText;
-use crate::diagnostics::tree::SpannedNode;
-use crate::diagnostics::{CheckedFile, Finding};
+use super::{lint, policy_finding};
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;
 use crate::openapi::interface::RouteInterface;
@@ -21,6 +17,10 @@ use crate::openapi::references::References;
 use crate::openapi::routing::{OperationRouter, Routing};
 use crate::openapi::unread::unread_reference;
 use edge_idempotency_engine::Policy;
+use edge_idempotency_lints::diagnostics::source::SourceText;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
+use edge_idempotency_lints::{PolicyFinding, errors, located};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -59,7 +59,7 @@ pub(crate) fn check_files(policy: SourceText, policy_bytes: &[u8], described: So
     let started = Policy::from_json(policy_bytes);
     let (mut findings, mut of_description, mut summary) = (Vec::new(), Vec::new(), None);
     match started {
-        Err(errors) => findings = start::errors(&policy, &errors.0),
+        Err(refused) => findings = errors(&policy, &refused.0),
         Ok(started) => match description::read(&described) {
             Err(error) => {
                 let mut found = DescriptionFindings::default();
@@ -67,7 +67,7 @@ pub(crate) fn check_files(policy: SourceText, policy_bytes: &[u8], described: So
                 of_description = found.0;
             }
             Ok(tree) => match described_policy(started, policy_bytes) {
-                Err(message) => findings.push(PolicyFinding::new("start-warning", "", message, "")),
+                Err(message) => findings.push(policy_finding("start-warning", "", message, "")),
                 Ok(started) => {
                     let comparison = compare(&started, &tree);
                     findings = comparison.of_policy;
@@ -83,15 +83,6 @@ pub(crate) fn check_files(policy: SourceText, policy_bytes: &[u8], described: So
 fn described_policy(policy: Policy, bytes: &[u8]) -> Result<DescribedPolicy, String> {
     let document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     DescribedPolicy::new(policy, document)
-}
-
-/// Findings with their places in a policy document, whose secrets are hidden.
-fn located(mut source: SourceText, findings: Vec<PolicyFinding>) -> CheckedFile {
-    let mut checked = CheckedPolicy { findings, policy: None, tree: json::read(&source.text) };
-    let secrets = checked.secrets(&source);
-    checked.conceal(&source, &secrets);
-    source.hide(secrets);
-    CheckedFile { findings: checked.locate(), source, summary: None }
 }
 
 fn compare(policy: &DescribedPolicy, tree: &SpannedNode) -> Comparison {
@@ -130,7 +121,7 @@ fn compare(policy: &DescribedPolicy, tree: &SpannedNode) -> Comparison {
 fn no_operation(interface: &RouteInterface<'_>) -> PolicyFinding {
     let route = interface.route;
     let methods = route.methods.iter().filter(|method| *method != "HEAD").cloned().collect::<Vec<_>>().join(", ");
-    PolicyFinding::new(
+    policy_finding(
         "openapi-no-operation",
         format!("/routes/{}/path", route.id),
         format!("`{}` ({methods} {}) has no operation in the description", route.endpoint, route.template),

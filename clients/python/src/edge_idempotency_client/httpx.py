@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,7 +201,9 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
 
     async def _transmit(self, outgoing: Outgoing, extensions: dict[str, Any]) -> Reply[_HttpxReceived]:
         try:
-            response = await self._transport.handle_async_request(_attempt(outgoing, extensions))
+            attempt = _attempt(outgoing, extensions)
+            attempt.stream = _AttemptBody(outgoing.body)
+            response = await self._transport.handle_async_request(attempt)
             try:
                 assert isinstance(response.stream, httpx.AsyncByteStream)
                 body = b"".join([piece async for piece in response.stream])
@@ -210,6 +212,24 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
         except httpx.TransportError as error:
             raise _failed(error) from error
         return _reply(response, body)
+
+
+class _AttemptBody(httpx.ByteStream):
+    """The body of an attempt. httpcore iterates over it, and leaves the iterator open if the attempt is cancelled meanwhile. The iterator of
+    httpx's own ByteStream is an async generator, of which trio warns then; this one is a plain object."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return _AsyncPieces(iter(self))
+
+
+class _AsyncPieces(AsyncIterator[bytes]):
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    async def __anext__(self) -> bytes:
+        for piece in self._pieces:
+            return piece
+        raise StopAsyncIteration
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,7 @@ pub(crate) struct PolicyModel {
     pub(crate) names: Option<[&'static str; 2]>,
     /// Whether the gateway's routes may name endpoints
     pub(crate) gateway_routes: bool,
+    pub(crate) mark_all: bool,
     pub(crate) unmatched: &'static str,
     pub(crate) identity: IdentityModel,
     pub(crate) keys: KeyRulesModel,
@@ -215,6 +216,7 @@ impl PolicyModel {
             backends: vec![BackendModel { restate: true, rewrite: false, keep: Vec::new(), reserved: None }],
             names: None,
             gateway_routes: true,
+            mark_all: false,
             unmatched: "REJECT",
             identity,
             keys: KeyRulesModel { min_length: 1, visible: false },
@@ -281,6 +283,7 @@ impl PolicyModel {
             "allow_inline_secrets": true,
             "identity": identity_document(&self.identity),
             "gateway_routes": self.gateway_routes,
+            "mark_all": self.mark_all,
             "key": self.keys.document(),
             "on_prohibited": if self.strip { "strip" } else { "refuse" },
             "forward": if self.parameters { json!({"parameters": PARAMETERS}) } else { json!({}) },

@@ -1,0 +1,118 @@
+//! Resources of Envoy Gateway.
+
+use super::super::envoy::NativeNeeds;
+use super::super::json_text::compact_json;
+use super::super::needs::{GatewayNeeds, JWT_FILTER};
+use super::super::template::fill;
+use super::{ResourcePlan, can_do_without_bodies, extend};
+use serde_json::{Value, json};
+
+const GATEWAY_EXTENSION: &str = include_str!("../templates/gateway-extension.yaml");
+const GATEWAY_NATIVE: &str = include_str!("../templates/gateway-native.yaml");
+const GATEWAY_CLUSTERS: &str = include_str!("../templates/gateway-clusters.yaml");
+const GATEWAY_PATCH: &str = include_str!("../templates/gateway-patch.yaml");
+
+/// The kind of resource that puts the filter into Envoy Gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum EnvoyGatewayForm {
+    /// Patches Envoy's configuration: everything that the filter needs
+    EnvoyPatchPolicy,
+    /// With --native everything that the filter needs; the WebAssembly module cannot wait for bodies there
+    EnvoyExtensionPolicy,
+}
+
+impl ResourcePlan {
+    /// Resources of Envoy Gateway: the filter, and what it needs around it.
+    ///
+    /// # Errors
+    /// As [`ResourcePlan::istio`].
+    pub(crate) fn envoy_gateway(&self, needs: &GatewayNeeds, form: EnvoyGatewayForm) -> Result<String, String> {
+        let filter = match &self.envoy.native {
+            Some(native) => self.native_extension(needs, native, form)?,
+            None if form == EnvoyGatewayForm::EnvoyPatchPolicy => self.filter_patch(needs)?,
+            None => self.wasm_extension(needs)?,
+        };
+        let clusters = self.called_clusters(needs)?;
+        let clusters = if clusters.is_empty() || form == EnvoyGatewayForm::EnvoyPatchPolicy {
+            String::new()
+        } else {
+            fill(
+                GATEWAY_CLUSTERS,
+                &json!({"namespace": self.namespace, "gateway": self.gateway, "clusters": clusters}),
+            )?
+        };
+        // The filter is the last: what refuses unmarked requests is there before it.
+        Ok(format!("{}{clusters}{filter}", self.surroundings(needs)?))
+    }
+
+    /// What the templates of Envoy Gateway have in common.
+    fn gateway_values(&self, needs: &GatewayNeeds, more: Value) -> Result<Value, String> {
+        let mut values = self.envoy.values(needs)?;
+        extend(
+            &mut values,
+            json!({
+                "namespace": self.namespace, "gateway": self.gateway, "listener": self.listener, "tokens": needs.tokens,
+                "providers": !self.envoy.providers.is_empty(), "closed": needs.closed, "policy": compact_json(&self.document),
+            }),
+        );
+        extend(&mut values, more);
+        Ok(values)
+    }
+
+    /// The clusters that the policy names, for calls of the filter itself.
+    fn called_clusters(&self, needs: &GatewayNeeds) -> Result<Vec<Value>, String> {
+        let (called, backends) = (needs.clusters(), needs.clusters_of(&self.envoy.upstreams)?);
+        let all = self.envoy.clusters(needs, &backends)?.into_iter();
+        Ok(all
+            .filter(|(name, _)| called.contains(name.as_str()))
+            .map(|(name, text)| json!({"name": name, "text": text}))
+            .collect())
+    }
+
+    fn filter_patch(&self, needs: &GatewayNeeds) -> Result<String, String> {
+        self.checksum(None)?;
+        let members = [
+            ("strip_any_host_port", json!(true), "The gateway, the filter and the backend have to read the same host."),
+            ("max_request_headers_kb", json!(16), "What one connection can have the gateway hold (docs/security.md)."),
+        ];
+        let members = members
+            .map(|(name, value, comment)| json!({"path": format!("/{name}"), "value": value, "comment": comment}));
+        let more = json!({"members": members, "clusters": self.called_clusters(needs)?});
+        fill(GATEWAY_PATCH, &self.gateway_values(needs, more)?)
+    }
+
+    fn wasm_extension(&self, needs: &GatewayNeeds) -> Result<String, String> {
+        can_do_without_bodies(needs, "EnvoyExtensionPolicy", "envoy-patch-policy")?;
+        let url = self.module_url("oci://… or https://…")?;
+        if !["oci://", "https://", "http://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(format!("--module-url {url}: Envoy Gateway takes oci://… and https://…"));
+        }
+        let more = json!({"url": url, "image": url.strip_prefix("oci://"), "sha256": self.checksum(Some(url))?});
+        fill(GATEWAY_EXTENSION, &self.gateway_values(needs, more)?)
+    }
+
+    /// The filter as a native module. Envoy Gateway has no resource for the filter that hands metadata over.
+    fn native_extension(
+        &self,
+        needs: &GatewayNeeds,
+        native: &NativeNeeds,
+        form: EnvoyGatewayForm,
+    ) -> Result<String, String> {
+        if form == EnvoyGatewayForm::EnvoyPatchPolicy {
+            return Err("--native needs --form envoy-extension-policy: EnvoyPatchPolicy is for the WebAssembly module"
+                .to_owned());
+        }
+        if let Some(operator) = native.operators.first() {
+            return Err(format!(
+                "the policy's identity sources read metadata ({operator}), which a native module is handed by a filter that Envoy Gateway \
+                 cannot add: let them read headers (`headers_owned_by`), which claimToHeaders of a SecurityPolicy sets (docs/native.md)"
+            ));
+        }
+        let owners = needs.owners.iter().map(|(name, headers)| {
+            let present = name == JWT_FILTER && !self.envoy.providers.is_empty();
+            json!({"name": name, "headers": headers, "present": present})
+        });
+        let more = json!({"owners": owners.collect::<Vec<_>>()});
+        fill(GATEWAY_NATIVE, &self.gateway_values(needs, more)?)
+    }
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs the end-to-end tests `platforms`: what `edge-idempotency render` writes for gateways with control planes of their own, in these
+# gateways, without Kubernetes. They listen on fixed ports and on all addresses, so the tests run in a network namespace that has only the
+# loopback interface. This needs root. What is missing is built first.
+#
+# usage: scripts/platforms.sh [envoy-gateway|istio ...] [-- FILTER ...]     default: all of them
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+MAKE=${MAKE:-make}
+platforms=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    platforms+=("$1")
+    shift
+done
+[ $# -eq 0 ] || shift
+[ ${#platforms[@]} -gt 0 ] || platforms=(envoy-gateway)
+needs=(envoy restate)
+for platform in "${platforms[@]}"; do
+    case $platform in
+        envoy-gateway) needs+=(envoy-gateway crane) ;;
+        *) die "unknown platform: $platform" "platforms: envoy-gateway" ;;
+    esac
+done
+if [ "$(id -u)" -ne 0 ] || ! unshare --net --mount true 2>/dev/null; then
+    say "SKIPPED: network namespaces need root, so nothing was tested in ${platforms[*]}"
+    exit 1
+fi
+scripts/tools.sh "${needs[@]}"
+[ "${EDGE_PLATFORMS_BUILT:-}" ] || "$MAKE" --no-print-directory wasm native programs
+
+work=$(mktemp -d)
+# Envoy Gateway's Envoy reads certificates here, as in its container.
+made=
+[ -d /certs ] || { mkdir /certs && made=1; }
+trap 'rm -rf "$work"; [ -z "$made" ] || rmdir /certs' EXIT
+mkdir "$work/certs"
+{ cat /etc/hosts && echo "127.0.0.1 envoy-gateway.envoy-gateway-system.svc.cluster.local"; } >"$work/hosts"
+
+# shellcheck disable=SC2016
+EDGE_PLATFORMS="${platforms[*]}" WORK=$work unshare --net --mount -- bash -euc '
+    ip link set lo up
+    mount --bind "$WORK/hosts" /etc/hosts
+    mount --bind "$WORK/certs" /certs
+    exec cargo test --offline --workspace --test e2e -- platforms:: "$@"' platforms "$@"
