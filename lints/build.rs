@@ -1,18 +1,10 @@
-//! Generates the list of provider files (`policies/providers/`) with the notes for people, which the filter does not have, and puts the
-//! commit into the command.
-
-#[path = "../build.rs"]
-mod commit;
+//! Generates the list of provider files (`policies/providers/`) with the notes for people, which the filter does not have.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// The folder of the provider files, relative to this crate.
 const FILES: &str = "../policies/providers";
-
-/// The sources of the command. A change in them makes the commit `-dirty`.
-const SOURCES: [&str; 8] =
-    ["cli/src", "cli/build.rs", "engine/src", "envoy/src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
     println!("cargo::rerun-if-changed={FILES}");
@@ -32,5 +24,4 @@ fn main() {
     if let Err(error) = std::fs::write(directory.join("provider_notes.rs"), list) {
         println!("cargo::error=cannot write provider_notes.rs: {error}");
     }
-    commit::put_commit(&SOURCES);
 }

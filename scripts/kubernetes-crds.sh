@@ -27,7 +27,7 @@ import pathlib, re, sys
 source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 for document in re.split(r"(?m)^---\n", source.read_text()):
     kind = re.search(r"(?m)^    kind: (\w+)$", document)
-    if kind and kind[1] in ("EnvoyFilter", "TrafficExtension", "WasmPlugin"):
+    if kind and kind[1] in ("EnvoyFilter", "TrafficExtension", "AuthorizationPolicy"):
         (folder / f"{kind[1]}.yaml").write_text(document)
 END
 generated="$gateway/charts/gateway-helm/charts/crds/crds/generated"
@@ -45,7 +45,7 @@ cat >"$folder/README.md" <<END
 
 | files | from |
 |---|---|
-| \`EnvoyFilter.yaml\`, \`TrafficExtension.yaml\`, \`WasmPlugin.yaml\` | Go module \`istio.io/api\` $ISTIO, \`kubernetes/customresourcedefinitions.gen.yaml\` |
+| \`EnvoyFilter.yaml\`, \`TrafficExtension.yaml\`, \`AuthorizationPolicy.yaml\` | Go module \`istio.io/api\` $ISTIO, \`kubernetes/customresourcedefinitions.gen.yaml\` |
 | \`Backend.yaml\`, \`BackendTrafficPolicy.yaml\`, \`ClientTrafficPolicy.yaml\`, \`EnvoyExtensionPolicy.yaml\`, \`EnvoyPatchPolicy.yaml\`, \`HTTPRouteFilter.yaml\`, \`SecurityPolicy.yaml\` | Go module \`github.com/envoyproxy/gateway\` $ENVOY_GATEWAY, \`charts/gateway-helm/charts/crds/crds/generated\` |
 | \`HTTPRoute.yaml\` | Go module \`sigs.k8s.io/gateway-api\` $GATEWAY_API, \`config/crd/standard\` |
 END

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests that need many repetitions to find a fault: operations while processes are killed, the Go programs with the race
 # detector, 5,000 random hostile requests, a thousand schedules of faults for each reference client, properties with ten times as many
-# cases, a release, and a part of the end-to-end tests in every Envoy (scripts/envoys.sh). A part in which no test passes has failed.
+# cases, Envoy Gateway and Istio (scripts/platforms.sh), a release, and a part of the end-to-end tests in every Envoy
+# (scripts/envoys.sh). A part in which no test passes has failed.
 #
 # usage: scripts/test-long.sh
 set -euo pipefail
@@ -29,6 +30,12 @@ part "the bridge with the race detector" env EDGE_LONG=1 cargo test --workspace 
 part "the native module under Miri and with AddressSanitizer" scripts/native-sanitizers.sh
 part "hostile requests" env HOSTILE_CASES=5000 cargo test --workspace --test e2e adversary
 part "reference clients" env EDGE_LONG=1 cargo test --workspace --test e2e reference_clients::
+# Without root it says that it is left out.
+if [ "$(id -u)" -eq 0 ]; then
+    part "Envoy Gateway and Istio" scripts/platforms.sh
+else
+    say "SKIPPED: Envoy Gateway and Istio: scripts/platforms.sh needs root for a network namespace"
+fi
 part "soak" cargo test --workspace --test short
 say "test-long: release"
 if "$MAKE" --no-print-directory release; then part "the release, as its users see it" scripts/release/check.sh; else failed+=("release"); fi

@@ -74,7 +74,8 @@ pub(crate) mod names {
     pub(crate) const BARE: &str = "Envoy without a filter";
     pub(crate) const LUA_HEADER: &str = "Lua: grammar, constant prefix";
     pub(crate) const LUA_IDENTITY: &str = "Lua: grammar, caller's prefix";
-    pub(crate) const LUA_WHOLE: &str = "Lua: all that ours does";
+    pub(crate) const LUA_WHOLE: &str = "Lua: all that ours does, no record";
+    pub(crate) const LUA_RECORD: &str = "Lua: all that ours does";
     pub(crate) const KEY_ONLY: &str = "ours: the key alone";
     pub(crate) const WHOLE: &str = "ours: 10 routes";
     pub(crate) const WHOLE_LARGE: &str = "ours: 10,000 routes";
@@ -147,6 +148,7 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
         keyed(names::LUA_IDENTITY, Filter::Lua(include_str!("../lua/identity.lua")), ExpectedChange::Key),
         keyed(names::KEY_ONLY, wasm(ours, policy::key_only()), ExpectedChange::Key),
         keyed(names::LUA_WHOLE, Filter::Lua(include_str!("../lua/whole.lua")), ExpectedChange::Whole),
+        keyed(names::LUA_RECORD, Filter::Lua(include_str!("../lua/whole_with_record.lua")), ExpectedChange::Whole),
         keyed(names::WHOLE, wasm(ours, policy::whole(10)), ExpectedChange::Whole),
         keyed(names::WHOLE_LARGE, wasm(ours, policy::whole(10_000)), ExpectedChange::Whole),
         claimed(names::BARE_CLAIMED, Filter::None, ExpectedChange::Unchanged),
@@ -161,6 +163,8 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
         variants.push(keyed(&names::of(name, names::WHOLE), wasm(file, policy::whole(10)), ExpectedChange::Whole));
         let large = names::of(name, names::WHOLE_LARGE);
         variants.push(keyed(&large, wasm(file, policy::whole(10_000)), ExpectedChange::Whole));
+        let headers = wasm(file, policy::whole_from_headers(10));
+        variants.push(claimed(&names::of(name, names::CLAIMED), headers, ExpectedChange::Whole));
         variants.push(idle(&names::of(name, names::IDLE), wasm(file, policy::idle())));
     }
     variants

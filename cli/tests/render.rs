@@ -307,16 +307,14 @@ fn the_native_module_has_its_own_filter_and_what_it_needs() {
     let names: Vec<_> = filters.iter().rev().take(3).map(|filter| filter["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["envoy.filters.http.router", "edge-idempotency", "envoy.filters.http.set_filter_state"]);
     let object = filters[filters.len() - 3].pointer("/typed_config/on_request_headers/0").unwrap();
-    assert_eq!(object["object_key"], "edge_idempotency.metadata");
-    for claim in ["tenant_id", "project_id", "sub"] {
-        let path = format!("envoy.filters.http.jwt_authn:jwt:{claim}");
-        assert_eq!(object["format_string"]["json_format"][&path], format!("%DYNAMIC_METADATA({path})%"), "{object}");
-    }
+    assert_eq!(object["object_key"], "edge_idempotency.metadata.envoy.filters.http.jwt_authn");
+    let text = &object["format_string"]["text_format_source"]["inline_string"];
+    assert_eq!(text, "%DYNAMIC_METADATA(envoy.filters.http.jwt_authn)%");
     let ours = &filters[filters.len() - 2]["typed_config"];
     assert_eq!(ours["dynamic_module_config"]["do_not_close"], true);
     assert!(ours["filter_config"]["value"].as_str().unwrap().contains("\"routes\""), "{ours}");
     assert!(
-        whole.contains("%DYNAMIC_METADATA(edge_idempotency)%")
+        whole.contains("%TYPED_CEL(metadata.typed_filter_metadata['edge_idempotency'])%")
             && whole.contains("dynamic_modules_strip_custom_stat_prefix")
     );
     for wasm in ["wasm", "vm_config", "stats_config", "host_env_keys"] {
@@ -365,7 +363,7 @@ fn a_native_module_gets_no_metadata_that_the_operator_cannot_name() {
         fs::write(&file, policy.replace("envoy.filters.http.jwt_authn", namespace)).unwrap();
         let args = ["render", "envoy", "--native", "--filter-only", "--policy", file.to_str().unwrap()];
         match made {
-            true => assert!(printed(&args).contains("%DYNAMIC_METADATA(https:jwt:sub)%")),
+            true => assert!(printed(&args).contains("%DYNAMIC_METADATA(https)%")),
             false => assert!(refused(&args).contains("namespace `a:b`")),
         }
     }

@@ -25,13 +25,12 @@ if [ -n "$why" ]; then
 fi
 
 # maven ARGUMENT ...: runs Maven on pom.xml. All versions are pinned, so it needs no network for what is in its repository already.
-# Kotlin's compiler runs in this process: its daemon would stay for half an hour, with more than 1 GB. What `build` has compiled is
-# compiled again only where a source has changed.
+# Kotlin's compiler runs in Maven's process: its daemon would stay for half an hour, with more than 1 GB.
 maven() {
     mkdir -p "$OUT"
     [ -d "$CACHE/repository" ] || say "jvm: fetching Kotlin, OkHttp and Maven's plugins from Maven Central (about 250 MB)"
     if ! mvn --batch-mode --strict-checksums -Dstyle.color=never -Dmaven.repo.local="$CACHE/repository" \
-        -Dkotlin.compiler.daemon=false -Dkotlin.compiler.incremental=true -f "$POM" "$@" \
+        -Dkotlin.compiler.daemon=false -f "$POM" "$@" \
         >"$OUT/maven.log" 2>&1 </dev/null; then
         grep -E '^\[(ERROR|WARNING)\]|\[ktlint\]' "$OUT/maven.log" | head -n 60 >&2
         return 1
@@ -55,8 +54,13 @@ check_libraries() {
         die "the fetched libraries are not those of clients/jvm/lib.sha256" "(cd $OUT/lib && sha256sum *.jar) shows what was fetched."
 }
 
+# The state of all that is compiled.
+sources() {
+    (cd "$ROOT/clients/jvm" && find pom.xml src -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+}
+
 build() {
-    rm -rf "$OUT/lib" "$OUT/okhttp5" "$OUT/classes" "$OUT/test-classes" "$OUT/kotlin-ic"
+    rm -rf "$OUT/lib" "$OUT/okhttp5" "$OUT/classes" "$OUT/test-classes" "$OUT/built"
     maven package -DskipTests || die "the Kotlin and Java client cannot be built" "The log is $OUT/maven.log."
     check_libraries
     cat >"$OUT/driver" <<'END'
@@ -67,6 +71,7 @@ exec java -Xshare:auto -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss512k \
     -cp "$(echo "$here"/edge-idempotency-okhttp-*[0-9].jar):$here/test-classes:$here/lib/*" dev.edgeidempotency.driver.DriverKt "$@"
 END
     chmod +x "$OUT/driver"
+    sources >"$OUT/built"
 }
 
 # Prints each failed test, and the summary line of all tests.
@@ -87,9 +92,16 @@ case ${1:-} in
     format) maven validate -Dktlint.skip=false -Dktlint.argument=--format ;;
     test)
         say "jvm: ktlint, compiler, Android API 21, unit tests with OkHttp 4 and 5, package"
-        rm -rf "$OUT/surefire-reports" "$OUT/lib" "$OUT/okhttp5"
         broken=0
-        maven verify -Dktlint.skip=false -Dmaven.test.failure.ignore=true && (check_version && check_libraries) || broken=1
+        rm -rf "$OUT/surefire-reports"
+        # What `build` has compiled of the same sources is not compiled again.
+        if [ "$(cat "$OUT/built" 2>/dev/null)" = "$(sources)" ]; then
+            steps=(antrun:run@ktlint animal-sniffer:check@android-api-21 surefire:test@default-test surefire:test@okhttp5)
+        else
+            rm -rf "$OUT/lib" "$OUT/okhttp5" "$OUT/classes" "$OUT/test-classes" "$OUT/built"
+            steps=(verify)
+        fi
+        maven "${steps[@]}" -Dktlint.skip=false -Dmaven.test.failure.ignore=true && (check_version && check_libraries) || broken=1
         report "$broken"
         ;;
     *) die "unknown command: ${1:-}" "usage: clients/jvm/client.sh build|test|format" ;;

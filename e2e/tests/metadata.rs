@@ -12,6 +12,7 @@ const READ: &str = "read";
 const NUMBER: &str = "number";
 const WITHOUT: &str = "without";
 const AS_TEXT: &str = "as-text";
+const NOTHING: &str = "nothing";
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let either = vec![
@@ -21,7 +22,10 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let native = vec![
         Test::new("native: without the object each request is refused, and the log has the lines to add", missing),
         Test::new("native: an object that is no JSON names nobody", |gateway| {
-            refused(gateway, AS_TEXT, 503, "policy_invalid")
+            refused(gateway, AS_TEXT, 403, "identity_invalid")
+        }),
+        Test::new("native: a namespace that nobody has written names nobody", |gateway| {
+            refused(gateway, NOTHING, 401, "identity_missing")
         }),
     ];
     Ok(vec![sharing(start, either), sharing(start_natives, native)])
@@ -67,25 +71,24 @@ fn start_natives() -> Result<TestGateway> {
             "@type": "type.googleapis.com/google.protobuf.StringValue", "value": policy(&json!("tenant")).to_string(),
         },
     }});
-    let text = json!({"name": "envoy.filters.http.set_filter_state", "typed_config": {
-        "@type": "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config",
-        "on_request_headers": [{
-            "object_key": "edge_idempotency.metadata", "factory_key": "envoy.string",
-            "format_string": {"text_format_source": {"inline_string": "e2e.claims=%DYNAMIC_METADATA(e2e.claims)%"}},
-        }],
-    }});
+    let object = |text: &str| {
+        Change::Before(json!({"name": "envoy.filters.http.set_filter_state", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config",
+            "on_request_headers": [{
+                "object_key": "edge_idempotency.metadata.e2e.claims", "factory_key": "envoy.string",
+                "format_string": {"text_format_source": {"inline_string": text}},
+            }],
+        }}))
+    };
     let spec = |before: Vec<Change>| ListenerSpec {
         policy: String::new(),
-        changes: [
-            vec![Change::EveryPath, Change::NoAuthentication, claims()],
-            before,
-            vec![Change::Instead(filter.clone())],
-        ]
-        .concat(),
+        changes: [vec![Change::EveryPath, Change::NoAuthentication], before, vec![Change::Instead(filter.clone())]]
+            .concat(),
     };
     TestGateway::start(&[
-        (WITHOUT.to_owned(), spec(Vec::new())),
-        (AS_TEXT.to_owned(), spec(vec![Change::Before(text)])),
+        (WITHOUT.to_owned(), spec(vec![claims()])),
+        (AS_TEXT.to_owned(), spec(vec![claims(), object("e2e.claims=%DYNAMIC_METADATA(e2e.claims)%")])),
+        (NOTHING.to_owned(), spec(vec![object("%DYNAMIC_METADATA(e2e.claims)%")])),
     ])
 }
 

@@ -282,31 +282,27 @@ fn commands(block: &str) -> Vec<(String, String)> {
 
 /// Whether lines are what a page says.
 fn fits(printed: &str, expected: &str) -> bool {
-    let (printed, expected): (Vec<_>, Vec<_>) =
-        (printed.lines().map(str::trim_end).collect(), expected.lines().collect());
+    let printed: Vec<_> = printed.lines().map(str::trim_end).collect();
+    let expected: Vec<_> = expected.lines().collect();
     lines_fit(&printed, &expected)
 }
 
 fn lines_fit(printed: &[&str], expected: &[&str]) -> bool {
     match (expected, printed) {
         ([], []) => true,
-        (["…", rest @ ..], _) => (0..=printed.len()).any(|skipped| lines_fit(&printed[skipped..], rest)),
+        (["…", rest @ ..], [_, below @ ..]) => lines_fit(printed, rest) || lines_fit(below, expected),
+        (["…", rest @ ..], []) => lines_fit(printed, rest),
         ([first, rest @ ..], [line, below @ ..]) => line_fits(line, first) && lines_fit(below, rest),
         _ => false,
     }
 }
 
 fn line_fits(line: &str, expected: &str) -> bool {
-    let mut parts = expected.split('…');
-    let Some(mut rest) = parts.next().and_then(|start| line.strip_prefix(start)) else { return false };
-    let mut is_open = false;
-    for part in parts {
-        is_open = true;
-        match (part, rest.find(part)) {
-            ("", _) => rest = "",
-            (part, Some(at)) => rest = &rest[at + part.len()..],
-            (_, None) => return false,
-        }
-    }
-    rest.is_empty() || (is_open && expected.ends_with('…'))
+    let Some((start, after)) = expected.split_once('…') else { return line == expected };
+    let Some(rest) = line.strip_prefix(start) else { return false };
+    // What stands for any text ends where the rest of the page's line begins.
+    rest.char_indices()
+        .map(|(at, _)| at)
+        .chain([rest.len()])
+        .any(|at| rest.get(at..).is_some_and(|end| line_fits(end, after)))
 }

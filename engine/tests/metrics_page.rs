@@ -1,4 +1,5 @@
 //! docs/metrics.md has the metrics that the engine can count, and what is said of each here.
+#![allow(clippy::panic, reason = "tests")]
 
 use edge_idempotency_engine::{MetricKind, metric_names};
 use std::collections::BTreeSet;

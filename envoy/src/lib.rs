@@ -18,9 +18,14 @@ pub static ROUTER: RouterHints = RouterHints {
     ],
 };
 
-/// The key of the filter state in which the native module looks for metadata, which the filter `set_filter_state` puts there
-/// (docs/native.md).
-pub const METADATA_OBJECT: &str = "edge_idempotency.metadata";
+/// The key of the filter state in which the native module looks for a namespace of metadata, which the filter `set_filter_state` puts
+/// there (docs/native.md).
+pub fn metadata_object(namespace: &str) -> String {
+    format!("{METADATA_OBJECTS}{namespace}")
+}
+
+/// How the keys of [`metadata_object`] begin.
+pub const METADATA_OBJECTS: &str = "edge_idempotency.metadata.";
 
 /// What operators have to change: of Envoy with the wasm module, and of the bridge for KrakenD, which runs the same module.
 pub static ADVICE: OperatorAdvice = OperatorAdvice {

@@ -4,25 +4,37 @@
 //! Configurations of this repository name the WebAssembly module. On the native host the name of the module's file ends in `.so`, and
 //! [`adapt`] changes everything that depends on it just before Envoy reads the file.
 
-use std::collections::BTreeSet;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result};
 use edge_idempotency_engine::Policy;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::demo_policy::POLICY;
+use crate::tools::repository;
 
 const WASM: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
 const NATIVE: &str = "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter";
 
-/// The record of a request in an access log, on each host.
-pub const RECORDS: [&str; 2] =
-    ["%TYPED_CEL(filter_state['wasm.edge_idempotency'])%", "%DYNAMIC_METADATA(edge_idempotency)%"];
+/// Where an expression finds the record of a request, with the WebAssembly module and with the native one.
+const WASM_RECORD: &str = "filter_state['wasm.edge_idempotency']";
+const NATIVE_RECORD: &str = "metadata.typed_filter_metadata['edge_idempotency']";
+/// The same for the native module in Envoy 1.39, which a module cannot give typed metadata.
+const OLD_RECORD: &str = "metadata.filter_metadata['edge_idempotency']";
 
-/// How a member of the record begins with the WebAssembly module.
-const MEMBER: &str = "%CEL(filter_state['wasm.edge_idempotency'].";
+/// Where the record is in the Envoy of this process's tests.
+fn native_record() -> &'static str {
+    static IS_OLD: LazyLock<bool> = LazyLock::new(|| {
+        let envoy = env::var_os("EDGE_ENVOY").map_or_else(|| repository().join(".tools/bin/envoy"), PathBuf::from);
+        let told = Command::new(envoy).arg("--version").output();
+        told.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("/1.39."))
+    });
+    if *IS_OLD { OLD_RECORD } else { NATIVE_RECORD }
+}
 
 /// As [`adapt`], for a file: the path of the one that Envoy gets, beside it.
 pub fn adapt_file(path: &Path) -> Result<PathBuf> {
@@ -81,12 +93,7 @@ fn adapt_records(value: &mut Value) {
     match value {
         Value::Object(members) => members.values_mut().for_each(adapt_records),
         Value::Array(items) => items.iter_mut().for_each(adapt_records),
-        Value::String(text) if text == RECORDS[0] => RECORDS[1].clone_into(text),
-        Value::String(text) => {
-            if let Some(member) = text.strip_prefix(MEMBER).and_then(|rest| rest.strip_suffix(")%")) {
-                *text = format!("%DYNAMIC_METADATA(edge_idempotency:{member})%");
-            }
-        }
+        Value::String(text) if text.contains(WASM_RECORD) => *text = text.replace(WASM_RECORD, native_record()),
         _ => {}
     }
 }
@@ -125,18 +132,18 @@ fn policy(typed: &Value) -> String {
 
 /// The filter that hands over what the sources of a policy read; none for a text that is no policy.
 fn set_filter_state(policy: &str) -> Option<Value> {
-    let operators = Policy::from_json(policy.as_bytes()).ok()?.metadata_operators();
-    let members = |operators: BTreeSet<String>| -> Map<String, Value> {
-        operators.into_iter().map(|path| (path.clone(), json!(format!("%DYNAMIC_METADATA({path})%")))).collect()
+    let namespaces = Policy::from_json(policy.as_bytes()).ok()?.metadata_namespaces();
+    let object = |namespace: &String| {
+        json!({
+            "object_key": format!("edge_idempotency.metadata.{namespace}"),
+            "factory_key": "envoy.string",
+            "format_string": {"text_format_source": {"inline_string": format!("%DYNAMIC_METADATA({namespace})%")}},
+        })
     };
-    (!operators.is_empty()).then(|| {
+    (!namespaces.is_empty()).then(|| {
         json!({"name": "envoy.filters.http.set_filter_state", "typed_config": {
             "@type": "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config",
-            "on_request_headers": [{
-                "object_key": "edge_idempotency.metadata",
-                "factory_key": "envoy.string",
-                "format_string": {"json_format": members(operators)},
-            }],
+            "on_request_headers": namespaces.iter().map(object).collect::<Vec<_>>(),
         }})
     })
 }
@@ -183,14 +190,13 @@ mod tests {
         let filters = manager(&config)["http_filters"].as_array().unwrap();
         let place = filters.iter().position(|filter| filter["name"] == "edge-idempotency").unwrap();
         assert_eq!(filters[place].pointer("/typed_config/filter_config/value"), before_policy(&before));
-        let object =
-            filters[place - 1].pointer("/typed_config/on_request_headers/0/format_string/json_format").unwrap();
-        let sub = "envoy.filters.http.jwt_authn:jwt:sub";
-        assert_eq!(object[sub], format!("%DYNAMIC_METADATA({sub})%"));
-        assert_eq!(object.as_object().unwrap().len(), 3, "{object}");
+        let objects = filters[place - 1].pointer("/typed_config/on_request_headers").unwrap();
+        assert_eq!(objects.as_array().unwrap().len(), 1, "{objects}");
+        let text = objects.pointer("/0/format_string/text_format_source/inline_string").unwrap();
+        assert_eq!(text, "%DYNAMIC_METADATA(envoy.filters.http.jwt_authn)%");
         assert_eq!(
             manager(&config).pointer("/access_log/0/typed_config/log_format/json_format/edge_idempotency").unwrap(),
-            RECORDS[1]
+            "%TYPED_CEL(metadata.typed_filter_metadata['edge_idempotency'])%"
         );
         assert!(!adapt(&mut config), "a second time changes nothing");
     }

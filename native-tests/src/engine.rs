@@ -3,8 +3,10 @@
 use crate::envoy::{Config, Envoy, HttpCall};
 use crate::stream::{Stream, StreamInfo, exchange};
 use edge_idempotency_engine::{OperatorAdvice, Policy};
+use edge_idempotency_envoy::metadata_object;
 use serde_json::{Map, Value};
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample};
 use testkit::http::Message;
@@ -54,7 +56,7 @@ impl Module {
         envoy.take_log();
         let stores = stores_of(case)?;
         let info = StreamInfo {
-            metadata: metadata(&case.policy, &case.metadata),
+            filter_state: metadata(&case.policy, &case.metadata),
             route_metadata: case.route_metadata.clone(),
             ..StreamInfo::default()
         };
@@ -89,17 +91,14 @@ impl Module {
     }
 }
 
-/// The object that `set_filter_state` writes for this policy, if the policy reads metadata (docs/native.md).
-pub fn metadata(policy: &[u8], metadata: &Map<String, Value>) -> Option<Vec<u8>> {
-    let operators = Policy::from_json(policy).ok()?.metadata_operators();
-    let value = |operator: &str| {
-        let mut segments = operator.split(':');
-        let namespace = metadata.get(segments.next()?)?;
-        segments.try_fold(namespace, |value, segment| value.as_object()?.get(segment)).cloned()
+/// The objects that `set_filter_state` writes for this policy, by their keys (docs/native.md).
+pub fn metadata(policy: &[u8], metadata: &Map<String, Value>) -> BTreeMap<String, Vec<u8>> {
+    let Ok(policy) = Policy::from_json(policy) else { return BTreeMap::new() };
+    let object = |namespace: String| {
+        let text = metadata.get(&namespace).map_or_else(|| "-".to_owned(), Value::to_string);
+        (metadata_object(&namespace), text.into_bytes())
     };
-    let members: Map<String, Value> =
-        operators.into_iter().map(|operator| (operator.clone(), value(&operator).unwrap_or_default())).collect();
-    (!members.is_empty()).then(|| Value::Object(members).to_string().into_bytes())
+    policy.metadata_namespaces().into_iter().map(object).collect()
 }
 
 /// What a store of the case answers to a call.
@@ -113,7 +112,7 @@ pub fn reply(stores: &SimulatedStores, call: &HttpCall) -> Option<Message> {
 
 /// A request that no policy treats as special: forwarded or not found.
 fn probe(envoy: &Envoy, config: &Arc<Config>, policy: &[u8]) -> Option<String> {
-    let info = StreamInfo { metadata: metadata(policy, &Map::new()), ..StreamInfo::default() };
+    let info = StreamInfo { filter_state: metadata(policy, &Map::new()), ..StreamInfo::default() };
     let stream = Stream::new(config, 0, info);
     let headers = [(":method", "GET"), (":scheme", "https"), (":authority", "probe.example"), (":path", "/probe")];
     let messages = (&Message::new(headers, ""), &Message::new([(":status", "200")], ""));

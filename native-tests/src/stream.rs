@@ -7,7 +7,7 @@ use crate::side::{Chunk, Direction, Iteration, Side};
 use edge_idempotency::abi::{BodyStatus, FilterPtr, HeadersStatus, TrailersStatus};
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ptr::null;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use testkit::http::{Headers, LocalReply, Message};
 /// What Envoy knows about a request beside its messages.
 #[derive(Clone, Debug, Default)]
 pub struct StreamInfo {
-    /// The object `edge_idempotency.metadata` of the filter state
-    pub metadata: Option<Vec<u8>>,
+    /// The filter state, by its keys
+    pub filter_state: BTreeMap<String, Vec<u8>>,
     /// Metadata of the route, by namespace
     pub route_metadata: Map<String, Value>,
     /// What the router answers during the call that lets the request go on, as it does without a healthy host
@@ -56,7 +56,7 @@ pub(crate) struct Parts {
     reply: Option<LocalReply>,
     /// The client's connection is closed, because an answer had begun already.
     is_reset: bool,
-    /// Dynamic metadata of the namespace `edge_idempotency`
+    /// Dynamic metadata of the namespace `edge_idempotency`: typed, or its members
     pub(crate) record: Map<String, Value>,
     pub(crate) route_cleared: usize,
 }
@@ -193,11 +193,10 @@ impl Stream {
         self.0.parts.borrow().reply.as_ref().map(|reply| reply.details.clone())
     }
 
-    /// The record that access logs would have, without its empty members: a member cannot be removed, and Envoy 1.39 cannot set
-    /// `null` either.
+    /// The record that access logs would have, without its empty members: with Envoy 1.39 a member cannot be removed.
     pub fn record(&self) -> Map<String, Value> {
         let mut record = self.0.parts.borrow().record.clone();
-        record.retain(|_, value| !value.is_null() && value != "");
+        record.retain(|_, value| value != "");
         record
     }
 

@@ -253,8 +253,8 @@ unsafe extern "C" {
 
 // 1.40. They are looked up when they are needed, so that the module loads where they do not exist.
 
-/// `http_set_dynamic_metadata_struct`: the last argument is a serialized `google.protobuf.Struct`.
-pub type SetMetadataStruct = unsafe extern "C" fn(FilterPtr, Buffer, Buffer);
+/// `http_set_dynamic_typed_metadata`: the last argument is a serialized `google.protobuf.Any`.
+pub type SetTypedMetadata = unsafe extern "C" fn(FilterPtr, Buffer, Buffer) -> bool;
 /// `http_filter_config_generic_secret_subscribe`: the secret's name and a `ConfigSource` as JSON, which is empty for a secret of
 /// the bootstrap; 0 if it failed.
 pub type SecretSubscribe = unsafe extern "C" fn(ConfigPtr, Buffer, Buffer) -> usize;

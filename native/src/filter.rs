@@ -36,8 +36,8 @@ pub(crate) struct Filter {
     threads: Arc<[ThreadMetrics]>,
     /// What goes on with the streams that wait for a call
     waiting: Mutex<HashMap<u32, StreamScheduler>>,
-    /// The paths into dynamic metadata that the policy reads, as Envoy writes them
-    metadata: Vec<String>,
+    /// The namespaces of dynamic metadata that the policy reads
+    metadata: Vec<HandedNamespace>,
     has_told_of_metadata: AtomicBool,
     ticker: Ticker,
 }
@@ -50,6 +50,19 @@ static PRESENT: Mutex<Vec<(usize, Weak<Filter>)>> = Mutex::new(Vec::new());
 pub(crate) fn present(pointer: *const c_void) -> Option<Arc<Filter>> {
     let present = locked(&PRESENT);
     present.iter().find(|(known, _)| *known == pointer.addr()).and_then(|(_, filter)| filter.upgrade())
+}
+
+/// A namespace of dynamic metadata that the gateway hands over.
+pub(crate) struct HandedNamespace {
+    pub(crate) name: String,
+    /// The key of the filter state
+    pub(crate) object: String,
+}
+
+impl HandedNamespace {
+    fn new(name: String) -> Self {
+        Self { object: edge_idempotency_envoy::metadata_object(&name), name }
+    }
 }
 
 /// What a worker thread has of a configuration. Its lock is free but while the main thread takes a tick.
@@ -77,7 +90,7 @@ impl Filter {
             let host = MainHost::new(config, None, thread);
             Mutex::new(Worker { configuration: main.for_worker(&host, &thread.metrics), streams: 0 })
         };
-        let metadata = main.metadata_operators().into_iter().collect();
+        let metadata = main.metadata_namespaces().into_iter().map(HandedNamespace::new).collect();
         instruments.keep(config, &threads);
         instruments.measure(config, &host.samples);
         let scheduler = Arc::new(config.scheduler());
@@ -125,25 +138,28 @@ impl Filter {
         self.workers.len()
     }
 
-    /// Whether the policy reads dynamic metadata.
-    pub(crate) const fn reads_metadata(&self) -> bool {
-        !self.metadata.is_empty()
+    /// The namespaces of dynamic metadata that the policy reads.
+    pub(crate) fn metadata(&self) -> &[HandedNamespace] {
+        &self.metadata
     }
 
     /// Says, once, that the gateway does not hand over the metadata.
     pub(crate) fn tell_of_metadata(&self) {
         if !self.has_told_of_metadata.swap(true, Ordering::Relaxed) {
-            let members: Vec<String> =
-                self.metadata.iter().map(|path| format!("\"{path}\": \"%DYNAMIC_METADATA({path})%\"")).collect();
+            let object = |HandedNamespace { name, object }: &HandedNamespace| {
+                format!(
+                    "{{object_key: \"{object}\", factory_key: envoy.string, format_string: {{text_format_source: {{inline_string: \
+                     \"%DYNAMIC_METADATA({name})%\"}}}}}}"
+                )
+            };
+            let objects: Vec<String> = self.metadata.iter().map(object).collect();
             log(
                 LogLevel::Critical,
                 &format!(
                     "edge-idempotency: requests are answered 503 policy_invalid, because identity sources of the policy read dynamic \
                      metadata, and the gateway does not hand it over. Put the filter envoy.filters.http.set_filter_state before \
-                     this one, behind authentication, with on_request_headers: [{{object_key: {}, factory_key: envoy.string, \
-                     format_string: {{json_format: {{{}}}}}}}]",
-                    edge_idempotency_envoy::METADATA_OBJECT,
-                    members.join(", ")
+                     this one, behind authentication, with on_request_headers: [{}]",
+                    objects.join(", ")
                 ),
             );
         }

@@ -5,8 +5,9 @@
 
 use crate::abi::{BodyType, HeaderType};
 use crate::calls::{self, AbiLogLevel, ConfigHandle, CopiedLines, RequestHandle};
-use crate::filter::Filter;
+use crate::filter::{Filter, HandedNamespace};
 use crate::metrics::{Samples, ThreadMetrics};
+use crate::record::TypedRecord;
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Body, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
     MetadataJson, MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints, SecretReader,
@@ -98,8 +99,9 @@ pub(crate) struct StreamHost<'e> {
     phase: Phase,
     held: Held,
     /// The record, which the gateway gets later
-    record: &'e Cell<Vec<u8>>,
-    metadata: OnceCell<Option<MetadataJson<'e>>>,
+    record: &'e RefCell<TypedRecord>,
+    /// The namespaces of metadata, read when the first value is asked for
+    metadata: OnceCell<Vec<(&'e str, MetadataJson<'e>)>>,
     /// Whether headers of the request were changed
     edited: Cell<bool>,
     pub(crate) samples: Samples,
@@ -112,7 +114,7 @@ impl<'e> StreamHost<'e> {
         filter: &'e Filter,
         thread: &'e ThreadMetrics,
         (phase, mut held): (Phase, Held),
-        record: &'e Cell<Vec<u8>>,
+        record: &'e RefCell<TypedRecord>,
     ) -> Self {
         let (metadata, edited, samples, afterwards) = Default::default();
         // Another filter that goes on lets Envoy show again what this one has paused for.
@@ -136,12 +138,16 @@ impl<'e> StreamHost<'e> {
 
     /// Whether the gateway has handed over the metadata that identity sources read.
     pub(crate) fn has_metadata(&self) -> bool {
-        self.metadata_json().is_some()
+        self.filter.metadata().iter().all(|namespace| self.request.filter_state(&namespace.object).is_some())
     }
 
-    fn metadata_json(&self) -> Option<&MetadataJson<'e>> {
-        let read = || self.request.filter_state(edge_idempotency_envoy::METADATA_OBJECT).and_then(MetadataJson::parse);
-        self.metadata.get_or_init(read).as_ref()
+    /// The metadata of a namespace.
+    fn namespace(&self, name: &str) -> Option<&MetadataJson<'e>> {
+        let read = |namespace: &'e HandedNamespace| {
+            Some((namespace.name.as_str(), MetadataJson::parse(self.request.filter_state(&namespace.object)?)))
+        };
+        let namespaces = self.metadata.get_or_init(|| self.filter.metadata().iter().filter_map(read).collect());
+        namespaces.iter().find(|(known, _)| *known == name).map(|(_, values)| values)
     }
 
     /// What has to be done after the event.
@@ -175,7 +181,7 @@ impl HeaderLines for CopiedLines {
 
 impl Attributes for StreamHost<'_> {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        self.metadata_json().map_or(AttributeValue::Absent, |metadata| metadata.value(path))
+        self.namespace(path.namespace()).map_or(AttributeValue::Absent, |metadata| metadata.value(path))
     }
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
@@ -279,7 +285,7 @@ impl Host for StreamHost<'_> {
     }
 
     fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
-        self.record.set(record.to_vec());
+        self.record.borrow_mut().replace(record);
         Ok(())
     }
 

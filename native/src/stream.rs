@@ -5,7 +5,7 @@ use crate::abi::{BodyStatus, HeadersStatus, TrailersStatus};
 use crate::calls::RequestHandle;
 use crate::filter::Filter;
 use crate::host::{Afterwards, Held, Phase, StreamHost};
-use crate::record;
+use crate::record::TypedRecord;
 use edge_idempotency_engine::{Configuration, FilterAction, LocalReply, Stream};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,9 +24,9 @@ pub(crate) struct EnvoyStream {
     /// Whether there is a response
     is_answered: Cell<bool>,
     /// The record that the gateway does not have yet. It gets it with a reply or the response, since to set it takes microseconds.
-    record: Cell<Vec<u8>>,
+    record: RefCell<TypedRecord>,
     /// The record that the gateway has
-    handed_over: Cell<Vec<u8>>,
+    handed_over: Cell<TypedRecord>,
 }
 
 struct State {
@@ -67,7 +67,7 @@ impl EnvoyStream {
         crate::panics::plant(request);
         self.has_begun.set(true);
         let done = self.event(request, ("request_headers", Phase::Other), |stream, host, shared| {
-            if self.filter.reads_metadata() && !host.has_metadata() {
+            if !host.has_metadata() {
                 self.filter.tell_of_metadata();
                 return stream.on_misconfigured(host, shared);
             }
@@ -141,7 +141,7 @@ impl EnvoyStream {
     fn hand_over(&self, request: RequestHandle<'_>) {
         let record = self.record.take();
         if !record.is_empty() {
-            record::set(request, &record, &self.handed_over.take());
+            record.set(request, &self.handed_over.take());
             self.handed_over.set(record);
         }
     }

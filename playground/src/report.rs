@@ -89,7 +89,7 @@ pub fn report(question: &Question) -> Report {
 }
 
 fn of_policy(mut checked: CheckedFile) -> Report {
-    checked.findings.sort_by_key(|finding| (finding.span.start, std::cmp::Reverse(finding.severity)));
+    checked.sort();
     let mut check = text::render(&checked, None, false);
     check += &text::totals(FindingCounts::of(std::slice::from_ref(&checked)));
     if let Some(summary) = &checked.summary {

@@ -103,7 +103,7 @@ test("a link restores the texts, and has no credentials unless they are asked fo
   const plain = { policy, request: "curl https://api.example.com/orders \\\n  -H 'Idempotency-Key: \u{1f9c0}' -d 1", token: '{"sub": "u1"}' };
   const secret = {
     policy,
-    request: `curl https://api.example.com/orders -H 'Authorization: Bearer ${TOKEN}' -b session=planted -H 'Idempotency-Key: k' -d 1`,
+    request: `curl https://api.example.com/orders -H 'Authorization: Bearer ${TOKEN}' -b session=planted -H 'X-Api-Key: planted' -H 'Idempotency-Key: k' -d 1`,
     token: "",
   };
   const share = async (texts) => {
@@ -127,12 +127,15 @@ test("a link restores the texts, and has no credentials unless they are asked fo
   assert.equal(first.verdict, first.before);
 
   const stripped = await share(secret);
-  assert.match(stripped.told, /Authorization and Cookie are left out.*claims/);
+  assert.match(stripped.told, /It is without authorization, cookie, x-api-key\. .*claims/);
   const text = JSON.stringify(stripped.restored);
-  assert.ok(!text.includes(TOKEN) && !text.includes("planted") && !/authorization|cookie/i.test(text), text);
+  assert.ok(!text.includes(TOKEN) && !text.includes("planted") && !/authorization|cookie|api-key/i.test(text), text);
   // The key's namespace still comes from the claims.
   assert.match(stripped.verdict, /^FORWARDED\n/);
   assert.match(stripped.verdict, /t-acme:shop:user:u1:k/);
+
+  const inDocument = JSON.stringify({ method: "GET", url: "https://a/", headers: [["X-Gitlab-Token", "planted"], ["a", "b"]] });
+  assert.deepEqual(JSON.parse((await share({ ...secret, request: inDocument })).restored.request).headers, [["a", "b"]]);
 
   const unread = await share({ ...secret, request: `${secret.request} 'not closed` });
   assert.equal(unread.restored.request, "");

@@ -162,10 +162,10 @@ function finding({ severity, message, line, column, end_line, end_column }) {
   return item;
 }
 
-/** Headers of a request that are somebody's credentials. */
-const CREDENTIALS = /^(proxy-)?authorization$|^cookie$/i;
+/** Names of headers that hold somebody's credentials. */
+const CREDENTIALS = /authorization|cookie|token|secret|password|api-?key/i;
 /** What may be a credential in a curl command, whatever option it stands in. */
-const IN_COMMANDS = /authorization|cookie|bearer|(^|\s)-[a-z]*[ub]|--user|--proxy-user|:\/\/[^\s/]*@/i;
+const IN_COMMANDS = new RegExp(`${CREDENTIALS.source}|bearer|(^|\\s)-[a-z]*[ube]|--(user|proxy-user|pass|cert)|://[^\\s/]*@`, "i");
 
 /** The texts of a link, without credentials, and what is told about them. */
 function withoutCredentials({ policy, request, token }) {
@@ -179,10 +179,12 @@ function withoutCredentials({ policy, request, token }) {
     return [{ policy, request: "", token: "" }, "The link has no request: it cannot be read, and may hold a token."];
   }
   const headers = Array.isArray(document.headers) ? document.headers : [];
-  const others = headers.filter((header) => !(Array.isArray(header) && CREDENTIALS.test(header[0])));
+  const isCredential = (header) => Array.isArray(header) && CREDENTIALS.test(header[0]);
+  const others = headers.filter((header) => !isCredential(header));
   if (isDocument && others.length === headers.length) return [{ policy, request, token: "" }, ""];
   document.headers = others;
-  const left = headers.length > others.length ? "The headers Authorization and Cookie are left out. " : "";
+  const names = headers.filter(isCredential).map(([name]) => name);
+  const left = names.length > 0 ? `It is without ${names.join(", ")}. ` : "";
   const form = isDocument ? "" : "The command is shared as a request document, with the claims of the token. ";
   return [{ policy, request: JSON.stringify(document, null, 2), token: "" }, (left + form).trim()];
 }
@@ -225,7 +227,8 @@ async function share() {
   } catch {
     // Pages without TLS have no clipboard, and people can refuse it.
   }
-  element("share-state").textContent = `${copied} ${told}`.trim();
+  const inPolicy = /"allow_inline_secrets"\s*:\s*true/.test(state.policy) ? "The policy has secrets in it: are they made up?" : "";
+  element("share-state").textContent = [copied, told, inPolicy].filter(Boolean).join(" ");
 }
 
 /** Fills the fields from the link, if it has something for them. */

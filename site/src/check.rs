@@ -54,7 +54,7 @@ pub fn site(folder: &Path) -> Result<Checked> {
             let Some((file, anchor)) = target(name, link) else { continue };
             let anchors = pages.get(file.as_str()).map(|page| &page.anchors);
             if !files.contains_key(&file) {
-                fault(format!("{link}: there is no {file}"));
+                fault(format!("{link} leads to no file of the site"));
             } else if !anchor.is_empty() && anchors.is_some_and(|anchors| !anchors.contains(&anchor)) {
                 fault(format!("{link}: {file} has no such anchor"));
             }
@@ -127,7 +127,11 @@ fn target(page: &str, link: &str) -> Option<(String, String)> {
     let file = file.split_once('?').map_or(file, |(file, _)| file);
     let file = match file {
         "" => page.to_owned(),
-        file => paths::join(paths::folder(page), file).unwrap_or_else(|| format!("(outside) {file}")),
+        // A server gives the index of a folder.
+        folder if folder.ends_with('/') => {
+            paths::join(paths::folder(page), &format!("{folder}index.html")).unwrap_or_default()
+        }
+        file => paths::join(paths::folder(page), file).unwrap_or_default(),
     };
     Some((file, anchor.to_owned()))
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// Reads a `google.protobuf.Struct` whose values are strings, booleans, small whole numbers and `null`. `None` if the message is malformed, has other
-/// values, or has a member twice.
+/// Reads a `google.protobuf.Struct` whose values are strings, booleans and small whole numbers. `None` if the message is malformed, has other values, or
+/// has a member twice.
 pub fn read(message: &[u8]) -> Option<Map<String, Value>> {
     let mut record = Map::new();
     let mut rest = message;
@@ -13,7 +13,6 @@ pub fn read(message: &[u8]) -> Option<Map<String, Value>> {
         let name = std::str::from_utf8(tagged(&mut entry, 0x0a)?).ok()?;
         let mut value = tagged(&mut entry, 0x12)?;
         let value = match value {
-            [0x08, 0] => Value::Null,
             [0x20, flag @ (0 | 1)] => Value::Bool(*flag == 1),
             [0x11, number @ ..] => {
                 let number = f64::from_le_bytes(number.try_into().ok()?);

@@ -48,7 +48,7 @@ pub(super) fn report(mut files: Vec<CheckedFile>, args: &FindingArguments) -> Re
     let mut own_errors = false;
     for file in &mut files {
         file.findings.retain(|finding| !args.allow.iter().any(|name| name == finding.lint.name));
-        file.findings.sort_by_key(|finding| (finding.span.start, std::cmp::Reverse(finding.severity)));
+        file.sort();
         for finding in &mut file.findings {
             own_errors |= finding.severity == Severity::Error;
             let denied =

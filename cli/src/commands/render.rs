@@ -192,15 +192,6 @@ impl PolicyOption {
 }
 
 impl ModuleOptions {
-    /// As [`ModuleOptions::find`], for a gateway that has files in `directory` if nothing else is given.
-    fn find_in(&self, directory: &str, kind: ModuleKind) -> Result<ModuleFile, String> {
-        let directory = self.module_dir.clone().unwrap_or_else(|| PathBuf::from(directory));
-        match &self.module {
-            Some(file) => ModuleFile::read(file, Some(&directory), kind),
-            None => Ok(ModuleFile::elsewhere(Some(&directory), kind)),
-        }
-    }
-
     fn find(&self, kind: ModuleKind) -> Result<ModuleFile, String> {
         let directory = self.module_dir.as_deref();
         match &self.module {

@@ -117,9 +117,9 @@ pub(super) static LINTS: &[Lint] = &[
         severity: Error,
         summary: "A native module is not handed metadata that an identity source reads.",
         why: "A native module sees no nested metadata, as the claims of a token are. It reads them in an object that another filter writes. \
-              Without the object every request is answered 503 `policy_invalid`, without a member callers with that identity get 401.",
-        instead: "Put the filter `set_filter_state` before this one, with a member for each path (docs/native.md); `render envoy --native` \
-                  writes it. If the namespace has a `:`, let the source read another one.",
+              Without the object every request is answered 503 `policy_invalid`.",
+        instead: "Put the filter `set_filter_state` before this one, with an object for each namespace (docs/native.md); `render envoy \
+                  --native` writes it. If the namespace has a `:`, let the source read another one.",
     },
     Lint {
         name: "envoy-native-metadata-order",
@@ -133,9 +133,9 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-native-metadata-form",
         severity: Error,
         summary: "The object with metadata for a native module has another form than the module reads.",
-        why: "The module reads JSON with a member for each path, whose value has its own type. A text in which values are only put one \
-              after the other does not say where a value ends, nor that it is a number, which is no identity.",
-        instead: "Write `factory_key: envoy.string` and a `json_format` whose members are `PATH: \"%DYNAMIC_METADATA(PATH)%\"` \
+        why: "The module reads the namespace as a JSON object, in which each value has its own type. The operator of a single value writes \
+              a text as it is, which can look like a number, or like JSON that the client has written.",
+        instead: "Write `factory_key: envoy.string` and `text_format_source: {inline_string: \"%DYNAMIC_METADATA(NAMESPACE)%\"}` \
                   (docs/native.md).",
     },
     Lint {

@@ -71,13 +71,6 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Envoy's log has the reason. `check --envoy` checks the configuration.",
     },
     Lint {
-        name: "live-listener",
-        severity: Warning,
-        summary: "A listener of the gateway leads requests to backends past the filter.",
-        why: "Such requests reach the backend with the key that the client sent, in nobody's namespace.",
-        instead: "Put the filter into every listener that leads to a backend of the policy, and switch it off on no route.",
-    },
-    Lint {
         name: "live-other-policy",
         severity: Warning,
         summary: "The gateway runs another policy than this one.",

@@ -2,9 +2,10 @@
 //! refuse configurations?
 
 use super::LiveCheck;
-use super::coverage;
+use super::chains;
 use super::dump::{self, RunningFilter};
 use crate::http::without_user;
+use crate::render::kubernetes::istio::with_istios_claims;
 use crate::render::needs::GatewayNeeds;
 use serde_json::Value;
 
@@ -38,11 +39,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     state(live, &info);
     let filters = dump::filters(&dump);
     policy(live, &filters);
-    // Without any the sentence above says enough.
-    for message in coverage::open_listeners(&dump).into_iter().filter(|_| !filters.is_empty()) {
-        let help = "put the filter into its chain, or make sure that no client reaches a backend of the policy by it";
-        live.add("live-listener", "", message, help);
-    }
+    chains::check(live, &dump, &stats);
     self::clusters(live, &clusters);
     for (name, details) in dump::refused(&dump) {
         let message = format!("the gateway refused the last configuration of `{name}`: {details}");
@@ -86,8 +83,12 @@ fn policy(live: &mut LiveCheck<'_>, filters: &[RunningFilter]) {
         );
     }
     let own = without_schema(live.document);
-    let others =
-        filters.iter().filter(|filter| filter.policy.as_ref().map(without_schema).as_ref() != Some(&own)).count();
+    let at_istio = with_istios_claims(&own, &GatewayNeeds::of(&own));
+    let is_own = |policy: &Value| {
+        let policy = without_schema(policy);
+        policy == own || at_istio.as_ref() == Some(&policy)
+    };
+    let others = filters.iter().filter(|filter| !filter.policy.as_ref().is_some_and(is_own)).count();
     if others > 0 {
         let message = format!("{others} of {} filters in the gateway have another policy than this one", filters.len());
         live.add(

@@ -9,11 +9,11 @@
 //! | `stores` | the registry and the secret store of webhooks |
 //! | `key_sets` | the keys that verify tokens |
 //! | `gateway` | the admin interface of Envoy: filter, policy, clusters, refused configurations |
+//! | `chains` | listeners in such a dump: is the filter in their chains |
 //! | `dump` | a filter of this project in a configuration dump of Envoy |
-//! | `coverage` | listeners that lead past it |
 
 pub(crate) mod arguments;
-mod coverage;
+mod chains;
 mod dump;
 mod gateway;
 mod guard;

@@ -8,7 +8,7 @@ use super::template::fill;
 use super::tokens::{KeySet, TokenProvider, rules};
 use super::upstream::{BackendClusters, NamedUpstream};
 use edge_idempotency_engine::Policy;
-use edge_idempotency_envoy::METADATA_OBJECT;
+use edge_idempotency_envoy::METADATA_OBJECTS;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -67,24 +67,24 @@ pub(crate) struct EnvoyPlan {
 /// What a native module needs of the gateway, and a WebAssembly module does not.
 #[derive(Clone, Debug)]
 pub(crate) struct NativeNeeds {
-    /// Arguments of operators for the metadata that identity sources read
-    pub(crate) operators: BTreeSet<String>,
+    /// The namespaces of metadata that identity sources read
+    pub(crate) namespaces: BTreeSet<String>,
 }
 
 impl NativeNeeds {
     /// What a policy needs.
     ///
     /// # Errors
-    /// No operator can express what a source reads.
+    /// No operator can name a namespace that a source reads.
     pub(crate) fn of(policy: &Policy) -> Result<Self, String> {
-        if let Some(path) = policy.metadata_paths().find(|path| path.operator().is_none()) {
-            let namespace = path.segments().first().map(String::as_str).unwrap_or_default();
+        if let Some(path) = policy.metadata_paths().find(|path| !path.has_operator()) {
             return Err(format!(
-                "a native module gets metadata by Envoy's operator DYNAMIC_METADATA, which cannot name the namespace `{namespace}`: \
-                 leave --native out, or let the source read another namespace or headers"
+                "a native module gets metadata by Envoy's operator DYNAMIC_METADATA, which cannot name the namespace `{}`: \
+                 leave --native out, or let the source read another namespace or headers",
+                path.namespace()
             ));
         }
-        Ok(Self { operators: policy.metadata_operators() })
+        Ok(Self { namespaces: policy.metadata_namespaces() })
     }
 }
 
@@ -190,8 +190,7 @@ impl EnvoyPlan {
         // A literal block holds a text as it is, but for characters that YAML reads as line breaks or refuses.
         let plain = |char: char| !char.is_control() && !"\u{2028}\u{2029}\u{feff}".contains(char);
         let literal = policy.chars().all(|char| plain(char) || "\n\t".contains(char));
-        let module =
-            json!({"path": self.module.path, "sha256": self.module.sha256, "hashed_name": self.module.hashed_name});
+        let module = json!({"path": self.module.path, "sha256": self.module.sha256, "hashed_name": self.module.hashed_name, "is_fetched": self.module.is_fetched()});
         let mut values = json!({
             "source": self.source,
             "module": module,
@@ -205,19 +204,19 @@ impl EnvoyPlan {
             "escaped_slashes": needs.escaped_slashes(),
             "cleans_errors": needs.cleans_errors,
         });
-        let (template, extension, record, operators) = match &self.native {
+        let (template, extension, record, namespaces) = match &self.native {
             None => (WASM, "wasm.v3.Wasm", "%TYPED_CEL(filter_state['wasm.edge_idempotency'])%", None),
             Some(native) => {
-                let operators = Some(&native.operators).filter(|operators| !operators.is_empty());
-                let record = "%DYNAMIC_METADATA(edge_idempotency)%";
-                (NATIVE, "dynamic_modules.v3.DynamicModuleFilter", record, operators)
+                let namespaces = Some(&native.namespaces).filter(|namespaces| !namespaces.is_empty());
+                let record = "%TYPED_CEL(metadata.typed_filter_metadata['edge_idempotency'])%";
+                (NATIVE, "dynamic_modules.v3.DynamicModuleFilter", record, namespaces)
             }
         };
         let typed = fill(template, &values)?;
-        let metadata = operators
-            .map(|operators| {
+        let metadata = namespaces
+            .map(|namespaces| {
                 let ecds = self.ecds.is_some();
-                fill(METADATA, &json!({"object": METADATA_OBJECT, "operators": operators, "ecds": ecds}))
+                fill(METADATA, &json!({"objects": METADATA_OBJECTS, "namespaces": namespaces, "ecds": ecds}))
             })
             .transpose()?;
         extend(

@@ -25,37 +25,30 @@ pub(crate) struct ResourcePlan {
     pub(crate) hostnames: Vec<String>,
     /// Which headers Envoy Gateway makes of a token's claims
     pub(crate) claims: surroundings::Claims,
-    /// Where the proxies get the module
-    pub(crate) module_url: Option<String>,
     /// Whether the sources of the policy read the claims elsewhere than in the given document
     pub(crate) renamed_claims: bool,
 }
 
 impl ResourcePlan {
-    /// The checksum of what proxies load: of the image where `url` names one, else of the module.
-    fn checksum(&self, url: Option<&str>) -> Result<String, String> {
-        let image = url.filter(|url| url.starts_with("oci:"));
-        let Some(image) = image else {
-            return self.envoy.module.sha256.clone().ok_or_else(|| {
-                "say which module it is: add --module dist/edge_idempotency.wasm, so that the resource has its SHA-256".to_owned()
-            });
-        };
-        let digest = image.rsplit_once("@sha256:").map(|(_, digest)| digest);
-        let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        digest.filter(|digest| digest.len() == 64 && digest.bytes().all(hex)).map(str::to_owned).ok_or_else(|| {
-            format!(
-                "--module-url {image}: the image of a tag can be replaced; write its digest, oci://REGISTRY/IMAGE@sha256:DIGEST (64 \
-                 digits)"
-            )
-        })
-    }
-
     /// What the forms that patch Envoy's configuration have in common.
     fn patches(&self, needs: &GatewayNeeds, more: Value) -> Result<Value, String> {
-        self.checksum(None)?;
-        let backends = needs.clusters_of(&self.envoy.upstreams)?;
+        let backends = if needs.marks() || !needs.clusters().is_empty() {
+            needs.clusters_of(&self.envoy.upstreams)?
+        } else if self.envoy.upstreams.is_empty() {
+            Vec::new()
+        } else {
+            return Err("--upstream would change nothing here: the policy marks no requests, so the gateway's own routes lead them to the \
+                        backend; leave it out, or write \"mark_all\": true into the policy"
+                .to_owned());
+        };
         let mut values = self.envoy.values(needs)?;
-        let clusters = self.envoy.clusters(needs, &backends)?.into_iter();
+        // Requests without a mark go where the gateway's own routes lead.
+        let unmarked = needs.backends.iter().zip(&backends).filter(|(backend, _)| !backend.marked);
+        let unmarked: Vec<&str> = unmarked.map(|(_, own)| own.requests.as_str()).collect();
+        let is_used = |(name, _): &(String, String)| {
+            !unmarked.contains(&name.as_str()) || needs.clusters().contains(name.as_str())
+        };
+        let clusters = self.envoy.clusters(needs, &backends)?.into_iter().filter(is_used);
         let clusters: Vec<Value> = clusters.map(|(_, text)| json!(text)).collect();
         extend(
             &mut values,
@@ -63,22 +56,24 @@ impl ResourcePlan {
                 "namespace": self.namespace,
                 "tokens": needs.tokens,
                 "generic": needs.has_generic(),
-                "renamed_claims": self.renamed_claims,
                 "clusters": clusters,
                 "removed": needs.removable_headers(),
                 "marked": self.envoy.marked(needs, &backends)?,
                 "waits": self.envoy.waits(needs, &backends)?,
-                "stats_config": EnvoyPlan::stats_config(),
             }),
         );
         extend(&mut values, more);
         Ok(values)
     }
 
-    fn module_url(&self, example: &str) -> Result<&str, String> {
-        self.module_url
-            .as_deref()
-            .ok_or_else(|| format!("say where the proxies get the module: add --module-url, such as {example}"))
+    /// # Errors
+    /// The module is no file of the proxies.
+    fn proxys_file(&self) -> Result<(), String> {
+        let module = &self.envoy.module;
+        match module.is_fetched() {
+            true => Err(format!("--module {}: this kind of resource names a file of the proxy", module.path)),
+            false => Ok(()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `pattern` | path templates as regular expressions, and which of two is more specific |
 //! | `upstream` | `NAME=URL` |
 //! | `module` | the module's file and its checksum |
+//! | `module_source` | a module by its file, or by URL and digest |
 //! | `tokens` | who verifies which tokens, and where none is asked for |
 //! | `ext_authz` | a service that says who is calling |
 //! | `public_paths` | paths that need no credential, and that of the gateway's own health |
@@ -23,6 +24,7 @@ pub(crate) mod json_text;
 pub(crate) mod krakend;
 pub(crate) mod kubernetes;
 pub(crate) mod module;
+pub(crate) mod module_source;
 pub(crate) mod needs;
 pub(crate) mod pattern;
 pub(crate) mod public_paths;

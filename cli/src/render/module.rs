@@ -75,8 +75,7 @@ impl ModuleFile {
         for byte in Sha256::digest(&bytes) {
             let _ = write!(sha256, "{byte:02x}");
         }
-        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let short: String = sha256.chars().take(DIGITS).collect();
+        let short = beginning(&sha256);
         let (stem, extension) = kind.name();
         let hashed = format!("{stem}-{short}.{extension}");
         let beside = file.with_file_name(&hashed);
@@ -87,8 +86,14 @@ impl ModuleFile {
             Some(directory) => directory.join(hashed),
             None => std::path::absolute(&named).unwrap_or(named),
         };
-        let hashed_name = name(&path).contains(&short);
-        Ok(Self { path: path.display().to_string(), sha256: Some(sha256), hashed_name })
+        let path = path.display().to_string();
+        let hashed_name = has_checksum(&path, &sha256);
+        Ok(Self { path, sha256: Some(sha256), hashed_name })
+    }
+
+    /// Whether proxies fetch it: the path is the URL of an image or a file.
+    pub(crate) fn is_fetched(&self) -> bool {
+        self.path.contains("://")
     }
 
     /// A module that is not here.
@@ -96,4 +101,13 @@ impl ModuleFile {
         let directory = directory.unwrap_or_else(|| Path::new("/etc/envoy"));
         Self { path: directory.join(kind.file_name()).display().to_string(), sha256: None, hashed_name: false }
     }
+}
+
+/// Whether the name of a file has the beginning of its checksum.
+pub(crate) fn has_checksum(path: &str, sha256: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.contains(&beginning(sha256)))
+}
+
+fn beginning(sha256: &str) -> String {
+    sha256.chars().take(DIGITS).collect()
 }

@@ -31,7 +31,7 @@ fn what_render_writes_is_clean() {
     assert_eq!(found(&gateway()), BTreeSet::new());
 }
 
-const OPERATOR: &str = "\"%DYNAMIC_METADATA(envoy.filters.http.jwt_authn:jwt:sub)%\"";
+const OPERATOR: &str = "%DYNAMIC_METADATA(envoy.filters.http.jwt_authn)%";
 const FILTER: &str = "          - name: edge-idempotency\n";
 const STATE: &str = "          - name: envoy.filters.http.set_filter_state\n";
 const ROUTER: &str = "          - name: envoy.filters.http.router\n";
@@ -53,16 +53,13 @@ fn each_planted_mistake_is_found_and_nothing_else() {
         ("envoy-native-terminal", replaced("filter_name:", "terminal_filter: true\n              filter_name:"), None),
         ("envoy-native-metadata", without.clone(), None),
         ("envoy-native-metadata", replaced(STATE, &format!("{STATE}            disabled: true\n")), None),
-        ("envoy-native-metadata", replaced("edge_idempotency.metadata", "metadata"), None),
-        ("envoy-native-metadata", replaced("\"envoy.filters.http.jwt_authn:jwt:sub\":", "sub:"), None),
-        ("envoy-native-metadata-form", replaced(OPERATOR, &OPERATOR.replace("sub", "email")), None),
+        ("envoy-native-metadata", replaced("edge_idempotency.metadata.", "metadata."), None),
+        ("envoy-native-metadata-form", replaced(OPERATOR, &OPERATOR.replace(")%", ":jwt)%")), None),
+        ("envoy-native-metadata-form", replaced(OPERATOR, &format!("claims: {OPERATOR}")), None),
         ("envoy-native-metadata-form", replaced("envoy.string", "envoy.hashable_string"), None),
         (
             "envoy-native-metadata-form",
-            replaced(
-                "format_string:\n                  json_format:",
-                "format_string:\n                  text_format:",
-            ),
+            replaced("{text_format_source: {inline_string: ", "{json_format: {inline_string: "),
             None,
         ),
         ("envoy-native-metadata-order", before, None),
@@ -74,7 +71,7 @@ fn each_planted_mistake_is_found_and_nothing_else() {
         ("envoy-native-metrics", replaced("strip_custom_stat_prefix: true", "strip_custom_stat_prefix: false"), None),
         (
             "envoy-access-log",
-            replaced("%DYNAMIC_METADATA(edge_idempotency)%", "%TYPED_CEL(filter_state['wasm.edge_idempotency'])%"),
+            replaced("metadata.typed_filter_metadata['edge_idempotency']", "filter_state['wasm.edge_idempotency']"),
             None,
         ),
         ("envoy-module-name", replaced("-3f9fbb3c6dbb", ""), None),

@@ -60,13 +60,16 @@ fn metadata() -> Value {
 #[test]
 fn what_a_definition_does_not_say_is_an_error() {
     let good = json!({
-        "apiVersion": "extensions.istio.io/v1alpha1", "kind": "WasmPlugin", "metadata": {"name": "a"},
-        "spec": {"url": "oci://a", "failStrategy": "FAIL_RELOAD", "pluginConfig": {"anything": [1]}, "match": [{"ports": [{"number": 1}]}]}
+        "apiVersion": "extensions.istio.io/v1alpha1", "kind": "TrafficExtension", "metadata": {"name": "a"},
+        "spec": {
+            "wasm": {"url": "oci://a", "failStrategy": "FAIL_RELOAD", "pluginConfig": {"anything": [1]}},
+            "match": [{"ports": [{"number": 1}]}]
+        }
     });
     assert_eq!(errors(&good), [""; 0]);
     for (pointer, name, value, told) in [
-        ("/spec", "urll", json!("oci://a"), "urll"),
-        ("/spec", "failStrategy", json!("FAIL_MAYBE"), "FAIL_MAYBE"),
+        ("/spec/wasm", "urll", json!("oci://a"), "urll"),
+        ("/spec/wasm", "failStrategy", json!("FAIL_MAYBE"), "FAIL_MAYBE"),
         ("/spec", "priority", json!("high"), "/spec/priority"),
         ("/spec/match/0/ports/0", "port", json!(1), "port"),
         ("/spec/match/0/ports/0", "number", json!(70000), "70000"),

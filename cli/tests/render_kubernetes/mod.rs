@@ -18,8 +18,12 @@ const CLUSTERS: [&str; 3] = [
 /// The digest of an image.
 const DIGEST: &str = "7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a";
 /// An image, by its digest.
-const IMAGE: &str =
-    "--module-url=oci://registry/edge@sha256:7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a";
+const IMAGE: [&str; 2] = [
+    "--module=oci://registry/edge:1",
+    "--module-digest=sha256:7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a",
+];
+/// The same for a file that is fetched.
+const FETCHED: [&str; 2] = ["--module=https://m.example/m.wasm", IMAGE[1]];
 
 /// The smallest module, and its SHA-256.
 fn module() -> (tempfile::NamedTempFile, &'static str) {
@@ -56,7 +60,8 @@ fn resource(args: &[&str]) -> Value {
 
 fn fitting(args: &[&str], output: &Output) -> Vec<Value> {
     let resources = documents(output);
-    for resource in &resources {
+    // Kubernetes' own kinds have no custom definition.
+    for resource in resources.iter().filter(|resource| resource["kind"] != "ConfigMap") {
         assert_eq!(crd::errors(resource), [""; 0], "{args:?}: {resource}");
     }
     resources
@@ -83,7 +88,8 @@ fn document(policy: &str) -> Value {
 #[test]
 fn an_envoy_filter_has_all_parts() {
     let args = [&["render", "istio", "--policy", "demo/policy.json", "--label=app=edge"], &CLUSTERS[..]].concat();
-    let spec = resource(&args)["spec"].clone();
+    let all = fitting(&args, &run_with_module(&args));
+    let spec = all[2]["spec"].clone();
     assert_eq!(spec["workloadSelector"]["labels"], json!({"app": "edge"}));
     let patches = spec["configPatches"].as_array().unwrap();
     let value = |what: &str| &patches.iter().find(|patch| patch["applyTo"] == what).unwrap()["patch"]["value"];
@@ -95,7 +101,8 @@ fn an_envoy_filter_has_all_parts() {
         "each is put before the others"
     );
     let mut expected = filter("demo/policy.json", "/etc/istio/extensions");
-    let own = value("HTTP_FILTER")["typed_config"].clone();
+    assert_eq!(value("HTTP_FILTER")["name"], value("EXTENSION_CONFIG")["name"]);
+    let own = value("EXTENSION_CONFIG")["typed_config"].clone();
     let policy = |config: &Value| {
         let text = config["config"]["configuration"]["value"].as_str().unwrap().to_owned();
         serde_json::from_str::<Value>(&text).unwrap()
@@ -110,10 +117,15 @@ fn an_envoy_filter_has_all_parts() {
     assert_eq!(value("LISTENER")["per_connection_buffer_limit_bytes"], 1_114_112);
     assert_eq!(value("HTTP_ROUTE")["match"]["headers"][0]["name"], "x-edge-idempotency");
     assert_eq!(value("HTTP_ROUTE")["route"]["retry_policy"]["retriable_request_headers"][0]["name"], "idempotency-key");
-    assert_eq!(value("BOOTSTRAP")["stats_config"]["stats_tags"].as_array().unwrap().len(), 17);
+    let kinds: Vec<&Value> = all.iter().map(|resource| &resource["kind"]).collect();
+    assert_eq!(kinds, ["AuthorizationPolicy", "ConfigMap", "EnvoyFilter"]);
+    let denied = &all[0]["spec"];
+    assert_eq!((&denied["action"], &denied["selector"]["matchLabels"]), (&json!("DENY"), &json!({"app": "edge"})));
+    let bootstrap: Value = serde_saphyr::from_str(all[1]["data"]["custom_bootstrap.json"].as_str().unwrap()).unwrap();
+    assert_eq!(bootstrap["stats_config"]["stats_tags"].as_array().unwrap().len(), 17);
     assert_eq!(patches.iter().filter(|patch| patch["applyTo"] == "CLUSTER").count(), 5);
-    let api_keys = ["render", "istio", "--policy", "policies/examples/api-keys.json", "--upstream=api=http://a"];
-    let removed = resource(&api_keys)["spec"]["configPatches"][1]["patch"]["value"].to_string();
+    let api_keys = ["render", "istio", "--policy", "policies/examples/api-keys.json"];
+    let removed = resource(&api_keys)["spec"]["configPatches"][2]["patch"]["value"].to_string();
     for source in document("policies/examples/api-keys.json")["identity"]["sources"].as_array().unwrap() {
         assert!(removed.contains(&format!("{{\"remove\":{}}}", source["tenant"])), "{removed}");
     }
@@ -187,30 +199,44 @@ fn envoy_gateway_is_closed_where_everything_is_marked() {
 #[test]
 fn the_policy_reaches_the_module_as_a_document() {
     let policy = "policies/examples/own-api.json";
-    let url = "--module-url=https://modules.example.com/edge_idempotency.wasm";
-    let (_, sha256) = module();
-    let istio =
-        |form: &str, url: &str| resource(&["render", "istio", "--form", form, "--policy", policy, url])["spec"].clone();
+    let (file, sha256) = module();
+    let here = ["--module", file.path().to_str().unwrap()];
+    let own = ["render", "istio", "--form", "traffic-extension", "--policy", policy];
+    let istio = |module: [&str; 2]| {
+        let args = [&own[..], &module].concat();
+        fitting(&args, &run(&args)).pop().unwrap()["spec"]["wasm"].clone()
+    };
     let mut at_istio = document(policy);
     at_istio["identity"]["sources"][0]["metadata"][1] = json!("payload");
-    for (url, sha256) in [(url, sha256), (IMAGE, DIGEST)] {
-        let extension = istio("traffic-extension", url)["wasm"].clone();
-        let plugin = istio("wasm-plugin", url);
-        for plugin in [extension, plugin] {
-            assert_eq!((&plugin["pluginConfig"], &plugin["sha256"]), (&at_istio, &json!(sha256)), "{plugin}");
-        }
+    let path = "file:///etc/istio/extensions/edge_idempotency-93a44bbb96c7.wasm";
+    for (module, url, sha256) in
+        [(here, path, sha256), (IMAGE, "oci://registry/edge:1", DIGEST), (FETCHED, "https://m.example/m.wasm", DIGEST)]
+    {
+        let plugin = istio(module);
+        let found = (&plugin["pluginConfig"], &plugin["url"], &plugin["sha256"]);
+        assert_eq!(found, (&at_istio, &json!(url), &json!(sha256)), "{plugin}");
     }
+    // The patch can have an image, too: Istio's agent fetches it.
+    let own = ["render", "istio", "--policy", policy];
+    let args = [&own[..], &IMAGE].concat();
+    let patches = fitting(&args, &run(&args)).pop().unwrap()["spec"]["configPatches"].clone();
+    let remote = &patches[1]["patch"]["value"]["typed_config"]["config"]["vm_config"]["code"]["remote"];
+    assert_eq!((&remote["http_uri"]["uri"], &remote["sha256"]), (&json!("oci://registry/edge:1"), &json!(DIGEST)));
+
     let own =
         ["render", "envoy-gateway", "--form", "envoy-extension-policy", "--policy", policy, "--upstream=api=http://a"];
-    let wasm = resource(&[&own, &[url][..]].concat())["spec"]["wasm"][0].clone();
+    let gateway = |module: [&str; 2]| {
+        let args = [&own[..], &module].concat();
+        fitting(&args, &run(&args)).pop().unwrap()["spec"]["wasm"][0].clone()
+    };
+    let wasm = gateway(FETCHED);
     assert_eq!(
         (&wasm["config"], &wasm["code"]["type"], &wasm["failOpen"]),
         (&document(policy), &json!("HTTP"), &json!(false))
     );
-    assert_eq!(wasm["code"]["http"]["sha256"], sha256);
-    let wasm = resource(&[&own, &[IMAGE][..]].concat())["spec"]["wasm"][0].clone();
-    let url = format!("registry/edge@sha256:{DIGEST}");
-    assert_eq!(wasm["code"], json!({"type": "Image", "image": {"url": url, "sha256": DIGEST}}));
+    assert_eq!(wasm["code"]["http"], json!({"url": "https://m.example/m.wasm", "sha256": DIGEST}));
+    let image = json!({"type": "Image", "image": {"url": "registry/edge:1", "sha256": DIGEST}});
+    assert_eq!(gateway(IMAGE)["code"], image);
 }
 
 /// What a command refuses, on standard error.
@@ -223,40 +249,43 @@ fn refused(output: &Output) -> String {
 /// A module that can be replaced unnoticed, options that would change nothing, and tokens that Istio mixes up are refused.
 #[test]
 fn what_a_form_cannot_have_is_told() {
-    let policy = ["--policy", "policies/examples/own-api.json"];
-    let forms = [
-        (&["istio"][..], true),
-        (&["istio", "--form=traffic-extension"], false),
-        (&["istio", "--form=wasm-plugin"], false),
-    ];
+    let policy = ["--policy", "policies/examples/api-keys.json"];
     let upstream = "--upstream=api=http://a";
+    let forms = [(&["istio"][..], true), (&["istio", "--form=traffic-extension"], false)];
     for (form, patches) in forms {
         let own = [&["render"], form, &policy].concat();
-        let told = |options: &[&str]| refused(&run_with_module(&[&own, options].concat()));
-        if patches {
-            assert!(refused(&run(&[&own[..], &[upstream]].concat())).contains("--module dist/"), "{form:?}");
-            assert!(told(&[upstream, IMAGE]).contains("--module-url would change nothing"), "{form:?}");
-        } else {
-            let url = "--module-url=https://m.example/m.wasm";
-            assert!(refused(&run(&[&own[..], &[url]].concat())).contains("--module dist/"), "{form:?}");
-            assert!(told(&["--module-url=oci://registry/edge:1"]).contains("@sha256:DIGEST"), "{form:?}");
-            for option in [upstream, "--retries=1", "--module-dir=/m"] {
+        let told = |options: &[&str]| refused(&run(&[&own, options].concat()));
+        assert!(told(&[]).contains("--module dist/"), "{form:?}");
+        assert!(told(&["--module=oci://registry/edge:1"]).contains("add --module-digest"), "{form:?}");
+        assert!(told(&["--module=oci://registry/edge@sha256:00"]).contains("--module-digest"), "{form:?}");
+        assert!(
+            told(&["--module=oci://registry/edge:1", "--module-digest=sha256:00"]).contains("64 digits"),
+            "{form:?}"
+        );
+        assert!(told(&[IMAGE[1]]).contains("--module URL"), "{form:?}");
+        assert!(told(&[&IMAGE[..], &["--module-dir=/m"]].concat()).contains("--module-dir would change nothing"));
+        let (file, _) = module();
+        let here = ["--module", file.path().to_str().unwrap(), IMAGE[1]];
+        assert!(told(&here).contains("--module-digest would change nothing"), "{form:?}");
+        if !patches {
+            for option in [upstream, "--retries=1"] {
                 let name = option.split('=').next().unwrap();
-                assert!(told(&[url, option]).contains(&format!("{name} would change nothing")), "{form:?} {option}");
+                let said = told(&[&IMAGE[..], &[option]].concat());
+                assert!(said.contains(&format!("{name} would change nothing")), "{form:?} {option}: {said}");
             }
+        } else {
+            assert!(told(&[&IMAGE[..], &[upstream]].concat()).contains("marks no requests"), "{form:?}");
         }
     }
     let gateway = [&["render", "envoy-gateway", upstream][..], &policy].concat();
     let told = |options: &[&str]| refused(&run_with_module(&[&gateway[..], options].concat()));
     assert!(refused(&run(&gateway)).contains("--module dist/"));
-    assert!(told(&[IMAGE]).contains("--module-url would change nothing"));
+    assert!(refused(&run(&[&gateway[..], &IMAGE].concat())).contains("names a file of the proxy"));
     assert!(told(&["--retries=1"]).contains("--retries would change nothing"));
     let extension = "--form=envoy-extension-policy";
-    assert!(told(&[extension, "--module-url=oci://registry/edge:1"]).contains("@sha256:DIGEST"));
-    for option in ["--listener=a", "--module-dir=/m"] {
-        let name = option.split('=').next().unwrap();
-        assert!(told(&[extension, IMAGE, option]).contains(&format!("{name} would change nothing")), "{option}");
-    }
+    assert!(told(&[extension]).contains("Envoy Gateway fetches the module"));
+    assert!(refused(&run(&[&gateway[..], &[extension, IMAGE[0]]].concat())).contains("add --module-digest"));
+    assert!(told(&[extension, "--listener=a"]).contains("--listener would change nothing"));
     let keys = ["--jwt-issuer=https://id.example.com", "--jwt-keys=https://id.example.com/keys"];
     let headers =
         ["render", "envoy-gateway", extension, "--native", upstream, "--policy=policies/examples/api-keys.json"];
@@ -266,10 +295,9 @@ fn what_a_form_cannot_have_is_told() {
 /// What an operator has to look at is on a line that says so.
 #[test]
 fn places_to_look_at_say_so() {
-    for form in [&["istio"][..], &["istio", "--form=wasm-plugin", IMAGE]] {
+    for form in [&["istio"][..], &["istio", "--form=traffic-extension"]] {
         let policy = ["--policy", "policies/examples/own-api.json"];
-        let upstream: &[&str] = if form.len() == 1 { &["--upstream=api=http://a"] } else { &[] };
-        let output = run_with_module(&[&["render"], form, &policy, upstream].concat());
+        let output = run_with_module(&[&["render"], form, &policy].concat());
         let text = String::from_utf8(output.stdout).unwrap();
         for member in ["  namespace:", "  workloadSelector:", "  selector:"] {
             let Some((before, _)) = text.split_once(&format!("\n{member}")) else { continue };
@@ -281,22 +309,14 @@ fn places_to_look_at_say_so() {
 
 #[test]
 fn forms_that_cannot_wait_for_bodies_refuse_policies_that_do() {
-    for args in [["istio", "traffic-extension"], ["istio", "wasm-plugin"], ["envoy-gateway", "envoy-extension-policy"]]
-    {
-        let [gateway, form] = args;
-        let own = ["render", gateway, "--form", form, "--module-url=https://m/m.wasm", "--policy"];
+    for [gateway, form] in [["istio", "traffic-extension"], ["envoy-gateway", "envoy-extension-policy"]] {
+        let own = ["render", gateway, "--form", form, FETCHED[0], FETCHED[1], "--policy"];
         for (policy, endpoint) in
             [("demo/policy.json", "reports.run"), ("policies/examples/payments.json", "charges.create")]
         {
-            let output = run_with_module(&[&own, &[policy][..]].concat());
-            let told = String::from_utf8(output.stderr).unwrap();
-            assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
+            let told = refused(&run(&[&own, &[policy][..]].concat()));
             assert!(told.contains("allow_on_headers_stop_iteration") && told.contains(endpoint), "{told}");
         }
-        let told = ["render", gateway, "--form", form, "--policy", "policies/examples/own-api.json"];
-        let upstream: &[&str] = if gateway == "istio" { &[] } else { &["--upstream=api=http://a"] };
-        let told = run(&[&told[..], upstream].concat());
-        assert!(String::from_utf8(told.stderr).unwrap().contains("--module-url"));
     }
 }
 
@@ -320,28 +340,28 @@ fn every_form_of_every_policy_fits_its_definition() {
     std::fs::write(&own, text.to_string()).unwrap();
     policies.push(own.display().to_string());
     let forms = [
-        ("istio", "envoy-filter", ""),
-        ("istio", "traffic-extension", "oci"),
-        ("istio", "traffic-extension", "https://m.example/m.wasm"),
-        ("istio", "wasm-plugin", "file:///m.wasm"),
-        ("envoy-gateway", "envoy-patch-policy", ""),
-        ("envoy-gateway", "envoy-extension-policy", "oci"),
-        ("envoy-gateway", "envoy-extension-policy", "https://m.example/m.wasm"),
+        ("istio", "envoy-filter", true, None),
+        ("istio", "envoy-filter", true, Some(IMAGE)),
+        ("istio", "traffic-extension", false, None),
+        ("istio", "traffic-extension", false, Some(IMAGE)),
+        ("istio", "traffic-extension", false, Some(FETCHED)),
+        ("envoy-gateway", "envoy-patch-policy", true, None),
+        ("envoy-gateway", "envoy-extension-policy", false, Some(IMAGE)),
+        ("envoy-gateway", "envoy-extension-policy", false, Some(FETCHED)),
     ];
     let mut count = 0;
     for policy in &policies {
         let upstreams = upstreams(&document(policy));
-        for (gateway, form, url) in forms {
+        for (gateway, form, patches, by_url) in forms {
             let mut args = vec!["render", gateway, "--form", form, "--policy", policy];
-            if url.is_empty() || gateway == "envoy-gateway" {
-                args.extend(upstreams.iter().map(String::as_str));
+            args.extend(by_url.into_iter().flatten());
+            let run = |args: &[&str]| if by_url.is_some() { run(args) } else { run_with_module(args) };
+            let with_upstreams: Vec<&str> = args.iter().copied().chain(upstreams.iter().map(String::as_str)).collect();
+            let takes_upstreams = patches || gateway == "envoy-gateway";
+            let mut output = run(if takes_upstreams { &with_upstreams } else { &args });
+            if String::from_utf8_lossy(&output.stderr).contains("--upstream would change nothing") {
+                output = run(&args);
             }
-            match url {
-                "" => {}
-                "oci" => args.push(IMAGE),
-                _ => args.extend(["--module-url", url]),
-            }
-            let output = run_with_module(&args);
             let told = String::from_utf8_lossy(&output.stderr);
             if output.status.code() == Some(0) {
                 let text = json!(fitting(&args, &output)).to_string();
@@ -350,7 +370,7 @@ fn every_form_of_every_policy_fits_its_definition() {
                 count += 1;
             } else {
                 let mixes = gateway == "istio" && told.contains("tells tokens apart");
-                assert!(mixes || !url.is_empty() && told.contains("wait for bodies"), "{args:?}: {told}");
+                assert!(mixes || !patches && told.contains("wait for bodies"), "{args:?}: {told}");
             }
         }
     }
@@ -375,7 +395,7 @@ fn a_native_module_is_for_envoy_gateway_alone() {
     assert_eq!(module["config"], document("policies/examples/api-keys.json"));
     for (args, told) in [
         ([&gateway[..], &["policies/examples/payments.json"], &native].concat(), "claimToHeaders"),
-        ([&args[..], &["--module-url=https://m"]].concat(), "--module-url would change nothing"),
+        ([&args[..5], &["--native", native[2]], &FETCHED].concat(), "names a file of the proxy"),
         (
             vec!["render", "envoy-gateway", "--native", "--policy=policies/examples/api-keys.json"],
             "envoy-extension-policy",

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::image::Registry;
 use super::scenario::{self, Abilities, Around, Behind, HOSTS, Scene};
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::gateway::tools;
@@ -112,11 +113,17 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     Ok(groups)
 }
 
+/// What serves the module to Envoy Gateway until it is dropped.
+#[expect(dead_code, reason = "it ends when it is dropped")]
+enum Store {
+    Web(Process),
+    Registry(Registry),
+}
+
 /// Envoy Gateway with its Envoy.
 struct EnvoyGateway {
     controller: Process,
-    /// Keeps modules, or images of them
-    _store: Option<Process>,
+    _store: Option<Store>,
     around: Around,
 }
 
@@ -241,7 +248,7 @@ fn admin(home: &Path) -> Result<String> {
 }
 
 /// What `render envoy-gateway` prints, the store of the module, and where the module is.
-fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Process>, String, PathBuf)> {
+fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Store>, String, PathBuf)> {
     let folder = around.directory.path();
     let (policy, keys, modules) = (folder.join("policy.json"), folder.join("jwks.json"), folder.join("modules"));
     fs::write(&policy, around.policy("jwt").to_string())?;
@@ -249,7 +256,7 @@ fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Proce
     fs::create_dir_all(&modules)?;
     let file = if form == Form::Native { native()?.path().to_owned() } else { wasm()? };
     let mut command = Command::new(built("EDGE_CLI", "edge-idempotency")?);
-    command.args(["render", "envoy-gateway", "--gateway", "eg", "--policy"]).arg(&policy).arg("--module").arg(&file);
+    command.args(["render", "envoy-gateway", "--gateway", "eg", "--policy"]).arg(&policy);
     command.args(["--upstream", &format!("backend=http://{}", around.backend)]);
     command.args(["--jwt-issuer", ISSUER, "--jwt-keys"]).arg(&keys);
     for host in HOSTS {
@@ -258,28 +265,42 @@ fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Proce
     let mut store = None;
     match form {
         Form::Native => {
-            command.args(["--form", "envoy-extension-policy", "--native", "--module-dir"]).arg(&modules);
+            command.args(["--form", "envoy-extension-policy", "--native", "--module"]).arg(&file);
             command.args(
                 ["x-tenant=tenant_id", "x-project=project_id", "x-user=sub"]
                     .map(|claim| format!("--jwt-claim={claim}")),
             );
         }
         Form::Patch => {
-            command.args(["--form", "envoy-patch-policy", "--module-dir"]).arg(&modules);
+            command.args(["--form", "envoy-patch-policy", "--module"]).arg(&file);
             if missing == Missing::Listener {
                 command.args(["--listener", "tcp-80"]);
             }
         }
-        Form::Http | Form::Image => {
-            let (process, url) = if form == Form::Http { web(&file, &modules)? } else { registry(&file, folder)? };
-            store = Some(process);
-            let absent = |url: &str| match form {
-                Form::Http => format!("{url}.absent"),
-                _ => url.replace("edge@", "absent@"),
-            };
-            let url = if missing == Missing::Module { absent(&url) } else { url };
-            command.args(["--form", "envoy-extension-policy", "--module-url", &url]);
+        Form::Http => {
+            let (server, url) = web(&file, &modules)?;
+            let sum = run(Command::new("sha256sum").arg(&file))?;
+            let sum = sum.split(' ').next().context("no checksum")?;
+            let absent = if missing == Missing::Module { ".absent" } else { "" };
+            command.args(["--form", "envoy-extension-policy", "--module", &format!("{url}{absent}")]);
+            command.args(["--module-digest", &format!("sha256:{sum}")]);
+            store = Some(Store::Web(server));
         }
+        Form::Image => {
+            let registry = Registry::start(folder, &file)?;
+            let absent = if missing == Missing::Module { "-absent" } else { "" };
+            command.args([
+                "--form",
+                "envoy-extension-policy",
+                "--module",
+                &format!("oci://{}{absent}", registry.image),
+            ]);
+            command.args(["--module-digest", &registry.digest]);
+            store = Some(Store::Registry(registry));
+        }
+    }
+    if !form.fetches() {
+        command.arg("--module-dir").arg(&modules);
     }
     let output = command.output()?;
     ensure!(output.status.success(), "render: {}", String::from_utf8_lossy(&output.stderr));
@@ -311,32 +332,6 @@ fn web(file: &Path, folder: &Path) -> Result<(Process, String)> {
         Ok(())
     }))?;
     Ok((server, format!("{url}/edge_idempotency.wasm")))
-}
-
-/// A registry with an image of the module, and the image by its digest.
-fn registry(file: &Path, folder: &Path) -> Result<(Process, String)> {
-    let crane = tool("EDGE_CRANE", "crane")?;
-    let (port, disk) = (free()?, folder.join("registry"));
-    fs::create_dir_all(&disk)?;
-    let mut command = Command::new(&crane);
-    command.args(["registry", "serve", "--address", &loopback(port).to_string(), "--disk"]).arg(&disk);
-    let mut server = Process::spawn("the registry", &mut command, &folder.join("registry.log"))?;
-    let url = format!("http://{}", loopback(port));
-    runtime()?.block_on(server.ready(READY, async || {
-        let reply = Request::get("/v2/").send(&url).await?;
-        ensure!(reply.status == 200, "{}", reply.status);
-        Ok(())
-    }))?;
-    fs::copy(file, folder.join("plugin.wasm"))?;
-    let layer = folder.join("layer.tar.gz");
-    let tar = ["--owner=0", "--group=0", "--mtime=@0", "-czf"];
-    run(Command::new("tar").args(tar).arg(&layer).arg("-C").arg(folder).arg("plugin.wasm"))?;
-    let name = format!("{}/edge:test", loopback(port));
-    let said =
-        run(Command::new(&crane).args(["append", "--oci-empty-base", "--insecure", "-t", &name, "-f"]).arg(&layer))?;
-    let image = said.lines().last().context("crane says no image")?.trim().to_owned();
-    ensure!(image.contains("@sha256:"), "{image}");
-    Ok((server, format!("oci://{image}")))
 }
 
 /// Runs a command to its end; what it wrote.

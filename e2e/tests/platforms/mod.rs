@@ -5,6 +5,8 @@
 //! their own. Elsewhere they are left out.
 
 mod envoy_gateway;
+mod image;
+mod istio;
 mod scenario;
 
 use std::env;
@@ -16,7 +18,8 @@ use e2e::runner::Group;
 const CHOSEN: &str = "EDGE_PLATFORMS";
 
 /// A platform's name, and its tests.
-const PLATFORMS: [(&str, fn() -> Result<Vec<Group>>); 1] = [("envoy-gateway", envoy_gateway::groups)];
+type Platform = (&'static str, fn() -> Result<Vec<Group>>);
+const PLATFORMS: [Platform; 2] = [("envoy-gateway", envoy_gateway::groups), ("istio", istio::groups)];
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let chosen = env::var(CHOSEN).unwrap_or_default();

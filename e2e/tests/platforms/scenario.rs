@@ -369,11 +369,14 @@ fn spoofed_mark<S: Scene>(scene: &S) -> Result<()> {
     let around = scene.around();
     let arrived = scene.reached(|| {
         let marked = around.order("acme", None)?.header("x-edge-idempotency", "1");
-        is_refused(&scene.send(&marked)?, 400, "idempotency_key_required")?;
+        // A gateway that cannot remove the mark refuses it.
+        let refused =
+            |reply: Reply, status, code| if reply.status == 403 { Ok(()) } else { is_refused(&reply, status, code) };
+        refused(scene.send(&marked)?, 400, "idempotency_key_required")?;
         if around.behind == Behind::Restate {
             for path in ["/Refunds/create", "/restate/call/Refunds/create"] {
                 let direct = Request { target: path.as_bytes().to_vec(), ..around.order("acme", Some("direct-1"))? };
-                is_refused(&scene.send(&direct.header("x-edge-idempotency", "1"))?, 404, "not_found")?;
+                refused(scene.send(&direct.header("x-edge-idempotency", "1"))?, 404, "not_found")?;
             }
         }
         Ok(())

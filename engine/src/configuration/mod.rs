@@ -144,9 +144,9 @@ impl Configuration {
         self.recorder.on_tick(host);
     }
 
-    /// The arguments of Envoy's operator `%DYNAMIC_METADATA(…)%` that give all metadata which identity sources of the policy read.
-    pub fn metadata_operators(&self) -> BTreeSet<String> {
-        self.policy.as_ref().map(|policy| policy.metadata_operators()).unwrap_or_default()
+    /// The namespaces of all metadata that identity sources of the policy read.
+    pub fn metadata_namespaces(&self) -> BTreeSet<String> {
+        self.policy.as_ref().map(|policy| policy.metadata_namespaces()).unwrap_or_default()
     }
 
     /// Counts a failure of the host that is about no stream which could count it ([`Stream::on_failure`](crate::Stream::on_failure)).

@@ -1,27 +1,40 @@
-//! Dynamic metadata as a JSON object, for gateways that hand it over so.
+//! A namespace of dynamic metadata as JSON, for gateways that hand it over so.
 
 use super::{AttributeValue, MetadataPath};
 use crate::json::Json;
 use std::borrow::Cow;
 
-/// A JSON object whose members are values of dynamic metadata. The name of a member is the beginning of a path, its segments joined
-/// by `:`, as Envoy writes paths (`%DYNAMIC_METADATA(NAMESPACE:MEMBER:…)%`). JSON has types, so a number is no text.
+/// What Envoy's operator `%DYNAMIC_METADATA(NAMESPACE)%` writes: the namespace as a JSON object, or `-` if there is none. JSON has types,
+/// so a number is no text.
 #[derive(Debug)]
-pub struct MetadataJson<'t>(Json<'t>);
+pub struct MetadataJson<'t>(Content<'t>);
+
+#[derive(Debug)]
+enum Content<'t> {
+    Object(Json<'t>),
+    Absent,
+    /// A text that is neither
+    Unreadable,
+}
 
 impl<'t> MetadataJson<'t> {
-    /// Reads the object; `None` if it is none.
-    pub fn parse(text: &'t [u8]) -> Option<Self> {
-        Json::parse(text).ok().filter(|json| matches!(json, Json::Object(_))).map(Self)
+    /// Reads what the operator has written.
+    pub fn parse(text: &'t [u8]) -> Self {
+        Self(match Json::parse(text) {
+            Ok(object @ Json::Object(_)) => Content::Object(object),
+            _ if text == b"-" => Content::Absent,
+            _ => Content::Unreadable,
+        })
     }
 
-    /// The value at a path: in the member that [`MetadataPath::operator`] names, the rest of the path.
+    /// The value at a path into this namespace.
     pub fn value(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        let (Some((name, rest)), Json::Object(members)) = (path.operator(), &self.0) else {
-            return AttributeValue::Absent;
+        let object = match &self.0 {
+            Content::Object(object) => object,
+            Content::Absent => return AttributeValue::Absent,
+            Content::Unreadable => return AttributeValue::Unusable,
         };
-        let found = members.iter().find(|(member, _)| member == name).map(|(_, value)| value);
-        match found.and_then(|value| rest.iter().try_fold(value, |value, segment| member(value, segment))) {
+        match path.segments().iter().skip(1).try_fold(object, |value, segment| member(value, segment)) {
             None | Some(Json::Null) => AttributeValue::Absent,
             Some(Json::String(text)) => AttributeValue::Text(Cow::Borrowed(text.as_bytes())),
             Some(_) => AttributeValue::Unusable,
@@ -42,42 +55,46 @@ fn member<'v>(value: &'v Json<'_>, segment: &str) -> Option<&'v Json<'v>> {
 mod tests {
     use super::*;
 
+    fn path(members: &[&str]) -> MetadataPath {
+        MetadataPath::new(["jwt_authn"].iter().chain(members).map(ToString::to_string).collect())
+    }
+
     #[test]
     fn a_path_leads_to_a_value_of_its_type() {
         let text = br#"{
-            "jwt:p:sub": "alice", "jwt:p:number": 5, "jwt:p:none": null, "jwt:p:list": ["a", "b"], "jwt:p:empty": "",
-            "jwt:q": {"https://example.com/tenant": "acme", "sub": "long", "deep": {"er": [{"x": "y"}]}}, "jwt:q:deep:er": [{"x": "y"}],
-            "jwt:q:sub": "longer", "jwt:p:object": {"a": "b"}, "jwt": {"a:b": "inside"}, "jwt:a:b": "beside"
+            "p": {"sub": "alice", "number": 5, "none": null, "list": ["a", "b"], "empty": "", "object": {"a": "b"}, "text": "{\"a\": \"b\"}"},
+            "q": {"https://example.com/tenant": "acme", "deep": {"er": [{"x": "y"}]}}, "a:b": "beside"
         }"#;
-        let object = MetadataJson::parse(text).unwrap();
-        let value = |path: &[&str]| object.value(&MetadataPath::new(path.iter().map(ToString::to_string).collect()));
+        let object = MetadataJson::parse(text);
         let text = |text: &'static str| AttributeValue::Text(Cow::Borrowed(text.as_bytes()));
-        for (path, expected) in [
-            (&["jwt", "p", "sub"][..], text("alice")),
-            (&["jwt", "p", "number"], AttributeValue::Unusable),
-            (&["jwt", "p", "object"], AttributeValue::Unusable),
-            (&["jwt", "p", "list"], AttributeValue::Unusable),
-            (&["jwt", "p", "list", "1"], text("b")),
-            (&["jwt", "p", "none"], AttributeValue::Absent),
-            (&["jwt", "p", "missing"], AttributeValue::Absent),
-            (&["jwt", "p"], AttributeValue::Absent),
-            (&["jwt", "a:b"], text("inside")),
-            (&["jwt", "a", "b"], text("beside")),
-            (&["jwt", "p", "sub", "more"], AttributeValue::Absent),
-            (&["jwt", "p", "empty"], text("")),
-            (&["jwt", "q", "https://example.com/tenant"], text("acme")),
-            (&["jwt", "q", "sub"], text("longer")),
-            (&["jwt", "q", "deep", "er", "0", "x"], text("y")),
-            (&["jwt", "q"], AttributeValue::Unusable),
+        for (members, expected) in [
+            (&["p", "sub"][..], text("alice")),
+            (&["p", "number"], AttributeValue::Unusable),
+            (&["p", "object"], AttributeValue::Unusable),
+            (&["p", "text"], text("{\"a\": \"b\"}")),
+            (&["p", "text", "a"], AttributeValue::Absent),
+            (&["p", "list"], AttributeValue::Unusable),
+            (&["p", "list", "1"], text("b")),
+            (&["p", "none"], AttributeValue::Absent),
+            (&["p", "missing"], AttributeValue::Absent),
+            (&["p"], AttributeValue::Unusable),
+            (&["a:b"], text("beside")),
+            (&["a", "b"], AttributeValue::Absent),
+            (&["p", "sub", "more"], AttributeValue::Absent),
+            (&["p", "empty"], text("")),
+            (&["q", "https://example.com/tenant"], text("acme")),
+            (&["q", "deep", "er", "0", "x"], text("y")),
+            (&[], AttributeValue::Unusable),
         ] {
-            assert_eq!(value(path), expected, "{path:?}");
+            assert_eq!(object.value(&path(members)), expected, "{members:?}");
         }
     }
 
     #[test]
-    fn a_text_that_is_no_object_without_duplicates_is_none() {
-        for text in [&b""[..], b"[]", b"null", b"{", b"\xff", br#"{"a": "x", "a": "y"}"#] {
-            assert!(MetadataJson::parse(text).is_none(), "{text:?}");
+    fn a_text_that_is_no_object_without_duplicates_has_no_value() {
+        for text in [&b""[..], b"[]", b"null", b"{", b"\xff", br#"{"a": "x", "a": "y"}"#, b"alice", b"--", b"- "] {
+            assert_eq!(MetadataJson::parse(text).value(&path(&["a"])), AttributeValue::Unusable, "{text:?}");
         }
+        assert_eq!(MetadataJson::parse(b"-").value(&path(&["a"])), AttributeValue::Absent);
     }
 }

@@ -195,8 +195,7 @@ impl Policy {
     /// The value of [`REWRITE_MARK`] on requests of a route; `None` if they go to the default backend as they are, and not all requests
     /// are marked.
     pub(crate) fn mark_of(&self, route: Option<&Route>) -> Option<&str> {
-        let is_marked =
-            self.mark_all || route.is_some_and(|route| route.target.is_some() || route.backend != 0);
+        let is_marked = self.mark_all || route.is_some_and(|route| route.target.is_some() || route.backend != 0);
         is_marked.then(|| self.backend_of(route).mark.as_str())
     }
 
@@ -261,9 +260,9 @@ impl Policy {
         })
     }
 
-    /// The arguments of the operators that give all of [`Policy::metadata_paths`], each once.
-    pub fn metadata_operators(&self) -> BTreeSet<String> {
-        self.metadata_paths().filter_map(|path| Some(path.operator()?.0.to_owned())).collect()
+    /// The namespaces of all of [`Policy::metadata_paths`], each once.
+    pub fn metadata_namespaces(&self) -> BTreeSet<String> {
+        self.metadata_paths().map(|path| path.namespace().to_owned()).collect()
     }
 
     /// Where the identity of a signed caller stands.

@@ -40,10 +40,17 @@ pub struct Finding {
 pub struct CheckedFile {
     /// The text
     pub source: SourceText,
-    /// The findings, in the order of the text
+    /// The findings
     pub findings: Vec<Finding>,
     /// What the filter says about the policy at start; `None` if it does not start
     pub summary: Option<String>,
+}
+
+impl CheckedFile {
+    /// Puts the findings into the order of the text, the worst of a place first.
+    pub fn sort(&mut self) {
+        self.findings.sort_by_key(|finding| (finding.span.start, std::cmp::Reverse(finding.severity)));
+    }
 }
 
 /// The number of findings of each severity.

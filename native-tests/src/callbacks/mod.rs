@@ -103,19 +103,23 @@ pub mod newer {
     use super::bytes;
     use super::stream::{RECORD, stream};
     use edge_idempotency::abi::{Buffer, FilterPtr};
+    use edge_idempotency_envoy::protobuf::field;
     use testkit::records;
 
-    /// `http_set_dynamic_metadata_struct`: merges the members of a serialized `google.protobuf.Struct`.
+    /// `http_set_dynamic_typed_metadata`: keeps a serialized `google.protobuf.Any`, whose message has to be a `Struct` here.
     ///
     /// # Safety
-    /// The stream's hook has to run, and namespace and members have to be valid during the call.
-    pub unsafe fn set_dynamic_metadata_struct(filter: FilterPtr, namespace: Buffer, members: Buffer) {
+    /// The stream's hook has to run, and namespace and message have to be valid during the call.
+    pub unsafe fn set_dynamic_typed_metadata(filter: FilterPtr, namespace: Buffer, message: Buffer) -> bool {
         // SAFETY: as the caller says.
-        let (stream, namespace, members) = unsafe { (stream(filter), bytes(namespace), bytes(members)) };
-        match records::read(members) {
-            Some(members) if namespace == RECORD => stream.parts.borrow_mut().record.extend(members),
-            _ => stream.config.state().process.fail("the record cannot be read"),
+        let (stream, namespace, message) = unsafe { (stream(filter), bytes(namespace), bytes(message)) };
+        let [kind, record] = [1, 2].map(|number| field(message, number).map(|field| field.bytes));
+        let is_struct = kind == Some(b"type.googleapis.com/google.protobuf.Struct");
+        match record.filter(|_| is_struct && namespace == RECORD).and_then(records::read) {
+            Some(members) => stream.parts.borrow_mut().record = members,
+            None => stream.config.state().process.fail("the record cannot be read"),
         }
+        true
     }
 }
 
@@ -124,13 +128,13 @@ pub mod newer {
 macro_rules! envoy_1_40 {
     () => {
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(
+        unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_typed_metadata(
             filter: *mut std::ffi::c_void,
             namespace: edge_idempotency::abi::Buffer,
-            members: edge_idempotency::abi::Buffer,
-        ) {
+            message: edge_idempotency::abi::Buffer,
+        ) -> bool {
             // SAFETY: the stream's hook runs, and both are valid during the call.
-            unsafe { $crate::newer::set_dynamic_metadata_struct(filter, namespace, members) }
+            unsafe { $crate::newer::set_dynamic_typed_metadata(filter, namespace, message) }
         }
     };
 }

@@ -218,8 +218,7 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_get_filter_state_bytes(
     // SAFETY: the stream's hook runs, the key is valid, and the result can be written.
     unsafe {
         let stream = stream(filter);
-        let value = stream.info.metadata.as_ref().filter(|_| bytes(key) == b"edge_idempotency.metadata");
-        let Some(value) = value else { return false };
+        let Some(value) = stream.info.filter_state.get(&text(key)) else { return false };
         result.write(stream.parts.borrow_mut().kept.lend(value));
     }
     true

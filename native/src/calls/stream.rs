@@ -16,8 +16,8 @@ pub(crate) struct RequestHandle<'e> {
 #[derive(Default)]
 pub(crate) struct CopiedLines {
     bytes: Vec<u8>,
-    /// The lengths of name and value of each line
-    lengths: Vec<(usize, usize)>,
+    /// Of these the lengths alone count: their pointers are Envoy's
+    lengths: Vec<HeaderLine>,
 }
 
 impl CopiedLines {
@@ -25,10 +25,10 @@ impl CopiedLines {
     pub(crate) fn lines(&self) -> Option<Vec<(&[u8], &[u8])>> {
         let mut rest = self.bytes.as_slice();
         let mut lines = Vec::with_capacity(self.lengths.len());
-        for (name, value) in &self.lengths {
-            let (line_name, after) = rest.split_at_checked(*name)?;
-            let (line_value, after) = after.split_at_checked(*value)?;
-            lines.push((line_name, line_value));
+        for HeaderLine { key_length, value_length, .. } in &self.lengths {
+            let (name, after) = rest.split_at_checked(*key_length)?;
+            let (value, after) = after.split_at_checked(*value_length)?;
+            lines.push((name, value));
             rest = after;
         }
         Some(lines)
@@ -63,16 +63,15 @@ impl<'e> RequestHandle<'e> {
         // SAFETY: Envoy has written that many lines.
         unsafe { found.set_len(count) };
         let size = found.iter().map(|line| line.key_length + line.value_length).sum();
-        let (mut bytes, mut lengths) = (Vec::with_capacity(size), Vec::with_capacity(count));
+        let mut bytes = Vec::with_capacity(size);
         for line in &found {
             // SAFETY: Envoy's names and values are valid until the map is changed, which does not happen here.
             unsafe {
                 bytes.extend_from_slice(lent(line.key_ptr, line.key_length));
                 bytes.extend_from_slice(lent(line.value_ptr, line.value_length));
             }
-            lengths.push((line.key_length, line.value_length));
         }
-        CopiedLines { bytes, lengths }
+        CopiedLines { bytes, lengths: found }
     }
 
     /// Replaces all lines with this name by one line.
@@ -257,15 +256,14 @@ impl<'e> RequestHandle<'e> {
         found.then(|| unsafe { copied(result) })
     }
 
-    /// Sets members of the dynamic metadata from a serialized `google.protobuf.Struct`.
-    pub(crate) fn set_metadata(self, namespace: &str, members: &[u8]) -> Result<(), Refused> {
-        static SET: Optional<abi::SetMetadataStruct> = Optional::new();
+    /// Sets the typed dynamic metadata of a namespace to a serialized `google.protobuf.Any`, in the place of what was there.
+    pub(crate) fn set_typed_metadata(self, namespace: &str, message: &[u8]) -> Result<(), Refused> {
+        static SET: Optional<abi::SetTypedMetadata> = Optional::new();
         // SAFETY: the type is that of this function.
         let set =
-            unsafe { SET.get(c"envoy_dynamic_module_callback_http_set_dynamic_metadata_struct") }.ok_or(Refused)?;
-        // SAFETY: the filter lives, and namespace and members are valid during the call.
-        unsafe { set(self.filter, argument(namespace.as_bytes()), argument(members)) };
-        Ok(())
+            unsafe { SET.get(c"envoy_dynamic_module_callback_http_set_dynamic_typed_metadata") }.ok_or(Refused)?;
+        // SAFETY: the filter lives, and namespace and message are valid during the call.
+        done(unsafe { set(self.filter, argument(namespace.as_bytes()), argument(message)) })
     }
 
     /// Sets a text in the dynamic metadata.

@@ -5,7 +5,6 @@ module edge-idempotency/istio
 go 1.26.0
 
 tool (
-	github.com/google/go-containerregistry/cmd/crane
 	istio.io/istio/pilot/cmd/pilot-agent
 	istio.io/istio/pilot/cmd/pilot-discovery
 )

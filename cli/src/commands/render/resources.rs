@@ -3,29 +3,35 @@
 pub(super) mod envoy_gateway;
 pub(super) mod istio;
 
-use super::{ModuleOptions, PolicyOption, ReadPolicy};
+use super::{PolicyOption, ReadPolicy};
 use crate::render::envoy::{EnvoyPlan, NativeNeeds};
 use crate::render::kubernetes::ResourcePlan;
 use crate::render::kubernetes::surroundings::Claims;
-use crate::render::module::ModuleKind;
+use crate::render::module::{ModuleFile, ModuleKind};
+use crate::render::module_source::{self, ModuleSource};
 use crate::render::needs::GatewayNeeds;
 use crate::render::upstream::NamedUpstream;
 use clap::Args;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 struct ResourceArguments {
     #[command(flatten)]
     policy: PolicyOption,
-    #[command(flatten)]
-    module: ModuleOptions,
+    /// The filter's module: a file that is here and at the proxies, or where the proxies get it (oci://REGISTRY/IMAGE:TAG, https://…,
+    /// for Istio also file:///…).
+    #[arg(long, value_name = "FILE|URL", value_parser = ModuleSource::parse)]
+    module: Option<ModuleSource>,
+    /// The digest of a module that is named by its URL: that of an image, else the SHA-256 of the module.
+    #[arg(long, value_name = "sha256:DIGEST", value_parser = module_source::digest)]
+    module_digest: Option<String>,
+    /// The directory in which the proxies have the file of --module [default: /etc/istio/extensions for Istio, /etc/envoy for Envoy Gateway].
+    #[arg(long, value_name = "DIR")]
+    module_dir: Option<PathBuf>,
     /// The filter as a native module (Envoy Gateway 1.8 and newer, with --form envoy-extension-policy; Istio has no resource for it).
     #[arg(long)]
     native: bool,
-    /// Where the proxies get the module, for the kinds of resource that do not take a file.
-    #[arg(long, value_name = "URL")]
-    module_url: Option<String>,
     /// The namespace of the gateway.
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
@@ -41,36 +47,33 @@ struct ResourceArguments {
 }
 
 impl ResourceArguments {
-    /// The plan, and what the policy needs; `None` if the document is no policy. `patches`: whether the resource patches Envoy's
-    /// configuration; else it names the module by a URL. `idle` are further options that may change nothing. `proxys_dir` is where
-    /// proxies usually have files.
+    /// The plan, and what the policy needs; `None` if the document is no policy. `idle` are options that may change nothing in the
+    /// resource. `proxys_dir` is where proxies usually have files.
     ///
     /// # Errors
-    /// A given option would change nothing in such a resource.
+    /// A given option would change nothing in such a resource, or the module is not known.
     fn plan(
         &self,
-        patches: bool,
         idle: [(bool, &'static str); 2],
         proxys_dir: &str,
     ) -> Result<Option<(ResourcePlan, GatewayNeeds)>, String> {
-        let unused = patches && self.module_url.is_some();
-        let idle = idle.into_iter().chain([(unused, "--module-url")]);
-        let module_dir = (!patches && !self.native && self.module.module_dir.is_some(), "--module-dir");
-        let module_url = (self.native && self.module_url.is_some(), "--module-url");
-        if let Some((_, name)) = idle.chain([module_dir, module_url]).find(|(is_idle, _)| *is_idle) {
-            let has =
-                if name == "--module-url" { "names a file of the proxy (--module-dir)" } else { "has no place for it" };
-            return Err(format!(
-                "{name} would change nothing here: this kind of resource {has}; leave it out, or choose another --form"
-            ));
+        let by_url = matches!(self.module, Some(ModuleSource::Url(_)));
+        let module_dir = (by_url && self.module_dir.is_some(), "--module-dir");
+        if let Some((_, name)) = idle.into_iter().chain([module_dir]).find(|(is_idle, _)| *is_idle) {
+            let why = match name {
+                "--module-dir" => "--module says where the proxies get the module",
+                _ => "this kind of resource has no place for it",
+            };
+            return Err(format!("{name} would change nothing here: {why}; leave it out, or choose another --form"));
         }
+        let module = self.module(Path::new(proxys_dir))?;
         let Some(ReadPolicy { text, document, needs, source, policy }) = self.policy.read()? else {
             return Ok(None);
         };
         let envoy = EnvoyPlan {
             source,
             policy: text,
-            module: self.module.find_in(proxys_dir, if self.native { ModuleKind::Native } else { ModuleKind::Wasm })?,
+            module,
             native: self.native.then(|| NativeNeeds::of(&policy)).transpose()?,
             upstreams: self.upstreams.clone(),
             providers: Vec::new(),
@@ -96,9 +99,25 @@ impl ResourceArguments {
             listener: String::new(),
             hostnames: Vec::new(),
             claims: Claims::default(),
-            module_url: self.module_url.clone(),
             renamed_claims: false,
         };
         Ok(Some((plan, needs)))
+    }
+
+    fn module(&self, proxys_dir: &Path) -> Result<ModuleFile, String> {
+        let kind = if self.native { ModuleKind::Native } else { ModuleKind::Wasm };
+        let directory = self.module_dir.as_deref().unwrap_or(proxys_dir);
+        match &self.module {
+            Some(module) => module.find(self.module_digest.as_deref(), directory, kind),
+            None if self.module_digest.is_some() => {
+                Err("--module-digest is the digest of --module URL: add it".to_owned())
+            }
+            // Nothing of a native module's content stands in the resource.
+            None if self.native => Ok(ModuleFile::elsewhere(Some(directory), kind)),
+            None => Err(
+                "say which module it is: add --module dist/edge_idempotency.wasm, or --module URL with --module-digest"
+                    .to_owned(),
+            ),
+        }
     }
 }

@@ -10,8 +10,9 @@ use edge_idempotency_lints::view::duration;
 /// The member that says what the gateway does with escaped slashes.
 const ESCAPED_SLASHES: &str = "path_with_escaped_slashes_action";
 
-/// What a format of the access log writes as the filter's record, of a WebAssembly module and of a native one.
-const RECORDS: [&str; 2] = ["wasm.edge_idempotency", "DYNAMIC_METADATA(edge_idempotency"];
+/// What a format of the access log writes as the filter's record, of a WebAssembly module and of a native one: `typed_filter_metadata`, or
+/// `filter_metadata` with Envoy 1.39.
+const RECORDS: [&str; 2] = ["wasm.edge_idempotency", "filter_metadata['edge_idempotency']"];
 
 /// Filters that say who is calling, by the last part of the message's name, and the metadata namespace that two of them
 /// write.

@@ -1,12 +1,12 @@
 //! The filter as a native module: its own configuration, and the filter before it that hands metadata over.
 
+use super::GatewayFindings;
 use super::callers::is_called;
 use super::find::FilterChain;
 use super::needs::GatewayNeeds;
 use super::plugin::named_build;
-use super::{GatewayFindings, member_span};
-use edge_idempotency_envoy::METADATA_OBJECT;
-use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use edge_idempotency_envoy::metadata_object;
+use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 
 /// Without it, the names of the filter's metrics have a prefix.
@@ -39,7 +39,7 @@ pub(super) fn around(
 ) {
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
     let own = filters.get(chain.index).map_or(0..0, |own| own.span.clone());
-    if let Some(needs) = needs.filter(|needs| !needs.operators.is_empty()) {
+    if let Some(needs) = needs {
         metadata(filters, chain.index, needs, &own, findings);
     }
     if let Some(namespace) = needs.and_then(|needs| needs.nameless.as_ref()) {
@@ -66,27 +66,29 @@ pub(super) fn around(
     }
 }
 
-/// A filter's part that writes the object.
+/// A filter's part that writes an object for the module.
 struct MetadataObject<'t> {
     index: usize,
     filter: &'t SpannedNode,
     entry: &'t SpannedNode,
 }
 
-fn objects(filters: &[SpannedNode]) -> impl Iterator<Item = MetadataObject<'_>> {
-    let states = filters.iter().enumerate().filter_map(|(index, filter)| {
+/// The parts of filters that are on which write the object with this key.
+fn objects<'t>(filters: &'t [SpannedNode], key: &str) -> impl DoubleEndedIterator<Item = MetadataObject<'t>> {
+    let states = filters.iter().enumerate().filter(|(_, filter)| !filter.is_true(&["disabled"]));
+    let states = states.filter_map(|(index, filter)| {
         let typed = filter.get("typed_config").filter(|typed| typed.is_type("Config") && is_called(filter, STATE))?;
         Some((index, filter, typed.get("on_request_headers")?.items()))
     });
-    states.flat_map(|(index, filter, entries)| {
-        let ours = entries.iter().filter(|entry| entry.text_at(&["object_key"]) == Some(METADATA_OBJECT));
-        ours.map(move |entry| MetadataObject { index, filter, entry })
-    })
+    let entries = states
+        .flat_map(|(index, filter, entries)| entries.iter().map(move |entry| MetadataObject { index, filter, entry }));
+    entries.filter(move |object| object.entry.text_at(&["object_key"]) == Some(key))
 }
 
 /// The filter that writes filter state.
 const STATE: &str = "envoy.filters.http.set_filter_state";
 
+/// Checks that each namespace is handed over, at its place and in its form.
 fn metadata(
     filters: &[SpannedNode],
     place: usize,
@@ -94,74 +96,58 @@ fn metadata(
     own: &Range<usize>,
     findings: &mut GatewayFindings,
 ) {
-    let is_on = |object: &MetadataObject<'_>| !object.filter.is_true(&["disabled"]);
-    let Some(object) = objects(filters).filter(is_on).filter(|object| object.index < place).last() else {
-        match objects(filters).find(is_on) {
-            Some(behind) => {
-                let message = "this stands behind the filter, which needs what it writes";
-                findings.add("envoy-native-metadata-order", behind.filter.span.clone(), message);
+    let mut missing = Vec::new();
+    for namespace in &needs.namespaces {
+        let key = metadata_object(namespace);
+        let Some(object) = objects(filters, &key).rfind(|object| object.index < place) else {
+            match objects(filters, &key).next() {
+                Some(behind) => {
+                    let message = "this stands behind the filter, which needs what it writes";
+                    findings.add("envoy-native-metadata-order", behind.filter.span.clone(), message);
+                }
+                None => missing.push(namespace.as_str()),
             }
-            None => {
-                let message =
-                    "no filter before this one hands the metadata over that identity sources of the policy read";
-                let help = format!("Put this before the filter, behind authentication:\n{}", lines(needs));
-                findings.helped("envoy-native-metadata", own.clone(), message, help);
-            }
+            continue;
+        };
+        let mut between = filters.iter().take(place).skip(object.index + 1);
+        if let Some(filter) = between.find(|filter| is_called(filter, namespace)) {
+            let message = format!(
+                "`{}` stands behind the filter that hands metadata over, so `{namespace}` is empty there",
+                filter.text_at(&["name"]).unwrap_or(namespace)
+            );
+            findings.add("envoy-native-metadata-order", filter.span.clone(), message);
         }
-        return;
-    };
-    let writes =
-        |namespace: &str| filters.iter().take(place).skip(object.index + 1).find(|filter| is_called(filter, namespace));
-    let namespaces = needs.operators.iter().filter_map(|operator| operator.split(':').next());
-    if let Some((namespace, filter)) = namespaces.filter_map(|name| Some((name, writes(name)?))).next() {
-        let message = format!(
-            "`{}` stands behind the filter that hands metadata over, so `{namespace}` is empty there",
-            filter.text_at(&["name"]).unwrap_or(namespace)
-        );
-        findings.add("envoy-native-metadata-order", filter.span.clone(), message);
+        form(object.entry, namespace, findings);
     }
-    form(object.entry, needs, findings);
+    if !missing.is_empty() {
+        let names = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let message =
+            format!("identity sources of the policy read {names}, which no filter before this one hands over");
+        let help = format!("Put this before the filter, behind authentication:\n{}", lines(&missing));
+        findings.helped("envoy-native-metadata", own.clone(), message, help);
+    }
 }
 
 /// Whether the object has the form that the module reads.
-fn form(entry: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn form(entry: &SpannedNode, namespace: &str, findings: &mut GatewayFindings) {
     let factory = entry.member("factory_key");
     if factory.is_none_or(|factory| factory.value.text() != Some("envoy.string")) {
         let message = "the object is no text: `factory_key` has to be `envoy.string`";
         findings.at_member("envoy-native-metadata-form", factory, &entry.span, message);
     }
     let format = entry.member("format_string");
-    let Some(json) = format.and_then(|format| format.value.member("json_format")) else {
-        let written = format.and_then(|format| format.value.members().first());
-        let message = "the object has to be a `json_format`, which says of each value whether it is a text";
-        findings.at_member("envoy-native-metadata-form", written.or(format), &entry.span, message);
-        return;
-    };
-    // Names in it are chosen by who writes the file, and so compared as they stand.
-    let member = |name: &str| json.value.members().iter().rev().find(|member| member.name == name);
-    let missing: Vec<&str> = needs.operators.iter().map(String::as_str).filter(|name| member(name).is_none()).collect();
-    if !missing.is_empty() {
-        let names = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let message = format!("identity sources of the policy read {names}, and the object has no such member");
-        let help = format!("Add to `json_format`:\n{}", members(missing.into_iter()));
-        findings.helped("envoy-native-metadata", json.name_span.clone(), message, help);
-    }
-    let wrong = |name: &str, member: &&SpannedMember| member.value.text() != Some(operator(name).as_str());
-    for (name, member) in
-        needs.operators.iter().filter_map(|name| Some((name, member(name).filter(|own| wrong(name, own))?)))
-    {
-        let message = format!("the member has to be \"{}\"", operator(name));
-        findings.add("envoy-native-metadata-form", member_span(member), message);
+    let text = format
+        .and_then(|format| format.value.at(&["text_format_source"]))
+        .and_then(|text| text.member("inline_string"));
+    if text.is_none_or(|text| text.value.text() != Some(operator(namespace).as_str())) {
+        let message =
+            format!("the text has to be \"{}\", in `text_format_source` as `inline_string`", operator(namespace));
+        findings.at_member("envoy-native-metadata-form", text.or(format), &entry.span, message);
     }
 }
 
-fn operator(name: &str) -> String {
-    format!("%DYNAMIC_METADATA({name})%")
-}
-
-fn members<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let line = |name| format!("          {}: {}", quoted(name), quoted(&operator(name)));
-    names.map(line).collect::<Vec<_>>().join("\n")
+fn operator(namespace: &str) -> String {
+    format!("%DYNAMIC_METADATA({namespace})%")
 }
 
 /// A text in YAML, as in JSON.
@@ -169,11 +155,19 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The filter that hands over what a policy reads, as `render envoy --native` writes it.
-fn lines(needs: &GatewayNeeds) -> String {
+/// The filter that hands namespaces over, as `render envoy --native` writes it.
+fn lines(namespaces: &[&str]) -> String {
+    let object = |namespace: &&str| {
+        format!(
+            "    - object_key: {}\n      factory_key: envoy.string\n      format_string: {{text_format_source: {{inline_string: {}}}}}",
+            quoted(&metadata_object(namespace)),
+            quoted(&operator(namespace))
+        )
+    };
+    let objects: Vec<String> = namespaces.iter().map(object).collect();
     format!(
         "- name: {STATE}\n  typed_config:\n    \"@type\": type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config\n    \
-         on_request_headers:\n    - object_key: {METADATA_OBJECT}\n      factory_key: envoy.string\n      format_string:\n        json_format:\n{}",
-        members(needs.operators.iter().map(String::as_str))
+         on_request_headers:\n{}",
+        objects.join("\n")
     )
 }

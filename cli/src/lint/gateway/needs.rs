@@ -58,9 +58,9 @@ pub(super) struct GatewayNeeds {
     pub(super) is_generic: bool,
     /// Whether the filter keeps headers back until a body is there
     pub(super) keeps_headers: bool,
-    /// Arguments of the operators that hand a native module the metadata that identity sources read
-    pub(super) operators: BTreeSet<String>,
-    /// The first namespace of such metadata that no operator can name
+    /// The namespaces of metadata that identity sources read and an operator can name
+    pub(super) namespaces: BTreeSet<String>,
+    /// The first of the others
     pub(super) nameless: Option<String>,
 }
 
@@ -295,11 +295,12 @@ impl GatewayNeeds {
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
             is_generic: document.backends.iter().any(|backend| backend.value.kind == "generic"),
             keeps_headers,
-            operators: policy.metadata_operators(),
-            nameless: policy
+            namespaces: policy
                 .metadata_paths()
-                .find(|path| path.operator().is_none())
-                .and_then(|path| path.segments().first().cloned()),
+                .filter(|path| path.has_operator())
+                .map(|path| path.namespace().to_owned())
+                .collect(),
+            nameless: policy.metadata_paths().find(|path| !path.has_operator()).map(|path| path.namespace().to_owned()),
         })
     }
 }

@@ -70,7 +70,7 @@ impl ResourcePlan {
     }
 
     fn filter_patch(&self, needs: &GatewayNeeds) -> Result<String, String> {
-        self.checksum(None)?;
+        self.proxys_file()?;
         let members = [
             ("strip_any_host_port", json!(true), "The gateway, the filter and the backend have to read the same host."),
             ("max_request_headers_kb", json!(16), "What one connection can have the gateway hold (docs/security.md)."),
@@ -83,11 +83,14 @@ impl ResourcePlan {
 
     fn wasm_extension(&self, needs: &GatewayNeeds) -> Result<String, String> {
         can_do_without_bodies(needs, "EnvoyExtensionPolicy", "envoy-patch-policy")?;
-        let url = self.module_url("oci://… or https://…")?;
-        if !["oci://", "https://", "http://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return Err(format!("--module-url {url}: Envoy Gateway takes oci://… and https://…"));
+        let module = &self.envoy.module;
+        if !module.is_fetched() {
+            return Err(
+                "Envoy Gateway fetches the module: add --module oci://… or https://…, and --module-digest".to_owned()
+            );
         }
-        let more = json!({"url": url, "image": url.strip_prefix("oci://"), "sha256": self.checksum(Some(url))?});
+        let url = &module.path;
+        let more = json!({"url": url, "image": url.strip_prefix("oci://"), "sha256": module.sha256});
         fill(GATEWAY_EXTENSION, &self.gateway_values(needs, more)?)
     }
 
@@ -98,13 +101,14 @@ impl ResourcePlan {
         native: &NativeNeeds,
         form: EnvoyGatewayForm,
     ) -> Result<String, String> {
+        self.proxys_file()?;
         if form == EnvoyGatewayForm::EnvoyPatchPolicy {
             return Err("--native needs --form envoy-extension-policy: EnvoyPatchPolicy is for the WebAssembly module"
                 .to_owned());
         }
-        if let Some(operator) = native.operators.first() {
+        if let Some(namespace) = native.namespaces.first() {
             return Err(format!(
-                "the policy's identity sources read metadata ({operator}), which a native module is handed by a filter that Envoy Gateway \
+                "the policy's identity sources read metadata ({namespace}), which a native module is handed by a filter that Envoy Gateway \
                  cannot add: let them read headers (`headers_owned_by`), which claimToHeaders of a SecurityPolicy sets (docs/native.md)"
             ));
         }

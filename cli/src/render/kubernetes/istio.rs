@@ -1,5 +1,6 @@
 //! Resources of Istio.
 
+use super::super::envoy::EnvoyPlan;
 use super::super::json_text::compact_json;
 use super::super::needs::{GatewayNeeds, JWT_FILTER};
 use super::super::template::fill;
@@ -7,8 +8,9 @@ use super::{ResourcePlan, can_do_without_bodies, extend};
 use serde_json::{Value, json};
 
 const ISTIO_EXTENSION: &str = include_str!("../templates/istio-extension.yaml");
-const ISTIO_PLUGIN: &str = include_str!("../templates/istio-plugin.yaml");
 const ISTIO_FILTER: &str = include_str!("../templates/istio-filter.yaml");
+const ISTIO_CLOSED: &str = include_str!("../templates/istio-closed.yaml");
+const ISTIO_AROUND: &str = include_str!("../templates/istio-around.yaml");
 
 /// The metadata in which Istio leaves the claims of a token.
 const ISTIOS_CLAIMS: &str = "payload";
@@ -20,8 +22,6 @@ pub(crate) enum IstioForm {
     EnvoyFilter,
     /// Istio 1.30 and newer; cannot let the filter wait for bodies
     TrafficExtension,
-    /// Before Istio 1.30; cannot let the filter wait for bodies
-    WasmPlugin,
 }
 
 impl ResourcePlan {
@@ -40,9 +40,11 @@ impl ResourcePlan {
             [] => {}
             [name] if name == ISTIOS_CLAIMS => {}
             [_] => {
-                read_claims(&mut plan.document, ISTIOS_CLAIMS);
-                plan.envoy.policy = compact_json(&plan.document);
-                plan.renamed_claims = true;
+                if let Some(document) = with_istios_claims(&plan.document, needs) {
+                    plan.document = document;
+                    plan.envoy.policy = compact_json(&plan.document);
+                    plan.renamed_claims = true;
+                }
             }
             several => {
                 return Err(format!(
@@ -59,28 +61,40 @@ impl ResourcePlan {
     fn istio_resource(&self, needs: &GatewayNeeds, form: IstioForm) -> Result<String, String> {
         let labels: serde_json::Map<String, Value> =
             self.labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        if form == IstioForm::EnvoyFilter {
-            return fill(ISTIO_FILTER, &self.patches(needs, json!({"labels": labels}))?);
-        }
-        let (kind, name) = match form {
-            IstioForm::TrafficExtension => ("TrafficExtension", "traffic-extension"),
-            _ => ("WasmPlugin", "wasm-plugin"),
-        };
-        can_do_without_bodies(needs, kind, "envoy-filter")?;
-        let url = self.module_url("file:///etc/istio/extensions/edge_idempotency.wasm, oci://… or https://…")?;
-        let plugin = json!({
-            "url": url, "sha256": self.checksum(Some(url))?, "variables": needs.variables, "policy": compact_json(&self.document),
+        let marks: Vec<&str> =
+            needs.backends.iter().filter(|own| own.marked).map(|own| own.name.as_deref().unwrap_or("1")).collect();
+        let common = json!({
+            "labels": labels, "namespace": self.namespace, "tokens": needs.tokens, "generic": needs.has_generic(), "mark_values": marks,
+            "renamed_claims": self.renamed_claims, "closed": needs.closed, "is_filter": form == IstioForm::EnvoyFilter,
+            "timeout_s": self.envoy.timeout_s, "stats_config": EnvoyPlan::stats_config(),
         });
+        let part = |template| fill(template, &common).map(|text| text.trim_end().to_owned());
+        let (closed, around) = (part(ISTIO_CLOSED)?, part(ISTIO_AROUND)?);
+        let more = |mut common: Value| {
+            extend(&mut common, json!({"comment": closed, "around": around}));
+            common
+        };
+        if form == IstioForm::EnvoyFilter {
+            return fill(ISTIO_FILTER, &self.patches(needs, more(common))?);
+        }
+        can_do_without_bodies(needs, "TrafficExtension", "envoy-filter")?;
+        let module = &self.envoy.module;
+        let url = if module.is_fetched() { module.path.clone() } else { format!("file://{}", module.path) };
         let mut values = self.envoy.values(needs)?;
-        extend(
-            &mut values,
-            json!({
-                "renamed_claims": self.renamed_claims, "tokens": needs.tokens, "generic": needs.has_generic(), "kind": kind, "form": name, "namespace": self.namespace, "labels": labels,
-                "wasm_member": form == IstioForm::TrafficExtension, "plugin": fill(ISTIO_PLUGIN, &plugin)?.trim_end(),
-            }),
-        );
+        let own = json!({"url": url, "sha256": module.sha256, "document": compact_json(&self.document)});
+        extend(&mut values, own);
+        extend(&mut values, more(common));
         fill(ISTIO_EXTENSION, &values)
     }
+}
+
+/// A policy's document as Istio needs it: the sources read the claims where Istio leaves them. `None` if no source reads a token, or
+/// the policy tells several apart.
+pub(crate) fn with_istios_claims(document: &Value, needs: &GatewayNeeds) -> Option<Value> {
+    let [_] = needs.tokens.as_slice() else { return None };
+    let mut document = document.clone();
+    read_claims(&mut document, ISTIOS_CLAIMS);
+    Some(document)
 }
 
 /// Lets the sources that read tokens read the member `name` of jwt_authn's metadata.

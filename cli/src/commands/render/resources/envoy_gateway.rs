@@ -25,8 +25,8 @@ use clap::Args;
     --jwt-issuer https://login.example.com --jwt-keys https://login.example.com/.well-known/jwks.json
   edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy --native --module dist/libedge_idempotency.so \\
     --module-dir /etc/envoy --upstream api=http://api:8080
-  edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy \\
-    --module-url oci://registry/edge-idempotency@sha256:DIGEST --upstream api=http://api:8080"
+  edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy --upstream api=http://api:8080 \\
+    --module oci://registry/edge-idempotency:0.1.0 --module-digest sha256:7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a"
 )]
 pub(in super::super) struct EnvoyGatewayArguments {
     /// The kind of resource with the filter.
@@ -55,7 +55,7 @@ pub(in super::super) struct EnvoyGatewayArguments {
 pub(in super::super) fn run(args: &EnvoyGatewayArguments) -> Result<u8, String> {
     let patches = args.form == EnvoyGatewayForm::EnvoyPatchPolicy;
     let idle = [(args.resource.retries.is_some(), "--retries"), (!patches && args.listener.is_some(), "--listener")];
-    let Some((mut plan, needs)) = args.resource.plan(patches, idle, "/etc/envoy")? else { return Ok(BAD_INPUT) };
+    let Some((mut plan, needs)) = args.resource.plan(idle, "/etc/envoy")? else { return Ok(BAD_INPUT) };
     plan.gateway.clone_from(&args.gateway);
     plan.hostnames.clone_from(&args.hostnames);
     let listener = args.listener.as_deref().unwrap_or("http");

@@ -6,10 +6,10 @@ use crate::input::print;
 use crate::render::kubernetes::istio::IstioForm;
 use clap::Args;
 
-/// A resource of Istio with the filter, for the proxies of a gateway.
+/// Resources of Istio with the filter, for the proxies of a gateway.
 ///
-/// It was never run in a cluster; tests check it against Istio's published API description. Comments say what this kind of resource
-/// cannot set.
+/// With it come a resource that refuses clients' own marks and one for the names of metrics. Comments say what this kind of resource cannot
+/// set, and what the VirtualService has to be so that nothing reaches the backend without the filter.
 ///
 /// Exit status: 0 if the configuration was written, 2 if the policy is not valid or an option is missing.
 #[derive(Args)]
@@ -18,7 +18,8 @@ use clap::Args;
     after_help = "Examples:
   edge-idempotency render istio --policy policy.json --module dist/edge_idempotency.wasm --module-dir /etc/istio/extensions \\
     --upstream restate=http://restate.default.svc.cluster.local:8080 | kubectl apply -f -
-  edge-idempotency render istio --policy policy.json --form traffic-extension --module-url oci://registry/edge-idempotency:0.1.0"
+  edge-idempotency render istio --policy policy.json --module oci://registry/edge-idempotency:0.1.0 \\
+    --module-digest sha256:7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a --upstream restate=http://restate.default.svc.cluster.local:8080"
 )]
 pub(in super::super) struct IstioArguments {
     /// The kind of resource.
@@ -44,7 +45,7 @@ pub(in super::super) fn run(args: &IstioArguments) -> Result<u8, String> {
         (!patches && !args.resource.upstreams.is_empty(), "--upstream"),
         (!patches && args.resource.retries.is_some(), "--retries"),
     ];
-    let Some((mut plan, needs)) = args.resource.plan(patches, idle, "/etc/istio/extensions")? else {
+    let Some((mut plan, needs)) = args.resource.plan(idle, "/etc/istio/extensions")? else {
         return Ok(BAD_INPUT);
     };
     plan.labels.clone_from(&args.label);

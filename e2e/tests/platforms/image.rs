@@ -1,0 +1,61 @@
+//! A registry on this machine with the image of the module.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::runner::runtime;
+use harness::ports::{free, loopback};
+use harness::process::Process;
+use harness::tools::tool;
+
+const READY: Duration = Duration::from_secs(30);
+
+/// A running registry.
+pub(crate) struct Registry {
+    /// The image's name, without a scheme
+    pub(crate) image: String,
+    /// `sha256:…`
+    pub(crate) digest: String,
+    _process: Process,
+}
+
+impl Registry {
+    /// Starts a registry and pushes the module as an image: one layer with `plugin.wasm`.
+    pub(crate) fn start(folder: &Path, module: &Path) -> Result<Self> {
+        let crane = tool("EDGE_CRANE", "crane")?;
+        let port = free()?;
+        let (disk, layer) = (folder.join("registry"), folder.join("layer"));
+        fs::create_dir_all(&disk)?;
+        fs::create_dir_all(&layer)?;
+        fs::copy(module, layer.join("plugin.wasm"))?;
+        let mut serve = Command::new(&crane);
+        serve.args(["registry", "serve", "--address", &loopback(port).to_string(), "--disk"]).arg(&disk);
+        let mut process = Process::spawn("crane", &mut serve, &folder.join("registry.log"))?;
+        let listens = async || {
+            std::net::TcpStream::connect(loopback(port))?;
+            Ok(())
+        };
+        runtime()?.block_on(process.ready(READY, listens))?;
+        let archive = folder.join("layer.tar.gz");
+        let mut tar = Command::new("tar");
+        tar.args(["--owner=0", "--group=0", "--mtime=@0", "-czf"])
+            .arg(&archive)
+            .arg("-C")
+            .arg(&layer)
+            .arg("plugin.wasm");
+        said(&mut tar)?;
+        let image = format!("127.0.0.1:{port}/edge-idempotency:0.1.0");
+        said(Command::new(&crane).args(["append", "--oci-empty-base", "-t", &image, "-f"]).arg(&archive))?;
+        let digest = said(Command::new(&crane).args(["digest", &image]))?.trim().to_owned();
+        Ok(Self { image, digest, _process: process })
+    }
+}
+
+fn said(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
