@@ -32,6 +32,14 @@ fn envoy_gateway() -> String {
     version
 }
 
+/// The day of the sources of Istio that run: Go's proxy has no releases of them.
+fn istio_sources() -> String {
+    let module = text("scripts/platforms/istio/go.mod");
+    let date: Vec<char> = module.split_once("istio.io/istio v0.0.0-").unwrap().1.chars().take(8).collect();
+    let part = |from: usize, to: usize| date[from..to].iter().collect::<String>();
+    format!("{}-{}-{}", part(0, 4), part(4, 6), part(6, 8))
+}
+
 fn table() -> String {
     let (envoy, older) = (setting("scripts/lib.sh", "ENVOY_VERSION"), setting("scripts/lib.sh", "OLDER_ENVOYS"));
     let native: Vec<&str> = older.split(' ').chain([envoy.as_str()]).collect();
@@ -54,7 +62,7 @@ fn table() -> String {
             setting("scripts/tools.sh", "RESTATE_VERSION"),
             "every end-to-end test with Restate, and the soak".to_owned(),
         ),
-        ("Istio", crds("ISTIO"), "rendered resources against its published definitions".to_owned()),
+        ("Istio", crds("ISTIO"), format!("rendered resources against its published definitions, and in its own processes, without Kubernetes, from the sources of {} (`scripts/platforms.sh istio`)", istio_sources())),
         ("Envoy Gateway", envoy_gateway(), "rendered resources in its own processes, without Kubernetes (`scripts/platforms.sh envoy-gateway`), and against its published definitions".to_owned()),
         ("OpenBao", setting("scripts/tools.sh", "OPENBAO_VERSION"), "webhooks whose secrets are looked up".to_owned()),
     ];
