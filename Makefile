@@ -222,14 +222,14 @@ krakend-plugin: ## build the plugin for one release of KrakenD into dist/: KRAKE
 
 # What is in it, and how a user gets it: docs/release.md.
 .PHONY: release
-release: ## build all that a release consists of into dist/release/ (half an hour on two cores)
+release: ## build all that a release consists of into dist/release/, for two processors
 	@echo "== release"
 	@MAKE=$(MAKE) scripts/release/build.sh
 
 .PHONY: release-check
 release-check: ## look at dist/release/ as its users do: checksums, a registry, programs of the images, the README's first steps
 	@echo "== release-check"
-	@[ -x $(EDGE_RELEASE_TOOLS)/crane/crane ] || scripts/tools.sh release-tools
+	@scripts/tools.sh crane release-tools
 	@scripts/release/check.sh
 
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.

@@ -413,14 +413,13 @@ rpc_clients_node() {
     fetch_node && node -e 'require("@grpc/grpc-js"); require("@connectrpc/connect-node"); require("@connectrpc/connect-web")'
 }
 
-# What releases are made and checked with: crane copies images, helm renders the chart, actionlint reads workflows.
+# What releases are checked with: helm renders the chart, actionlint reads workflows.
 release_tools() {
     local lock=$ROOT/scripts/release-tools
-    collection release-tools "$lock" "crane, actionlint and helm from Go's proxy (about 250 MB), and building them (a few minutes)" \
-        crane actionlint helm
+    collection release-tools "$lock" "actionlint and helm from Go's proxy (about 250 MB), and building them (a few minutes)" \
+        actionlint helm
 }
 
-release_tools_crane() { build_release_tool github.com/google/go-containerregistry/cmd/crane && ./crane version; }
 release_tools_actionlint() { build_release_tool github.com/rhysd/actionlint/cmd/actionlint && ./actionlint --version; }
 release_tools_helm() { build_release_tool helm.sh/helm/v3/cmd/helm && ./helm version; }
 

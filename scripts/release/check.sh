@@ -37,8 +37,8 @@ sums() {
 }
 
 registry() {
-    local crane=$TOOLS/release-tools/crane/crane address=
-    [ -x "$crane" ] || die "crane is missing" "scripts/tools.sh release-tools"
+    local crane=$TOOLS/bin/crane address=
+    [ -x "$crane" ] || die "crane is missing" "scripts/tools.sh crane"
     mkdir "$WORK/disk"
     # crane chooses a free port and says which.
     "$crane" registry serve --address 127.0.0.1:0 --disk "$WORK/disk" >"$WORK/registry.log" 2>&1 &

@@ -8,8 +8,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 registry=${1:?usage: scripts/release/publish.sh REGISTRY [RELEASE]}
 release=${2:-$ROOT/dist/release}
-crane=$TOOLS/release-tools/crane/crane helm=$TOOLS/release-tools/helm/helm
-[ -x "$crane" ] && [ -x "$helm" ] || die "crane or helm is missing" "scripts/tools.sh release-tools"
+crane=$TOOLS/bin/crane helm=$TOOLS/release-tools/helm/helm
+[ -x "$crane" ] && [ -x "$helm" ] || die "crane or helm is missing" "scripts/tools.sh crane release-tools"
 version=$(version)
 
 # The names under which users find each layout.

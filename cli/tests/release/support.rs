@@ -25,6 +25,21 @@ fn krakend() -> (String, String) {
     (releases[0].to_owned(), releases[releases.len() - 1].to_owned())
 }
 
+/// The release that runs, which is also the one whose definitions are compared.
+fn envoy_gateway() -> String {
+    let version = setting("scripts/tools.sh", "ENVOY_GATEWAY_VERSION");
+    assert_eq!(version, setting("scripts/kubernetes-crds.sh", "ENVOY_GATEWAY"), "scripts/kubernetes-crds.sh");
+    version
+}
+
+/// The day of the sources of Istio that run: Go's proxy has no releases of them.
+fn istio_sources() -> String {
+    let module = text("scripts/platforms/istio/go.mod");
+    let date: Vec<char> = module.split_once("istio.io/istio v0.0.0-").unwrap().1.chars().take(8).collect();
+    let part = |from: usize, to: usize| date[from..to].iter().collect::<String>();
+    format!("{}-{}-{}", part(0, 4), part(4, 6), part(6, 8))
+}
+
 fn table() -> String {
     let (envoy, older) = (setting("scripts/lib.sh", "ENVOY_VERSION"), setting("scripts/lib.sh", "OLDER_ENVOYS"));
     let native: Vec<&str> = older.split(' ').chain([envoy.as_str()]).collect();
@@ -47,8 +62,8 @@ fn table() -> String {
             setting("scripts/tools.sh", "RESTATE_VERSION"),
             "every end-to-end test with Restate, and the soak".to_owned(),
         ),
-        ("Istio", crds("ISTIO"), "rendered resources against its published definitions".to_owned()),
-        ("Envoy Gateway", crds("ENVOY_GATEWAY"), "rendered resources against its published definitions".to_owned()),
+        ("Istio", crds("ISTIO"), format!("rendered resources against its published definitions, and in its own processes, without Kubernetes, from the sources of {} (`scripts/platforms.sh istio`)", istio_sources())),
+        ("Envoy Gateway", envoy_gateway(), "rendered resources in its own processes, without Kubernetes (`scripts/platforms.sh envoy-gateway`), and against its published definitions".to_owned()),
         ("OpenBao", setting("scripts/tools.sh", "OPENBAO_VERSION"), "webhooks whose secrets are looked up".to_owned()),
     ];
     let mut table = "| | versions | tested by |\n|---|---|---|\n".to_owned();
