@@ -225,7 +225,7 @@ crane() {
         "-X github.com/google/go-containerregistry/cmd/crane/cmd.Version=$CRANE_VERSION" "Or set EDGE_CRANE=/path/to/crane."
 }
 
-# Istio's control plane and agent, and crane, which keeps images: the Go module proxy has their source. scripts/platforms/istio
+# Istio's control plane and agent: the Go module proxy has their source. scripts/platforms/istio
 # has their versions and checksums, and names the directory.
 istio() {
     local lock=$ROOT/scripts/platforms/istio name go bootstrap
