@@ -198,7 +198,7 @@ playground-test: playground programs ## the playground in a headless Chromium, b
 	@echo "== playground-test"
 	@scripts/playground.sh test
 
-# mdBook, compiled once; why it and not another one stands in docs/decisions/0036-the-site.md.
+# mdBook, compiled once; why it and not another one stands in docs/decisions/0031-the-site.md.
 .PHONY: docs
 docs: ## build the site of docs/: dist/site/
 	@echo "== docs (the first build takes about two minutes)"

@@ -37,7 +37,7 @@ pub fn site(repository: &Path, target: &Path) -> Result<()> {
         write(&pages.join("src").join(name), svg.as_bytes())?;
     }
     if has_playground {
-        write(&pages.join("src/playground.md"), include_bytes!("../playground.md"))?;
+        write(&pages.join("src/playground.md"), include_bytes!("../page_playground.md"))?;
     }
     write(&pages.join("site.css"), include_bytes!("../site.css"))?;
 

@@ -7,6 +7,10 @@ use std::path::Path;
 /// What is wrong with a resource by its definition; nothing if it fits.
 pub(crate) fn errors(resource: &Value) -> Vec<String> {
     let kind = resource["kind"].as_str().unwrap();
+    // Kubernetes' own kinds have no custom definition.
+    if resource["apiVersion"] == "v1" && kind == "ConfigMap" {
+        return Vec::new();
+    }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/render_kubernetes/crds/{kind}.yaml"));
     let definition: Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let spec = &definition["spec"];
