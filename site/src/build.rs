@@ -70,9 +70,8 @@ fn remove(folder: &Path) -> Result<()> {
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let (path, to) = match entry? {
-            entry => (entry.path(), to.join(entry.file_name())),
-        };
+        let entry = entry?;
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
             copy_folder(&path, &to)?;
         } else {
