@@ -232,7 +232,10 @@ fn check_metrics(place: &str, expression: &str) {
     let names = expression.split('"').step_by(2).flat_map(|part| part.split(|c| !word(c)));
     for name in names.filter(metric).filter(|name| !name.ends_with('_')) {
         let name = name.trim_end_matches("_bucket");
-        assert!(page.contains(&format!("`{name}`")), "{place}: neither docs/metrics.md nor docs/contract.md knows {name}");
+        assert!(
+            page.contains(&format!("`{name}`")),
+            "{place}: neither docs/metrics.md nor docs/contract.md knows {name}"
+        );
         let without = "idempotency_series_folded_total";
         let every = r#"tenant=~"$tenant",project=~"$project",endpoint=~"$endpoint""#;
         if place != "a rule" && name != without {

@@ -141,7 +141,8 @@ fn files_of_the_code_are_where_pages_say() {
         for event in events(&text) {
             let Event::Code(name) = event else { continue };
             let is_place = (name.ends_with(".rs") || name.ends_with('/')) && !name.contains([' ', '*', '{', '<']);
-            let is_built = name.starts_with('.') || name.split('/').next().is_some_and(|first| NOT_OURS.contains(&first));
+            let is_built =
+                name.starts_with('.') || name.split('/').next().is_some_and(|first| NOT_OURS.contains(&first));
             let is_there =
                 |path: &String| path.contains(&format!("/{name}")) && (name.ends_with('/') || path.ends_with(&*name));
             if is_place && !is_built && !paths.iter().any(is_there) {

@@ -351,9 +351,10 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "envoy-unmarked-route",
         severity: Error,
-        summary: "A route leads to the backend's own paths without the filter's mark, directly or by a rewrite.",
-        why: "Requests that the filter has rewritten have the header `x-edge-idempotency`. A route that does not ask for \
-              it would take a client to the backend's own paths if the filter did not run.",
+        summary: "A route leads to the backend's own paths without the filter's mark, directly or by a rewrite; or to the backend at all, \
+                  where the policy has every request marked (`mark_all`).",
+        why: "Requests that the filter has rewritten have the header `x-edge-idempotency`, with `mark_all` all that it forwards. A route \
+              that does not ask for it would take a client to the backend's own paths, or to the backend, if the filter did not run.",
         instead: "Match `headers: [{name: x-edge-idempotency, present_match: true}]` on this route, and give clients' paths a \
                   prefix of their own.",
     },

@@ -131,6 +131,7 @@ fn edits() -> Vec<Edit> {
             &["envoy-other-way"],
         ),
         // The backend's own paths.
+        ("\"version\": 1,", "\"version\": 1, \"mark_all\": true,".to_owned(), &["envoy-unmarked-route"]),
         (PUBLIC, public("match: {safe_regex: {regex: '.*'}}"), &["envoy-unmarked-route"]),
         (
             PUBLIC,

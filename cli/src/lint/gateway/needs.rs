@@ -44,6 +44,8 @@ pub(super) struct GatewayNeeds {
     pub(super) samples: Vec<(String, String)>,
     /// The values of the mark
     pub(super) marks: Vec<String>,
+    /// Whether every request that the filter forwards is marked
+    pub(super) mark_all: bool,
     /// Paths of requests whose bodies the filter waits for, with `x` for what stands in braces
     pub(super) waiting: Vec<String>,
     /// The first route whose answer's `Location` is made out of the answer's body, and the buffer for such an answer
@@ -82,6 +84,8 @@ struct PolicyOfGateway {
     key: Option<KeyView>,
     #[serde(default)]
     unmatched: Option<String>,
+    #[serde(default)]
+    mark_all: bool,
     #[serde(default)]
     identity: Option<IdentityOfGateway>,
     #[serde(default)]
@@ -285,6 +289,7 @@ impl GatewayNeeds {
             headers: sources.iter().filter_map(|source| source.headers()).collect(),
             samples: samples.collect(),
             marks: document.backends.iter().map(|own| own.name.unwrap_or(ONLY_MARK).to_owned()).collect(),
+            mark_all: document.mark_all,
             waiting: document.routes.iter().filter(waits).map(|route| sample(&route.path)).collect(),
             answer: document.routes.iter().find(shaped).map(|route| {
                 let longest = document.answers.max_body_bytes.unwrap_or(MAX_BODY);

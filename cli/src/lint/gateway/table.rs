@@ -126,6 +126,12 @@ fn unmarked(
                  without asking for the filter's mark"
             );
             findings.add("envoy-unmarked-route", rule.span.clone(), message);
+        } else if needs.mark_all {
+            let message = format!(
+                "the policy has every request marked (`mark_all`), and the route{name} does not ask for the mark: without the filter it leads \
+                 requests to the backend"
+            );
+            findings.add("envoy-unmarked-route", rule.span.clone(), message);
         }
     }
 }
