@@ -32,6 +32,8 @@ scripts/tools.sh "${needs[@]}"
 [ "${EDGE_PLATFORMS_BUILT:-}" ] || "$MAKE" --no-print-directory wasm native programs
 
 work=$(mktemp -d)
+# The image as it is published, in both layouts.
+scripts/release/images.sh "${EDGE_WASM:-dist/edge_idempotency.wasm}" "$work/images"
 # Envoy Gateway's Envoy reads certificates here, as in its container.
 made=
 [ -d /certs ] || { mkdir /certs && made=1; }
@@ -43,7 +45,7 @@ mkdir "$work/certs" "$work/istio" "$work/istio/data"
 { cat /etc/hosts && echo "127.0.0.1 envoy-gateway.envoy-gateway-system.svc.cluster.local"; } >"$work/hosts"
 
 # shellcheck disable=SC2016
-EDGE_MODULES=platforms EDGE_PLATFORMS="${platforms[*]}" WORK=$work unshare --net --mount -- bash -euc '
+EDGE_MODULES=platforms EDGE_PLATFORMS="${platforms[*]}" EDGE_MODULE_IMAGES=$work/images WORK=$work unshare --net --mount -- bash -euc '
     ip link set lo up
     mount --bind "$WORK/hosts" /etc/hosts
     mount --bind "$WORK/certs" /certs

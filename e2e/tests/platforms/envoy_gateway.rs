@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::image::Registry;
+use super::image::{Layout, Registry};
 use super::scenario::{self, Abilities, Around, Behind, HOSTS, Scene};
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::gateway::tools;
@@ -287,7 +287,7 @@ fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Store
             store = Some(Store::Web(server));
         }
         Form::Image => {
-            let registry = Registry::start(folder, &file)?;
+            let registry = Registry::start(folder, Layout::Image)?;
             let absent = if missing == Missing::Module { "-absent" } else { "" };
             command.args([
                 "--form",

@@ -22,15 +22,27 @@ pub(crate) struct Registry {
     _process: Process,
 }
 
+/// How the module lies in its image: `scripts/release/images.sh` writes both.
+#[derive(Clone, Copy)]
+pub(crate) enum Layout {
+    /// One layer with `plugin.wasm`
+    Image,
+    /// The bare module as one of two layers
+    Artifact,
+}
+
 impl Registry {
-    /// Starts a registry and pushes the module as an image: one layer with `plugin.wasm`.
-    pub(crate) fn start(folder: &Path, module: &Path) -> Result<Self> {
+    /// Starts a registry and pushes the module into it, as it is published.
+    pub(crate) fn start(folder: &Path, layout: Layout) -> Result<Self> {
         let crane = tool("EDGE_CRANE", "crane")?;
+        let images = std::env::var("EDGE_MODULE_IMAGES").context("EDGE_MODULE_IMAGES: scripts/platforms.sh sets it")?;
+        let name = match layout {
+            Layout::Image => "module",
+            Layout::Artifact => "module-artifact",
+        };
         let port = free()?;
-        let (disk, layer) = (folder.join("registry"), folder.join("layer"));
+        let disk = folder.join("registry");
         fs::create_dir_all(&disk)?;
-        fs::create_dir_all(&layer)?;
-        fs::copy(module, layer.join("plugin.wasm"))?;
         let mut serve = Command::new(&crane);
         serve.args(["registry", "serve", "--address", &loopback(port).to_string(), "--disk"]).arg(&disk);
         let mut process = Process::spawn("crane", &mut serve, &folder.join("registry.log"))?;
@@ -39,16 +51,8 @@ impl Registry {
             Ok(())
         };
         runtime()?.block_on(process.ready(READY, listens))?;
-        let archive = folder.join("layer.tar.gz");
-        let mut tar = Command::new("tar");
-        tar.args(["--owner=0", "--group=0", "--mtime=@0", "-czf"])
-            .arg(&archive)
-            .arg("-C")
-            .arg(&layer)
-            .arg("plugin.wasm");
-        said(&mut tar)?;
         let image = format!("127.0.0.1:{port}/edge-idempotency:0.1.0");
-        said(Command::new(&crane).args(["append", "--oci-empty-base", "-t", &image, "-f"]).arg(&archive))?;
+        said(Command::new(&crane).arg("push").arg(Path::new(&images).join(name)).arg(&image))?;
         let digest = said(Command::new(&crane).args(["digest", &image]))?.trim().to_owned();
         Ok(Self { image, digest, _process: process })
     }

@@ -18,7 +18,7 @@ use harness::ports::loopback;
 use harness::process::Process;
 use harness::tools::{Tools, repository};
 
-use super::image::Registry;
+use super::image::{Layout, Registry};
 use super::scenario::{self, Abilities, Around, Behind, HOSTS, SECRET, Scene, nothing_reaches};
 use resources::{GATEWAY_PORT, Lack, Rendered};
 
@@ -123,7 +123,11 @@ impl Istio {
         let folder = around.directory.path().to_owned();
         let path = |name: &str| folder.join(name);
         let tools = Tools::locate()?;
-        let registry = (from == From::Image).then(|| Registry::start(&folder, tools.filter.path())).transpose()?;
+        let layout = match form {
+            Form::EnvoyFilter => Layout::Image,
+            Form::TrafficExtension => Layout::Artifact,
+        };
+        let registry = (from == From::Image).then(|| Registry::start(&folder, layout)).transpose()?;
         let rendered = Rendered::of(&around, form, registry.as_ref(), lack)?;
         let configuration = path("resources");
         fs::create_dir_all(&configuration)?;
