@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use e2e::gateway::Received;
 use e2e::raw::{self, Reply, Request};
 use e2e::runner::runtime;
-use harness::ports::loopback;
+use harness::ports::{free, loopback};
 use harness::process::Process;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -59,7 +59,7 @@ pub(crate) fn spawn(routes: &[Route]) -> Result<Vec<Backend>> {
             );
             continue;
         }
-        let port = TcpListener::bind(loopback(0))?.local_addr()?.port();
+        let port = free()?;
         let directory = TempDir::new()?;
         let mut command = command(folder, &files, port, directory.path(), routes)?;
         command.current_dir(directory.path());
