@@ -17,7 +17,9 @@ compgen -G "$(rustc --print sysroot)/lib/rustlib/$target/lib/libstd-*.rlib" >/de
 CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)
 export CARGO_ENCODED_RUSTFLAGS
 # ring is partly C: its file names stand in messages, too.
-export CFLAGS="-ffile-prefix-map=$ROOT=/edge-idempotency -ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+# Quoted, since folders may have spaces in their names.
+printf -v CFLAGS '%q ' "-ffile-prefix-map=$ROOT=/edge-idempotency" "-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+export CFLAGS CC_SHELL_ESCAPED_FLAGS=1
 cd "$ROOT"
 cargo zigbuild --locked --package edge-idempotency-cli --profile native --target "$target" >&2
 printf '%s\n' "${CARGO_TARGET_DIR:-target}/$target/native/edge-idempotency"
