@@ -67,6 +67,9 @@ struct Options {
     /// Another build of the module, measured beside it: NAME=FILE.
     #[arg(long, value_parser = named_file)]
     compare: Vec<(String, PathBuf)>,
+    /// Measures only the variants with these names, beside Envoy without a filter, on one worker, and no starts.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["collision", "deliveries", "backend", "reload", "flood"])]
+    only: Vec<String>,
     /// Measures only what comparing payloads costs, and two workers.
     #[arg(long)]
     collision: bool,
@@ -138,6 +141,9 @@ fn main() -> Result<()> {
         let costs = cost::measure(&files, &options, &variants, 1, run_dir.path())?;
         return tell(&files, &options, costs, Vec::new());
     }
+    if !options.only.is_empty() {
+        return measure_only(&files, &options, run_dir.path());
+    }
     if options.reload || options.flood {
         return measure_latencies(&files, &options, run_dir.path());
     }
@@ -154,6 +160,27 @@ fn main() -> Result<()> {
     }
     let starts = start::measure(&files, &options, run_dir.path())?;
     tell(&files, &options, costs, starts)
+}
+
+/// Measures the variants that are asked for by name.
+fn measure_only(files: &Files, options: &Options, run_dir: &Path) -> Result<()> {
+    let mut variants = variant::all(files, &options.compare);
+    variants.extend(variant::orders(files, &options.compare));
+    variants.extend(variant::deliveries(files, &options.compare));
+    for name in &options.only {
+        let known = || variants.iter().map(|variant| format!("\n  {}", variant.name)).collect::<String>();
+        ensure!(
+            variants.iter().any(|variant| variant.name == *name),
+            "no variant has the name {name:?}; there are:{}",
+            known()
+        );
+    }
+    let is_asked = |variant: &variant::Variant| options.only.contains(&variant.name);
+    let bare: Vec<String> =
+        variants.iter().filter(|variant| is_asked(variant)).map(|variant| variant.kind.bare()).collect();
+    variants.retain(|variant| is_asked(variant) || bare.contains(&variant.name));
+    let costs = cost::measure(files, options, &variants, 1, run_dir)?;
+    tell(files, options, costs, Vec::new())
 }
 
 /// Prints the table, and writes it as JSON.

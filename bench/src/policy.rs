@@ -1,5 +1,7 @@
 //! The policy documents that the filter is measured with.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 /// Who calls, as every variant's metadata says it.
@@ -72,6 +74,24 @@ pub(crate) fn whole_from_headers(routes: usize) -> Value {
             "name": "jwt", "headers_owned_by": "envoy.filters.http.jwt_authn", "tenant": tenant, "project": project,
             "subject": {"field": user, "type": "user"},
         }]);
+    }
+    document
+}
+
+/// The header in which `jwt_authn` can pass on the payload of a token (`forward_payload_header`).
+pub(crate) const PAYLOAD_HEADER: &str = "x-jwt-payload";
+
+/// The claims, as they stand in [`PAYLOAD_HEADER`].
+pub(crate) fn encoded_claims() -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(claims().to_string())
+}
+
+/// A policy with the identity out of [`PAYLOAD_HEADER`].
+pub(crate) fn payload(mut document: Value) -> Value {
+    if let Some(source) = document.pointer_mut("/identity/sources/0").and_then(Value::as_object_mut) {
+        source.remove("metadata");
+        source.insert("headers_owned_by".to_owned(), "envoy.filters.http.jwt_authn".into());
+        source.insert("payload_header".to_owned(), PAYLOAD_HEADER.into());
     }
     document
 }

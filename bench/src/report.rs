@@ -86,6 +86,7 @@ impl Report {
                     "request": match cost.kind {
                         Kind::Keyed => "keyed",
                         Kind::Claimed => "keyed, claims in headers",
+                        Kind::Passed => "keyed, payload in a header",
                         Kind::Idle => "no key",
                         Kind::Order => "keyed, 1 KiB",
                         Kind::Delivery(size) => size.name(),
@@ -213,11 +214,24 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         ),
         ratio("native, a keyed request / without a record", &native(names::WHOLE), names::LUA_WHOLE, None),
         ratio("native, claims in headers / that Lua", &native(names::CLAIMED), names::LUA_RECORD, None),
+        ratio("native, payload in a header / that Lua", &native(names::PASSED), names::LUA_RECORD, at_most(0.5)),
         ratio("native, nothing to do / that Lua", &native(names::IDLE), names::LUA_RECORD, at_most(0.35)),
+        ratio(
+            "native, nothing to do, sources read a payload / that Lua",
+            &native(names::IDLE_PASSED),
+            names::LUA_RECORD,
+            at_most(0.35),
+        ),
         ratio("native, nothing to do / without a record", &native(names::IDLE), names::LUA_WHOLE, None),
         ratio("native / wasm, a keyed request", &native(names::WHOLE), names::WHOLE, None),
         ratio("native / wasm, nothing to do", &native(names::IDLE), names::IDLE, None),
         ratio("native, 10,000 routes / 10 routes", &native(names::WHOLE_LARGE), &native(names::WHOLE), at_most(1.1)),
+        ratio(
+            "native, payload in a header, 10,000 routes / 10 routes",
+            &native(names::PASSED_LARGE),
+            &native(names::PASSED),
+            at_most(1.1),
+        ),
         Goal {
             text: "native, verified / hashed here, 1 MiB, id in a header",
             measured: hash_us(Size::Large) / added(&native(&names::verified(Sender::Github, Size::Large))),
@@ -237,6 +251,7 @@ impl fmt::Display for Report {
         let tables = [
             (Kind::Keyed, 1, "a keyed request"),
             (Kind::Claimed, 1, "a keyed request with its claims in headers"),
+            (Kind::Passed, 1, "a keyed request with its token's payload in a header"),
             (Kind::Idle, 1, "a request with nothing to do"),
             (Kind::Order, 1, "a keyed request with a body"),
             (Kind::Keyed, 2, "a keyed request, 2 workers"),

@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Keyed,
     /// A POST with a key, and with the caller's claims in headers.
     Claimed,
+    /// A POST with a key, and with the payload of the caller's token in a header.
+    Passed,
     /// A GET without a key, to an endpoint at which there is nothing to do.
     Idle,
     /// A POST with a key and a body of 1 KiB, which goes to an upstream.
@@ -81,10 +83,14 @@ pub(crate) mod names {
     pub(crate) const WHOLE_LARGE: &str = "ours: 10,000 routes";
     pub(crate) const BARE_CLAIMED: &str = "Envoy without a filter, claims in headers";
     pub(crate) const CLAIMED: &str = "ours: 10 routes, claims in headers";
+    pub(crate) const BARE_PASSED: &str = "Envoy without a filter, payload in a header";
+    pub(crate) const PASSED: &str = "ours: 10 routes, payload in a header";
+    pub(crate) const PASSED_LARGE: &str = "ours: 10,000 routes, payload in a header";
     pub(crate) const BARE_IDLE: &str = "Envoy without a filter, no key";
     pub(crate) const NOOP: &str = "wasm that does nothing";
     pub(crate) const NOOP_LINKED: &str = "wasm that does nothing, all callbacks";
     pub(crate) const IDLE: &str = "ours: nothing to do";
+    pub(crate) const IDLE_PASSED: &str = "ours: nothing to do, sources read a payload";
 
     /// The name of the native module, as of another build.
     pub(crate) const NATIVE: &str = "native";
@@ -134,6 +140,7 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
     let keyed = |name: &str, filter, expected| Variant { name: name.to_owned(), kind: Kind::Keyed, filter, expected };
     let claimed =
         |name: &str, filter, expected| Variant { name: name.to_owned(), kind: Kind::Claimed, filter, expected };
+    let passed = |name: &str, filter, expected| Variant { name: name.to_owned(), kind: Kind::Passed, filter, expected };
     let idle = |name: &str, filter| Variant {
         name: name.to_owned(),
         kind: Kind::Idle,
@@ -153,10 +160,13 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
         keyed(names::WHOLE_LARGE, wasm(ours, policy::whole(10_000)), ExpectedChange::Whole),
         claimed(names::BARE_CLAIMED, Filter::None, ExpectedChange::Unchanged),
         claimed(names::CLAIMED, wasm(ours, policy::whole_from_headers(10)), ExpectedChange::Whole),
+        passed(names::BARE_PASSED, Filter::None, ExpectedChange::Unchanged),
+        passed(names::PASSED, wasm(ours, policy::payload(policy::whole(10))), ExpectedChange::Whole),
         idle(names::BARE_IDLE, Filter::None),
         idle(names::NOOP, Filter::Wasm(files.noop.clone(), None)),
         idle(names::NOOP_LINKED, Filter::Wasm(files.noop_linked.clone(), None)),
         idle(names::IDLE, wasm(ours, policy::idle())),
+        idle(names::IDLE_PASSED, wasm(ours, policy::payload(policy::idle()))),
     ];
     for (name, file) in compared {
         variants.push(keyed(&names::of(name, names::KEY_ONLY), wasm(file, policy::key_only()), ExpectedChange::Key));
@@ -165,7 +175,12 @@ pub(crate) fn all(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant>
         variants.push(keyed(&large, wasm(file, policy::whole(10_000)), ExpectedChange::Whole));
         let headers = wasm(file, policy::whole_from_headers(10));
         variants.push(claimed(&names::of(name, names::CLAIMED), headers, ExpectedChange::Whole));
+        let payload = wasm(file, policy::payload(policy::whole(10)));
+        variants.push(passed(&names::of(name, names::PASSED), payload, ExpectedChange::Whole));
+        let payload = wasm(file, policy::payload(policy::whole(10_000)));
+        variants.push(passed(&names::of(name, names::PASSED_LARGE), payload, ExpectedChange::Whole));
         variants.push(idle(&names::of(name, names::IDLE), wasm(file, policy::idle())));
+        variants.push(idle(&names::of(name, names::IDLE_PASSED), wasm(file, policy::payload(policy::idle()))));
     }
     variants
 }
@@ -289,6 +304,11 @@ impl Kind {
                 let headers = HEADERS.into_iter().chain(KEYED_HEADERS).chain(policy::CLAIM_HEADERS);
                 Request::new("POST", KEYED_PATH, headers).with_key()
             }
+            Self::Passed => {
+                let payload = policy::encoded_claims();
+                let payload = [(policy::PAYLOAD_HEADER, payload.as_str())];
+                Request::new("POST", KEYED_PATH, HEADERS.into_iter().chain(KEYED_HEADERS).chain(payload)).with_key()
+            }
             Self::Idle => Request::new("GET", policy::IDLE_PATH, HEADERS),
             Self::Order => claims::with_order(KEYED_PATH, order_headers()),
             Self::Delivery(size) => size.request(),
@@ -300,6 +320,7 @@ impl Kind {
         match self {
             Self::Keyed => names::BARE.to_owned(),
             Self::Claimed => names::BARE_CLAIMED.to_owned(),
+            Self::Passed => names::BARE_PASSED.to_owned(),
             Self::Idle => names::BARE_IDLE.to_owned(),
             Self::Order => names::BARE_ORDER.to_owned(),
             Self::Delivery(size) => names::buffered(size),
@@ -309,7 +330,7 @@ impl Kind {
     /// The requests of a turn in which others send `requests`.
     pub(crate) fn requests(self, requests: usize) -> usize {
         match self {
-            Self::Keyed | Self::Claimed | Self::Idle | Self::Order => requests,
+            Self::Keyed | Self::Claimed | Self::Passed | Self::Idle | Self::Order => requests,
             Self::Delivery(size) => size.deliveries(requests),
         }
     }
@@ -327,14 +348,16 @@ impl Variant {
             (Kind::Delivery(size), ExpectedChange::Digest) => format!("{}|{}||||", delivery::PATH, size.digest()),
             (Kind::Delivery(_), _) => format!("{}|||||", delivery::PATH),
             (Kind::Claimed, ExpectedChange::Unchanged) => format!("{KEYED_PATH}|{key}|acme|health-prod||Bea"),
-            (Kind::Keyed | Kind::Order, ExpectedChange::Unchanged) => format!("{KEYED_PATH}|{key}||||Bea"),
+            (Kind::Keyed | Kind::Passed | Kind::Order, ExpectedChange::Unchanged) => {
+                format!("{KEYED_PATH}|{key}||||Bea")
+            }
             (
-                Kind::Keyed | Kind::Claimed | Kind::Order,
+                Kind::Keyed | Kind::Claimed | Kind::Passed | Kind::Order,
                 ExpectedChange::Key | ExpectedChange::Digest | ExpectedChange::Verified(_),
             ) => {
                 format!("{KEYED_PATH}|{NAMESPACE}{key}||||Bea")
             }
-            (Kind::Keyed | Kind::Claimed | Kind::Order, ExpectedChange::Whole) => {
+            (Kind::Keyed | Kind::Claimed | Kind::Passed | Kind::Order, ExpectedChange::Whole) => {
                 format!("{KEYED_TARGET}|{NAMESPACE}{key}|acme|health-prod|user:alice|")
             }
         }
@@ -344,10 +367,10 @@ impl Variant {
     pub(crate) const fn answer(&self) -> &'static [(&'static str, Option<&'static str>)] {
         match (self.kind, self.expected) {
             (Kind::Idle | Kind::Delivery(_), _) => &[],
-            (Kind::Keyed | Kind::Claimed | Kind::Order, ExpectedChange::Whole) => {
+            (Kind::Keyed | Kind::Claimed | Kind::Passed | Kind::Order, ExpectedChange::Whole) => {
                 &[("x-restate-id", None), ("x-operation-id", Some(OPERATION)), ("idempotency-status", Some("stored"))]
             }
-            (Kind::Keyed | Kind::Claimed | Kind::Order, _) => &[("x-restate-id", Some(OPERATION))],
+            (Kind::Keyed | Kind::Claimed | Kind::Passed | Kind::Order, _) => &[("x-restate-id", Some(OPERATION))],
         }
     }
 

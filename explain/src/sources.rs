@@ -81,6 +81,7 @@ impl SourceView {
         for part in &self.parts {
             let mut shown = match &part.place {
                 IdentityPlace::Header(name) => json!({"header": name}),
+                IdentityPlace::Claim(claim) => json!({"header": claim.header(), "pointer": claim.pointer()}),
                 IdentityPlace::Metadata(path) => json!({"metadata": path.segments()}),
                 IdentityPlace::Key(member) => json!({"header": member.header, "pointer": member.pointer()}),
                 IdentityPlace::Constant(_) => json!({"constant": true}),

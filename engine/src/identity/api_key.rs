@@ -4,6 +4,7 @@
 use super::attribute_value::AttributeValue;
 use crate::codes::Reason;
 use crate::headers::Headers;
+use crate::json::cursor::child;
 use std::fmt;
 
 /// The longest API key, in bytes. Unkey takes no longer one (its OpenAPI description, `V2KeysVerifyKeyRequestBody`).
@@ -88,8 +89,7 @@ pub struct KeyMember {
 impl KeyMember {
     /// The JSON pointer (RFC 6901).
     pub fn pointer(&self) -> String {
-        let escaped = |name: &String| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-        self.names.iter().map(escaped).collect()
+        self.names.iter().fold(String::new(), |pointer, name| child(&pointer, name))
     }
 
     /// Reads a JSON pointer to a member; `None` for another text, and for the whole reply.

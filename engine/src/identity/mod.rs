@@ -8,6 +8,7 @@ mod api_key;
 mod attribute_value;
 mod metadata_json;
 mod metadata_path;
+mod payload;
 mod source;
 
 pub(crate) use api_key::MAX_HOLDER_TEXT;
@@ -15,6 +16,7 @@ pub use api_key::{ApiKey, ApiKeyPlace, KeyHolder, KeyMember};
 pub use attribute_value::AttributeValue;
 pub use metadata_json::MetadataJson;
 pub use metadata_path::MetadataPath;
+pub use payload::PayloadClaim;
 pub use source::{
     Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal, IdentitySource, Rules,
     SubjectRule, asked_source, resolve,

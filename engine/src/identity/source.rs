@@ -4,6 +4,7 @@
 use super::api_key::{ApiKeyPlace, KeyHolder, KeyMember};
 use super::attribute_value::AttributeValue;
 use super::metadata_path::MetadataPath;
+use super::payload::PayloadClaim;
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
 use crate::headers::{FieldValue, Headers, RouterHints};
 use std::borrow::Cow;
@@ -28,6 +29,8 @@ pub trait Attributes {
 pub enum IdentityPlace {
     /// In a header that a filter of the gateway owns; lower case.
     Header(String),
+    /// In the payload of a token, in a header that a filter of the gateway owns.
+    Claim(PayloadClaim),
     /// In dynamic metadata.
     Metadata(MetadataPath),
     /// In what the registry of API keys says of the caller's key.
@@ -42,6 +45,10 @@ impl IdentityPlace {
         match self {
             Self::Constant(value) => AttributeValue::Text(Cow::Borrowed(value.as_bytes())),
             Self::Key(_) => AttributeValue::Absent,
+            Self::Claim(claim) => {
+                let [value] = PayloadClaim::read(headers, [Some(claim)]);
+                value
+            }
             Self::Metadata(path) => match attributes.metadata(path) {
                 AttributeValue::Text(text) if text.is_empty() => AttributeValue::Absent,
                 value => value,
@@ -52,6 +59,20 @@ impl IdentityPlace {
                 FieldValue::One(value) if !value.contains(&b',') => AttributeValue::Text(Cow::Borrowed(value)),
                 FieldValue::One(_) | FieldValue::Many => AttributeValue::Unusable,
             },
+        }
+    }
+
+    /// The claim, if the place is one.
+    const fn claim(&self) -> Option<&PayloadClaim> {
+        if let Self::Claim(claim) = self { Some(claim) } else { None }
+    }
+
+    /// The header that the value stands in, for one that a gateway's filter owns.
+    pub fn header(&self) -> Option<&str> {
+        match self {
+            Self::Header(name) => Some(name),
+            Self::Claim(claim) => Some(claim.header()),
+            Self::Metadata(_) | Self::Key(_) | Self::Constant(_) => None,
         }
     }
 
@@ -67,6 +88,7 @@ impl fmt::Display for IdentityPlace {
         match self {
             Self::Header(name) => write!(f, "header {name}"),
             Self::Metadata(path) => write!(f, "metadata {}", path.segments().join(" / ")),
+            Self::Claim(claim) => write!(f, "claim {} in header {}", claim.pointer(), claim.header()),
             Self::Key(member) => write!(f, "{} of the API key in {}", member.pointer(), member.header),
             Self::Constant(_) => f.write_str("the policy document"),
         }
@@ -115,9 +137,14 @@ impl IdentitySource {
         attributes: &'a dyn Attributes,
         holder: Option<&'a KeyHolder>,
     ) -> [AttributeValue<'a>; 3] {
-        let read = |place: &'a IdentityPlace| place.read(headers, attributes);
-        let values =
-            [read(&self.tenant), self.project.as_ref().map_or(AttributeValue::Absent, read), read(&self.subject.field)];
+        let places = self.places().map(|(_, place)| place);
+        let claims = places.map(|place| place.and_then(IdentityPlace::claim));
+        let mut values: [AttributeValue<'a>; 3] = PayloadClaim::read(headers, claims);
+        for (value, place) in values.iter_mut().zip(places) {
+            if let Some(place) = place.filter(|place| place.claim().is_none()) {
+                *value = place.read(headers, attributes);
+            }
+        }
         let (Some(_), Some(KeyHolder(told))) = (&self.api_key, holder) else { return values };
         let of_key = |place: Option<&IdentityPlace>| matches!(place, Some(IdentityPlace::Key(_)));
         let [tenant, project, subject] = values;
@@ -141,7 +168,7 @@ impl IdentitySource {
 
     /// Whether a part of it is in a header.
     pub(crate) fn has_header(&self) -> bool {
-        self.places().iter().any(|(_, place)| matches!(place, Some(IdentityPlace::Header(_))))
+        self.places().iter().any(|(_, place)| place.is_some_and(|place| place.header().is_some()))
     }
 }
 

@@ -27,18 +27,25 @@ struct PointerSegment {
 impl Pointer {
     /// Parses an RFC 6901 pointer; `None` if it is malformed, points at the whole text, or is too long.
     pub(crate) fn parse(text: &str, single: bool) -> Option<Self> {
-        let mut segments = Vec::new();
+        let mut names = Vec::new();
         for raw in text.strip_prefix('/')?.split('/') {
             let plain = raw.replace("~1", "").replace("~0", "");
             if plain.contains('~') {
                 return None;
             }
-            let name = raw.replace("~1", "/").replace("~0", "~");
-            let canonical = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
-            let index = if canonical { name.parse().ok() } else { None };
-            segments.push(PointerSegment { name, index });
+            names.push(raw.replace("~1", "/").replace("~0", "~"));
         }
-        (segments.len() <= MAX_SEGMENTS).then_some(Self { segments, single })
+        Some(Self { single, ..Self::of_names(names)? })
+    }
+
+    /// The pointer that leads through members of these names, or items of these indices; `None` if it is too long.
+    pub(crate) fn of_names(names: impl IntoIterator<Item = String>) -> Option<Self> {
+        let segment = |name: String| {
+            let canonical = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
+            PointerSegment { index: if canonical { name.parse().ok() } else { None }, name }
+        };
+        let segments: Vec<_> = names.into_iter().map(segment).collect();
+        (segments.len() <= MAX_SEGMENTS).then_some(Self { segments, single: false })
     }
 }
 

@@ -19,7 +19,7 @@ pub struct IdentityProblem {
     /// The path of the metadata that holds it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Vec<String>>,
-    /// Where it stands in what the registry says of the API key in the header
+    /// Where it stands in the token's payload in the header, or in what the registry says of the API key there
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// `missing` or `invalid`
@@ -33,6 +33,7 @@ impl IdentityProblem {
     fn of(finding: &IdentityFinding<'_>) -> Self {
         let (header, metadata, pointer) = match finding.place {
             Some(IdentityPlace::Header(name)) => (Some(name.clone()), None, None),
+            Some(IdentityPlace::Claim(claim)) => (Some(claim.header().to_owned()), None, Some(claim.pointer())),
             Some(IdentityPlace::Metadata(path)) => (None, Some(path.segments().to_vec()), None),
             Some(IdentityPlace::Key(member)) => (Some(member.header.clone()), None, Some(member.pointer())),
             Some(IdentityPlace::Constant(_)) | None => (None, None, None),

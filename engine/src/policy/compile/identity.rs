@@ -66,10 +66,7 @@ impl Compiler<'_> {
         let Some((index, place)) = found else { return };
         let of_sources = identities.iter().flat_map(|rules| &rules.sources).filter(|source| source.api_key.is_none());
         let places = of_sources.flat_map(|source| source.places().map(|(_, place)| place)).flatten();
-        let headers = places.filter_map(|place| match place {
-            IdentityPlace::Header(name) => Some(name.as_str()),
-            _ => None,
-        });
+        let headers = places.filter_map(IdentityPlace::header);
         let forwarded = identities.iter().flat_map(|rules| rules.forward.names());
         let signed = callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]);
         if headers.chain(forwarded).chain(signed).any(|name| name == place.header) {

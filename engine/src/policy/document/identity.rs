@@ -5,8 +5,8 @@ use super::webhooks::parse_subject;
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
 use crate::identity::{
-    ApiKeyPlace, IdentityPlace, IdentitySource, KeyMember, MetadataPath, SUBJECT_TYPES, SubjectRule, Tenant,
-    is_subject_type,
+    ApiKeyPlace, IdentityPlace, IdentitySource, KeyMember, MetadataPath, PayloadClaim, SUBJECT_TYPES, SubjectRule,
+    Tenant, is_subject_type,
 };
 use crate::json::cursor::{Issues, JsonCursor, child, suggestion};
 
@@ -94,10 +94,7 @@ impl IdentityRules {
         self.sources
             .iter()
             .flat_map(|source| [Some(&source.tenant), source.project.as_ref(), Some(&source.subject.field)])
-            .filter_map(|place| match place {
-                Some(IdentityPlace::Header(name)) => Some(name.as_str()),
-                _ => None,
-            })
+            .filter_map(|place| place?.header())
             .chain(self.api_keys().map(|place| place.header.as_str()))
     }
 
@@ -134,10 +131,18 @@ fn read_source(
     registry: &mut Option<(String, Option<Unkey>)>,
     issues: &mut Issues,
 ) -> Option<IdentitySource> {
-    let fields =
-        at.fields(&["name", "metadata", "headers_owned_by", "unkey", "tenant", "project", "subject"], issues)?;
+    let fields = at.fields(
+        &["name", "metadata", "headers_owned_by", "payload_header", "unkey", "tenant", "project", "subject"],
+        issues,
+    )?;
     let name = fields.need_parse("name", issues, parse_name);
     let headers_owner = fields.parse("headers_owned_by", issues, parse_text);
+    let payload = fields.get("payload_header").map(|at| {
+        if headers_owner.is_none() {
+            issues.add(&at.pointer, "say in `headers_owned_by` which filter sets this header and removes a client's");
+        }
+        at.parse(issues, parse_identity_header)
+    });
     let namespace = fields.get("metadata").and_then(|at| {
         let path = if at.is_array() { at.list(issues, parse_text)? } else { Vec::new() };
         if path.is_empty() {
@@ -152,7 +157,10 @@ fn read_source(
     let api_key = fields.get("unkey").and_then(|at| read_api_keys(&at, owner, registry, issues));
     let kind = match (namespace, headers_owner, &api_key) {
         (Some(path), None, None) => SourceKind::Metadata(path),
-        (None, Some(_), None) => SourceKind::Headers,
+        (None, Some(_), None) => match payload {
+            Some(header) => SourceKind::Payload(header?),
+            None => SourceKind::Headers,
+        },
         (None, None, Some(place)) => SourceKind::ApiKeys(place.header.clone()),
         _ => {
             let kinds = ["metadata", "headers_owned_by", "unkey"];
@@ -268,6 +276,8 @@ fn parse_key_prefix(text: &str) -> Result<String, String> {
 enum SourceKind {
     Metadata(Vec<String>),
     Headers,
+    /// The payload of a token, in this header
+    Payload(String),
     /// The registry of API keys, which stand in this header
     ApiKeys(String),
 }
@@ -297,18 +307,29 @@ impl SourceKind {
                 })?;
                 Some(IdentityPlace::Key(KeyMember { header: header.clone(), names }))
             }
-            Self::Metadata(namespace) => {
-                let members =
-                    if at.is_array() { at.list(issues, parse_text)? } else { vec![at.parse(issues, parse_text)?] };
-                if members.is_empty() {
-                    issues.add(at.pointer.clone(), "the list is empty: name the member to read");
-                    return None;
+            Self::Payload(header) => {
+                let claim = PayloadClaim::new(header.clone(), read_members(at, issues)?);
+                if claim.is_none() {
+                    issues.add(&at.pointer, "a claim stands at most eight members deep: name one that does");
                 }
-                let path = namespace.iter().cloned().chain(members).collect();
+                claim.map(IdentityPlace::Claim)
+            }
+            Self::Metadata(namespace) => {
+                let path = namespace.iter().cloned().chain(read_members(at, issues)?).collect();
                 Some(IdentityPlace::Metadata(MetadataPath::new(path)))
             }
         }
     }
+}
+
+/// Reads the name of a member, or the names down to one.
+fn read_members(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Vec<String>> {
+    let members = if at.is_array() { at.list(issues, parse_text)? } else { vec![at.parse(issues, parse_text)?] };
+    if members.is_empty() {
+        issues.add(&at.pointer, "the list is empty: name the member to read");
+        return None;
+    }
+    Some(members)
 }
 
 #[inline(never)]
