@@ -103,6 +103,10 @@ native: ## build the native module for Envoy: dist/libedge_idempotency.so, and t
 	@echo "== native"
 	@scripts/build-native.sh
 
+.PHONY: native-profile
+native-profile: bench-files ## record which code of the native module a request runs, for the compiler: native/profile.profdata
+	@scripts/native-profile.sh
+
 .PHONY: cli
 cli: ## build the companion command, optimised: dist/edge-idempotency
 	@echo "== cli (the first build takes about two minutes)"

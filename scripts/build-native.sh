@@ -2,6 +2,9 @@
 # Builds the native module for Envoy: dist/libedge_idempotency.so, the same under a name with the beginning of its checksum, and
 # SHA-256 files. Envoy loads another module only under another name. Of the names with a checksum dist/ has the present one only.
 #
+# The compiler gets native/profile.profdata, which says which code a request runs (docs/decisions/0032-profile-of-the-native-module.md);
+# scripts/native-profile.sh records it anew.
+#
 # usage: scripts/build-native.sh [--arch x86_64|aarch64] [--glibc VERSION]
 #   --arch    for another processor than this machine's: dist/libedge_idempotency-ARCH.so. It needs cargo-zigbuild, which is
 #             fetched from PyPI into .tools/
@@ -29,19 +32,19 @@ case $arch in
 esac
 [[ $host == *-linux-gnu ]] || die "the native module is for Linux with glibc, as Envoy's own programs are; this is $host"
 
-CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)
+# The target is always named: then the flags are not those of build scripts, and the profile's names of functions fit.
+CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-use=$ROOT/native/profile.profdata$'\x1f'-Cllvm-args=-no-pgo-warn-mismatch
 export CARGO_ENCODED_RUSTFLAGS
 cd "$ROOT"
 build=(--package edge-idempotency-native --lib --profile module)
 if [ "$target" = "$host" ] && [ -z "$glibc" ]; then
-    cargo build "${build[@]}" >&2
-    built=${CARGO_TARGET_DIR:-target}/module/$name.so
+    cargo build "${build[@]}" --target "$target" >&2
 else
     use_zigbuild
     rustup target add "$target" >/dev/null 2>&1 || true
     cargo zigbuild "${build[@]}" --target "$target${glibc:+.$glibc}" >&2
-    built=${CARGO_TARGET_DIR:-target}/$target/module/$name.so
 fi
+built=${CARGO_TARGET_DIR:-target}/$target/module/$name.so
 [ "$target" = "$host" ] || name=$name-$arch
 
 mkdir -p dist

@@ -222,7 +222,7 @@ extern "C" fn proxy_on_tick(root_id: u32) {
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_delete(id: u32) {
     with_contexts(|contexts| {
-        if let Some(context) = contexts.streams.remove(&id)
+        if let Some(mut context) = contexts.streams.remove(&id)
             && let Some(configuration) = contexts.roots.get_mut(context.root)
         {
             context.stream.on_end(configuration);

@@ -87,6 +87,18 @@ pub(crate) fn measure(
     Ok(costs.map(|(place, variant)| Cost { workers, ..cost(variant, place, variants, &rounds) }).collect())
 }
 
+/// Sends this many requests to each variant, and lets Envoy end by itself.
+pub(crate) fn exercise(files: &Files, variants: &[Variant], requests: usize, run_dir: &Path) -> Result<()> {
+    let gateway = BenchGateway::start(&files.envoy, variants, 1, run_dir)?;
+    for (variant, port) in variants.iter().zip(&gateway.ports) {
+        gateway.check(variant, *port)?;
+        eprintln!("{}", variant.name);
+        let mut opened = Connections::open(*port, variant.kind.request())?;
+        opened.send(variant.kind.requests(requests)).with_context(|| variant.name.clone())?;
+    }
+    gateway.end()
+}
+
 /// The order of turns: another beginning in each round, and every other round backwards.
 fn turns(count: usize, round: usize) -> Vec<usize> {
     let mut turns: Vec<usize> = (0..count).map(|place| (place + round) % count).collect();

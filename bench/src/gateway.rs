@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use harness::native::adapt;
 use harness::ports::loopback;
 use harness::process::Process;
+use tokio::runtime::Builder;
 
 use crate::client::{self, Reply};
 use crate::config::{self, SEEN};
@@ -63,6 +64,14 @@ impl BenchGateway {
         }
         gateway.started_in = started.elapsed();
         Ok(gateway)
+    }
+
+    /// Asks Envoy to end, and waits until it has.
+    pub(crate) fn end(mut self) -> Result<()> {
+        let runtime = Builder::new_current_thread().enable_time().build().context("cannot make a runtime")?;
+        let has_ended = runtime.block_on(self.process.terminate(READY))?;
+        ensure!(has_ended, "Envoy did not end by itself; its log:\n{}", self.log());
+        Ok(())
     }
 
     fn log(&self) -> String {

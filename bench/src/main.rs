@@ -67,6 +67,10 @@ struct Options {
     /// Another build of the module, measured beside it: NAME=FILE.
     #[arg(long, value_parser = named_file)]
     compare: Vec<(String, PathBuf)>,
+    /// Measures nothing: sends requests of every kind to the native module, and lets Envoy end by itself, as a module needs that records a
+    /// profile.
+    #[arg(long)]
+    exercise: bool,
     /// Measures only the variants with these names, beside Envoy without a filter, on one worker, and no starts.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["collision", "deliveries", "backend", "reload", "flood"])]
     only: Vec<String>,
@@ -140,6 +144,13 @@ fn main() -> Result<()> {
         let variants = variant::deliveries(&files, &options.compare);
         let costs = cost::measure(&files, &options, &variants, 1, run_dir.path())?;
         return tell(&files, &options, costs, Vec::new());
+    }
+    if options.exercise {
+        let all = [variant::all, variant::orders, variant::deliveries];
+        let mut variants: Vec<_> = all.into_iter().flat_map(|of| of(&files, &options.compare)).collect();
+        let native = names::of(names::NATIVE, names::OURS);
+        variants.retain(|variant| variant.name.starts_with(&native) && !variant.name.contains(names::LARGE));
+        return cost::exercise(&files, &variants, options.requests, run_dir.path());
     }
     if !options.only.is_empty() {
         return measure_only(&files, &options, run_dir.path());

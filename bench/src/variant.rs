@@ -92,6 +92,11 @@ pub(crate) mod names {
     pub(crate) const IDLE: &str = "ours: nothing to do";
     pub(crate) const IDLE_PASSED: &str = "ours: nothing to do, sources read a payload";
 
+    /// How the names of the filter's variants begin.
+    pub(crate) const OURS: &str = "ours: ";
+    /// What the names of those with a large policy contain.
+    pub(crate) const LARGE: &str = "10,000 routes";
+
     /// The name of the native module, as of another build.
     pub(crate) const NATIVE: &str = "native";
 

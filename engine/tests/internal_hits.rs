@@ -98,7 +98,7 @@ fn what_was_not_read_as_a_whole_is_not_counted() {
     // The response ends before its body does.
     let mut response = PassingResponse::begin(None);
     response.part(BODY.as_bytes(), false);
-    let PassingResponse { gateway, stream, mut shared } = response;
+    let PassingResponse { gateway, mut stream, mut shared } = response;
     stream.on_end(&mut shared);
     shared.on_tick(&gateway);
     assert!(gateway.metrics.borrow().iter().all(|(name, _)| !name.starts_with("handler_internal")));

@@ -409,12 +409,13 @@ fn a_request_beyond_the_bound_does_not_wait() {
     };
     let (mut shared, mut other) = (configuration(&document), configuration(&document));
     let reason = |stream: &Stream| stream.exchange().reason();
-    let first = asked(&mut shared);
+    let mut first = asked(&mut shared);
     assert_eq!(reason(&first), None);
     assert_eq!(reason(&asked(&mut shared)), Some(Reason::CallerWaitsFull));
     // Another configuration has its own.
     assert_eq!(reason(&asked(&mut other)), None);
     first.on_end(&mut shared);
+    drop(first);
     assert_eq!(reason(&asked(&mut shared)), None);
 }
 

@@ -134,7 +134,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
         let _ = catch_unwind(AssertUnwindSafe(|| filter.count_failure()));
         EnvoyStream::failed(filter.clone())
     });
-    Box::into_raw(Box::new(stream)).cast()
+    Box::into_raw(stream).cast()
 }
 
 #[unsafe(no_mangle)]

@@ -38,25 +38,23 @@ struct State {
 
 impl EnvoyStream {
     /// A new stream. If this fails, its request is refused.
-    pub(crate) fn new(filter: Arc<Filter>, request: RequestHandle<'_>) -> Self {
+    pub(crate) fn new(filter: Arc<Filter>, request: RequestHandle<'_>) -> Box<Self> {
         let worker = usize::try_from(request.worker_index()).unwrap_or_default();
-        let (mut number, mut stream) = (0, None);
-        if let Some((mut part, _)) = filter.worker(worker) {
-            number = part.next_stream(worker.checked_rem(filter.worker_count()).unwrap_or(0), filter.worker_count());
-            stream = Some(Stream::new(number, &part.configuration));
+        let mut new = Self::failed(filter);
+        new.worker = worker;
+        if let Some((mut part, _)) = new.filter.worker(worker) {
+            let workers = new.filter.worker_count();
+            new.number = part.next_stream(worker.checked_rem(workers).unwrap_or(0), workers);
+            new.state.get_mut().stream = Some(Stream::new(new.number, &part.configuration));
         }
-        Self::of(filter, (worker, number), stream)
+        new
     }
 
     /// A stream whose request is refused, because the filter failed when it began.
-    pub(crate) fn failed(filter: Arc<Filter>) -> Self {
-        Self::of(filter, (0, 0), None)
-    }
-
-    fn of(filter: Arc<Filter>, (worker, number): (usize, u32), stream: Option<Stream>) -> Self {
-        let state = RefCell::new(State { stream, held: Held::default(), can_wake: false });
+    pub(crate) fn failed(filter: Arc<Filter>) -> Box<Self> {
+        let state = RefCell::new(State { stream: None, held: Held::default(), can_wake: false });
         let (has_begun, is_answered, record, handed_over) = Default::default();
-        Self { filter, worker, number, has_begun, state, is_answered, record, handed_over }
+        Box::new(Self { filter, worker: 0, number: 0, has_begun, state, is_answered, record, handed_over })
     }
 
     pub(crate) fn filter(&self) -> &Filter {
@@ -152,9 +150,10 @@ impl EnvoyStream {
         if state.can_wake {
             self.filter.forget(self.number);
         }
-        if let Some((stream, (mut worker, _))) = state.stream.take().zip(self.filter.worker(self.worker)) {
+        if let (Some(stream), Some((mut worker, _))) = (&mut state.stream, self.filter.worker(self.worker)) {
             stream.on_end(&mut worker.configuration);
         }
+        state.stream = None;
     }
 
     /// Whether nobody looks at a part of a body.

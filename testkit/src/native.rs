@@ -340,7 +340,7 @@ fn exchange(case: &Case) -> Result<CaseOutcome, String> {
     {
         return Err(format!("`{}` is not among the codes of the reason `{}`", problem.code.name(), reason.name()));
     }
-    let CaseRun { stream, mut configuration, .. } = run;
+    let CaseRun { mut stream, mut configuration, .. } = run;
     stream.on_end(&mut configuration);
     configuration.on_tick(&host);
     configuration.on_end(&host);

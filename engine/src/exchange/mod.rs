@@ -156,7 +156,7 @@ pub enum ResponseFlow {
 }
 
 /// One request and its response.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Exchange {
     state: State,
     /// The matched route
@@ -183,6 +183,12 @@ pub struct Exchange {
     /// What was looked at and found; `None` in gateways
     #[cfg(feature = "trace")]
     trace: Option<Box<Trace>>,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// The state of an exchange.
@@ -237,12 +243,28 @@ pub(crate) enum Stage {
 impl Exchange {
     /// An exchange before its first event.
     pub fn new() -> Self {
-        Self::default()
+        Self::sharing(Waits::default())
     }
 
     /// As [`Exchange::new`], for a request that shares the places of requests that wait with others.
+    #[inline]
     pub(crate) fn sharing(waits: Waits) -> Self {
-        Self { waits, ..Self::default() }
+        Self {
+            waits,
+            state: State::default(),
+            route_id: None,
+            provider: None,
+            signed_caller: None,
+            telemetry: TelemetryFields::default(),
+            holder: None,
+            protocol: CallerProtocol::default(),
+            path_values: Vec::new(),
+            observation: None,
+            operation: None,
+            wait_place: None,
+            #[cfg(feature = "trace")]
+            trace: None,
+        }
     }
 
     /// Handles the request's headers. If the flow is [`RequestFlow::Continue`], the effects turn them into the headers

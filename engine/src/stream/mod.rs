@@ -205,8 +205,9 @@ impl Stream {
         action
     }
 
-    /// Ends the stream. It is the last event of each stream, also if the client went away.
-    pub fn on_end(self, configuration: &mut Configuration) {
+    /// Ends the stream. It is the last event of each stream, also if the client went away; what the stream holds is free when it is
+    /// dropped.
+    pub fn on_end(&mut self, configuration: &mut Configuration) {
         self.cancel_lookup(configuration);
         if self.has_waited {
             configuration.forget(self.id);

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Records native/profile.profdata, which scripts/build-native.sh gives to the compiler: how often a request runs each part of the native
+# module. The benchmark sends requests of every kind to a module that counts, in a real Envoy. Run it on x86_64, with the compiler that
+# builds releases, when the code of a request has changed; without that the module is right all the same, and slower.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+rustup component add llvm-tools >/dev/null 2>&1 || die "the component llvm-tools of Rust cannot be installed"
+target=$(rustc -vV | sed -n 's/^host: //p')
+[[ $target == x86_64-*-linux-gnu ]] || die "the profile is recorded on x86_64 Linux with glibc; this is $target"
+profdata=$(rustc --print sysroot)/lib/rustlib/$target/bin/llvm-profdata
+counts=${CARGO_TARGET_DIR:-target}/profile
+rm -rf "$counts/raw"
+mkdir -p "$counts/raw"
+counts=$(cd "$counts" && pwd)
+
+say "== a module that counts"
+CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-generate=$counts/raw \
+    cargo build --quiet --package edge-idempotency-native --lib --profile module --target "$target" --target-dir "$counts" >&2
+say "== requests"
+EDGE_NATIVE=$counts/$target/module/libedge_idempotency.so cargo run --quiet --profile native --package bench -- --exercise
+"$profdata" merge --sparse --output native/profile.profdata "$counts"/raw/*.profraw
+say "native/profile.profdata ($(stat -c %s native/profile.profdata) bytes)"
