@@ -36,14 +36,19 @@ esac
 CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-use=$ROOT/native/profile.profdata$'\x1f'-Cllvm-args=-no-pgo-warn-mismatch
 export CARGO_ENCODED_RUSTFLAGS
 cd "$ROOT"
-build=(--package edge-idempotency-native --lib --profile module)
-if [ "$target" = "$host" ] && [ -z "$glibc" ]; then
-    cargo build "${build[@]}" --target "$target" >&2
-else
+if [ "$target" != "$host" ] || [ -n "$glibc" ]; then
     use_zigbuild
     rustup target add "$target" >/dev/null 2>&1 || true
-    cargo zigbuild "${build[@]}" --target "$target${glibc:+.$glibc}" >&2
+    # `cargo zigbuild` itself gives functions other names than those in the profile.
+    linker=${CARGO_TARGET_DIR:-target}/zig-linker-$target-$glibc.sh
+    mkdir -p "$(dirname "$linker")"
+    printf '#!/bin/sh\nexec cargo-zigbuild zig cc -- -target %s-linux-gnu%s "$@"\n' "$arch" "${glibc:+.$glibc}" >"$linker"
+    chmod +x "$linker"
+    variable=${target^^}
+    export "CARGO_TARGET_${variable//-/_}_LINKER=$(realpath "$linker")"
 fi
+# One type of library: with two of them Cargo would not optimise across crates.
+cargo rustc --package edge-idempotency-native --lib --profile module --crate-type cdylib --target "$target" >&2
 built=${CARGO_TARGET_DIR:-target}/$target/module/$name.so
 [ "$target" = "$host" ] || name=$name-$arch
 

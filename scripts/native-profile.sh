@@ -17,7 +17,8 @@ counts=$(cd "$counts" && pwd)
 
 say "== a module that counts"
 CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-generate=$counts/raw \
-    cargo build --quiet --package edge-idempotency-native --lib --profile module --target "$target" --target-dir "$counts" >&2
+    cargo rustc --quiet --package edge-idempotency-native --lib --profile module --crate-type cdylib --target "$target" \
+    --target-dir "$counts" >&2
 say "== requests"
 EDGE_NATIVE=$counts/$target/module/libedge_idempotency.so cargo run --quiet --profile native --package bench -- --exercise
 "$profdata" merge --sparse --output native/profile.profdata "$counts"/raw/*.profraw
