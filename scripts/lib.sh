@@ -100,6 +100,13 @@ remapped_paths() {
     printf '%s' "${flags%$'\x1f'}"
 }
 
+# Prints what the names of the native module's functions come from: with other ones native/profile.profdata fits none.
+profile_inputs() {
+    rustc --version
+    grep -m 1 '^version' "$ROOT/Cargo.toml"
+    printf 'Cargo.lock %s\n' "$(sha256sum "$ROOT/Cargo.lock" | cut -c 1-64)"
+}
+
 # Installs Debian packages without a prompt; fails if that is not possible. It never removes a package.
 apt_install() {
     local log=$TOOLS/apt.log root=()

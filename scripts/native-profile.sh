@@ -22,4 +22,5 @@ CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-generate=$counts/raw \
 say "== requests"
 EDGE_NATIVE=$counts/$target/module/libedge_idempotency.so cargo run --quiet --profile native --package bench -- --exercise
 "$profdata" merge --sparse --output native/profile.profdata "$counts"/raw/*.profraw
+profile_inputs >native/profile.txt
 say "native/profile.profdata ($(stat -c %s native/profile.profdata) bytes)"

@@ -150,6 +150,7 @@ fn main() -> Result<()> {
         let mut variants: Vec<_> = all.into_iter().flat_map(|of| of(&files, &options.compare)).collect();
         let native = names::of(names::NATIVE, names::OURS);
         variants.retain(|variant| variant.name.starts_with(&native) && !variant.name.contains(names::LARGE));
+        variants.retain(|variant| options.only.is_empty() || options.only.contains(&variant.name));
         return cost::exercise(&files, &variants, options.requests, run_dir.path());
     }
     if !options.only.is_empty() {

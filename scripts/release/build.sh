@@ -41,6 +41,8 @@ step "the module"
 "$MAKE" --no-print-directory wasm >&2
 cp dist/edge_idempotency.wasm "$OUT/"
 
+[ "$(profile_inputs)" = "$(cat native/profile.txt)" ] ||
+    die "native/profile.profdata was recorded with another compiler, version or Cargo.lock: run make native-profile, and commit it"
 for processor in "${PROCESSORS[@]}"; do
     step "the native module for $processor"
     scripts/build-native.sh --arch "$processor" --glibc "$GLIBC"
