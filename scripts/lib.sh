@@ -100,6 +100,23 @@ remapped_paths() {
     printf '%s' "${flags%$'\x1f'}"
 }
 
+# node_tests LOG FILE ...: runs test files with Node's runner, prints what failed, and counts as cargo test does. LOG gets all output.
+node_tests() {
+    local log=$1 passed failed ignored status=0
+    shift
+    mkdir -p "$(dirname "$log")"
+    node --test --test-reporter=tap "$@" >"$log" 2>&1 || status=$?
+    read -r passed failed ignored < <(awk '/^# pass / { p = $3 } /^# fail / { f = $3 } /^# cancelled / { c = $3 } /^# skipped / { s = $3 }
+        END { print p + 0, f + c + 0, s + 0 }' "$log")
+    if [ "$status" -ne 0 ]; then
+        [ "$failed" -gt 0 ] || failed=1
+        awk '/^ *not ok / { shown = 40; print "---- " $0 " ----" } shown > 0 { print; shown-- }' "$log"
+    fi
+    [ $((passed + failed)) -gt 0 ] || die "no test ran" "The log: $log"
+    printf 'test result: %s. %d passed; %d failed; %d ignored;\n' "$([ "$failed" -eq 0 ] && echo ok || echo FAILED)" "$passed" "$failed" "$ignored"
+    return "$status"
+}
+
 # Prints what the names of the native module's functions come from: with other ones native/profile.profdata fits none.
 profile_inputs() {
     rustc --version

@@ -27,7 +27,7 @@ build() {
 }
 
 run_tests() {
-    local why typescript=$ROOT/clients/typescript/client.sh log=$ROOT/target/test-logs/playground-node.log passed failed ignored status=0
+    local why typescript=$ROOT/clients/typescript/client.sh log=$ROOT/target/test-logs/playground-node.log
     if why=$("$typescript" missing); then
         printf 'SKIPPED: playground: %s: the page is not tested\n' "$why"
         printf 'test result: ok. 0 passed; 0 failed; 1 ignored;\n'
@@ -37,18 +37,9 @@ run_tests() {
     export EDGE_MODULES=$TOOLS/clients/typescript/node_modules EDGE_CHROMIUM=$TOOLS/clients/typescript/chromium
     export EDGE_CHROMIUM_LAUNCHER=$ROOT/clients/typescript/driver/chromium.sh EDGE_PLAYGROUND=$OUT
     export EDGE_COMMAND=${EDGE_COMMAND:-${CARGO_TARGET_DIR:-$ROOT/target}/debug/edge-idempotency}
-    mkdir -p "$ROOT/target/test-logs"
     say "playground: node --test"
-    (cd "$HERE" && node --test --test-reporter=tap tests/*.test.mjs) >"$log" 2>&1 || status=$?
-    read -r passed failed ignored < <(awk '/^# pass / { p = $3 } /^# fail / { f = $3 } /^# cancelled / { c = $3 } /^# skipped / { s = $3 }
-        END { print p + 0, f + c + 0, s + 0 }' "$log")
-    if [ "$status" -ne 0 ]; then
-        [ "$failed" -gt 0 ] || failed=1
-        awk '/^ *not ok / { shown = 40; print "---- " $0 " ----" } shown > 0 { print; shown-- }' "$log"
-    fi
-    [ $((passed + failed)) -gt 0 ] || die "no test ran" "The log: $log"
-    printf 'test result: %s. %d passed; %d failed; %d ignored;\n' "$([ "$failed" -eq 0 ] && echo ok || echo FAILED)" "$passed" "$failed" "$ignored"
-    return "$status"
+    cd "$HERE"
+    node_tests "$log" tests/*.test.mjs
 }
 
 case ${1:-} in

@@ -99,7 +99,7 @@ program() {
 }
 
 run_tests() {
-    local why version wanted log=$OUT/tests.log passed failed ignored status=0
+    local why version wanted log=$OUT/tests.log
     version=$(sed -n 's/^  "version": "\(.*\)",$/\1/p' "$HERE/package.json")
     wanted=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml")
     [ "$version" = "$wanted" ] || die "clients/typescript/package.json has version $version, and Cargo.toml has $wanted" \
@@ -117,16 +117,8 @@ run_tests() {
     fi
     say "clients/typescript: node --test"
     export EDGE_CLIENT=$OUT EDGE_CLIENT_SOURCES=$HERE EDGE_CLIENT_TSC=$MODULES/typescript/bin/tsc
-    (cd "$OUT/build" && node --test --test-reporter=tap tests/*.test.js) >"$log" 2>&1 || status=$?
-    read -r passed failed ignored < <(awk '/^# pass / { p = $3 } /^# fail / { f = $3 } /^# cancelled / { c = $3 } /^# skipped / { s = $3 }
-        END { print p + 0, f + c + 0, s + 0 }' "$log")
-    if [ "$status" -ne 0 ]; then
-        [ "$failed" -gt 0 ] || failed=1
-        awk '/^ *not ok / { shown = 40; print "---- " $0 " ----" } shown > 0 { print; shown-- }' "$log"
-    fi
-    [ $((passed + failed)) -gt 0 ] || die "no test ran" "The log: $log"
-    printf 'test result: %s. %d passed; %d failed; %d ignored;\n' "$([ "$failed" -eq 0 ] && echo ok || echo FAILED)" "$passed" "$failed" "$ignored"
-    return "$status"
+    cd "$OUT/build"
+    node_tests "$log" tests/*.test.js
 }
 
 case ${1:-} in
