@@ -32,10 +32,10 @@ fn origin() -> impl Strategy<Value = Origin> {
 }
 
 impl Origin {
-    /// A member of the metadata, or a claim.
+    /// A header, a claim or a member of the metadata.
     fn at(self, names: &[&'static str]) -> Place {
         match self {
-            Self::Headers => unreachable!("headers have no members"),
+            Self::Headers => Place::Header(names[0]),
             Self::Payload(header) => Place::Claim(header, names.to_vec()),
             Self::Metadata(namespace) => Place::Metadata([&namespace, names].concat()),
         }
