@@ -45,7 +45,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         &[
             ("a caller's key is in its namespace, and the backend gets no payload", by_payload_keyed),
             ("a client's own payload counts for nothing", forged),
-            ("a number is no subject", number),
+            ("a number is no tenant", number),
         ],
     );
     let by_service = of(
@@ -285,7 +285,8 @@ fn forged(setup: &RenderedGateway) -> Result<()> {
 }
 
 fn number(setup: &RenderedGateway) -> Result<()> {
-    let token = setup.signer.mint(&json!({"tenant_id": "acme", "project_id": "shop", "sub": 4711}))?;
+    // A `sub` that is no text is refused by jwt_authn itself.
+    let token = setup.signer.mint(&json!({"tenant_id": 4711, "project_id": "shop", "sub": "alice"}))?;
     let answer = setup.send(&order(Some("k-1")).bearer(&token))?;
     let code = answer.json().get("code").cloned();
     ensure!(answer.status == 403 && code == Some(json!("identity_invalid")), "{}: {}", answer.status, answer.json());
