@@ -26,7 +26,7 @@ enum Origin {
 fn origin() -> impl Strategy<Value = Origin> {
     prop_oneof![
         2 => Just(Origin::Headers),
-        2 => select(PAYLOADS.to_vec()).prop_map(Origin::Payload),
+        3 => prop_oneof![4 => Just(PAYLOADS[0]), 1 => Just(PAYLOADS[1])].prop_map(Origin::Payload),
         4 => select(NAMESPACES.to_vec()).prop_map(Origin::Metadata),
     ]
 }

@@ -141,10 +141,11 @@ fn claims() -> impl Strategy<Value = Json> {
 
 /// The lines of a header with the payload of a token: mostly one that is whole.
 fn payload() -> impl Strategy<Value = Vec<OwnedLine>> {
-    let slip = prop_oneof![12 => Just(""), 8 => select(vec![
+    let slip = prop_oneof![1 => Just(""), 1 => select(vec![
         "padded", "standard", "plain", "twice", "joined", "empty", "short", "padding", "list", "space", "duplicate", "nested duplicate",
     ])];
-    (select(PAYLOADS.to_vec()), claims(), slip).prop_map(|(name, claims, slip)| {
+    let name = prop_oneof![4 => Just(PAYLOADS[0]), 1 => Just(PAYLOADS[1])];
+    (name, claims(), slip).prop_map(|(name, claims, slip)| {
         // Its encoding has both characters that are others in the standard alphabet.
         let mut text = claims.to_string().replacen('{', r#"{"?":"??>~~","#, 1).replace(",}", "}");
         match slip {
@@ -246,7 +247,7 @@ fn lines() -> BoxedStrategy<Vec<OwnedLine>> {
     let token =
         any::<bool>().prop_map(|given| given.then(|| (b"x-hook-token".to_vec(), HOOK_TOKEN.as_bytes().to_vec())));
     let odd = prop_oneof![1 => Just(Vec::new()), 1 => odd_lines(6)];
-    (key, option::of(whole), option::of(payload()), token, odd)
+    (key, option::of(whole), option::weighted(0.7, payload()), token, odd)
         .prop_map(|(key, whole, payload, token, odd)| {
             let mut lines: Vec<OwnedLine> = whole.unwrap_or_default();
             lines.extend(payload.unwrap_or_default());
