@@ -177,6 +177,41 @@ fn steps_and_notes_are_in_the_json() {
     assert!(!text.contains("planted"));
 }
 
+/// A token's claims stand in the header that the policy reads, in the place of a client's own.
+#[test]
+fn a_token_is_passed_on_in_the_payload_header() {
+    let policy = POLICY.replace(
+        r#""metadata": ["envoy.filters.http.jwt_authn", "jwt"]"#,
+        r#""headers_owned_by": "envoy.filters.http.jwt_authn", "payload_header": "X-Payload""#,
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), policy).unwrap();
+    let arguments = [
+        "explain",
+        "--json",
+        "--url",
+        "https://a/api/v1/orders",
+        "--method",
+        "POST",
+        "-H",
+        "Idempotency-Key: k",
+        "-H",
+        "x-payload: e30",
+        "--jwt",
+        CLAIMS,
+        "--policy",
+    ];
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_edge-idempotency")).args(arguments).arg(file.path()).output().unwrap();
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict["idempotency_key"], "t-acme:shop:user:u1:k", "{verdict}");
+    assert_eq!(
+        verdict["identity"][0]["subject"],
+        serde_json::json!({"header": "x-payload", "pointer": "/sub", "value": "u1"})
+    );
+    assert_eq!(verdict["notes"].as_array().unwrap().len(), 1, "{verdict}");
+}
+
 /// The document of a described request gives the same verdict.
 #[test]
 fn a_described_request_can_be_printed_as_a_document() {

@@ -258,6 +258,27 @@ fn a_key_that_the_log_has_in_full_is_used() {
 }
 
 #[test]
+fn a_caller_of_a_payload_is_rebuilt() {
+    let policy = POLICY.replace(
+        r#""metadata": ["envoy.filters.http.jwt_authn", "jwt"]"#,
+        r#""headers_owned_by": "envoy.filters.http.jwt_authn", "payload_header": "x-payload""#,
+    );
+    assert_ne!(policy, POLICY);
+    for (payload, key) in [
+        ("eyJ0ZW5hbnRfaWQiOiJhY21lIiwicHJvamVjdF9pZCI6InNob3AiLCJzdWIiOiJhbGljZSJ9", "k"),
+        ("eyJ0ZW5hbnRfaWQiOiJhY21lIiwicHJvamVjdF9pZCI6InNob3AiLCJzdWIiOiJhbGljZSJ9", "a b"),
+        ("eyJ0ZW5hbnRfaWQiOiJhY21lIiwicHJvamVjdF9pZCI6InNob3AifQ", "k"),
+        ("eyJ0ZW5hbnRfaWQiOjcsInByb2plY3RfaWQiOiJzaG9wIiwic3ViIjoiYWxpY2UifQ", "k"),
+    ] {
+        let request = json!({"method": "POST", "url": "https://api.example.com/refunds",
+            "headers": [["idempotency-key", key], ["x-payload", payload]]});
+        let record = record(&request, &policy);
+        let (_, told) = explain_line(&access_line("POST", &record), Some(&policy));
+        assert_eq!(told["reproduction"]["same"], true, "{told:#}");
+    }
+}
+
+#[test]
 fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
     let told = |line: Value| explain_line(&line.to_string(), Some(POLICY)).1;
     let gateway =

@@ -329,6 +329,94 @@ fn the_native_module_has_its_own_filter_and_what_it_needs() {
     assert!(!headers.contains("set_filter_state"), "its sources read headers alone: {headers}");
 }
 
+/// A source that reads the payload of a token in a header.
+#[test]
+fn the_payload_of_a_token_is_passed_on_in_its_header() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.json");
+    let option = format!("--policy={}", file.display());
+    let source = |name: &str, payload: bool| {
+        let owner = "envoy.filters.http.jwt_authn";
+        match payload {
+            true => {
+                serde_json::json!({"name": name, "headers_owned_by": owner, "payload_header": "x-jwt-payload", "tenant": "tenant_id",
+                "project": ["app", "id"], "subject": {"field": "sub", "type": "user"}})
+            }
+            false => {
+                serde_json::json!({"name": name, "headers_owned_by": owner, "tenant": "x-tenant", "project": "x-project",
+                "subject": {"field": "x-subject", "type": "user"}})
+            }
+        }
+    };
+    let write = |sources: &[serde_json::Value], kind: &str| {
+        let routes = serde_json::json!([{"endpoint": "a", "path": "/a", "policy": "REQUIRED_A"}]);
+        let policy = serde_json::json!({"version": 1, "backend": {"kind": kind}, "identity": {"sources": sources}, "routes": routes});
+        fs::write(&file, policy.to_string()).unwrap();
+    };
+    let envoy = |more: &[&str]| {
+        let tokens = ["--jwt-issuer=https://i", "--jwt-keys=/k", "--upstream=api=http://a"];
+        let output = run(&[&["render", "envoy", &option][..], &tokens, more].concat());
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    write(&[source("token", true)], "generic");
+    for more in [&[][..], &["--native"]] {
+        let (made, notes) = envoy(more);
+        let parts = [
+            "forward_payload_header: \"x-jwt-payload\"",
+            "- remove: \"x-jwt-payload\"",
+            "requires: {provider_name: \"x-jwt-payload\"}",
+        ];
+        parts.iter().for_each(|part| assert!(made.contains(part), "{part}: {made}"));
+        for part in ["payload_in_metadata", "CHECK: put", "allow_missing", "set_filter_state"] {
+            assert!(!made.contains(part), "{part}: {made}");
+        }
+        assert_eq!(made.matches("- remove:").count(), 3, "{made}");
+        assert!(!notes.contains("jwt_authn"), "{notes}");
+    }
+    assert!(refused(&["render", "envoy", &option, "--upstream=api=http://a"]).contains("--jwt-issuer https://"));
+    let alone = printed(&["render", "envoy", &option, "--filter-only"]);
+    assert!(alone.contains("read:\n#   {forward_payload_header: \"x-jwt-payload\"}. Its `rules`"), "{alone}");
+    let wasm = directory.path().join("filter.wasm");
+    fs::write(&wasm, b"\0asm\x01\0\0\0").unwrap();
+    let module = format!("--module={}", wasm.display());
+    let pulled = ["--module=oci://r/e:1", &format!("--module-digest=sha256:{}", "0".repeat(64))];
+    for more in [&[module.as_str()][..], &["--form=traffic-extension", pulled[0], pulled[1]]] {
+        let istio = printed(&[&["render", "istio", &option][..], more].concat());
+        let check = "passes the payload of tokens on ({outputPayloadToHeader: \"x-jwt-payload\"})";
+        assert!(istio.contains(check) && istio.contains("forwardOriginalToken"), "{istio}");
+        assert!(!istio.contains("name `payload`"), "{istio}");
+    }
+    let tokens = ["--upstream=api=http://a", "--jwt-issuer=https://i", "--jwt-keys=https://k"];
+    for gateway in [&["envoy-gateway", &module][..], &["krakend"]] {
+        let told = refused(&[&["render"][..], gateway, &[&option], &tokens].concat());
+        assert!(told.contains("x-jwt-payload"), "{gateway:?}: {told}");
+    }
+    // Claims in headers are another matter.
+    write(&[source("token", true), source("claims", false)], "generic");
+    let (made, notes) = envoy(&[]);
+    assert!(made.contains("sets (x-tenant, x-project, x-subject)") && made.contains("allow_missing"), "{made}");
+    assert!(notes.contains("add envoy.filters.http.jwt_authn"), "{notes}");
+    // One member of the metadata and one header are of one token.
+    let metadata = serde_json::json!({"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "t", "project": "p",
+        "subject": {"field": "sub", "type": "user"}});
+    let partner = serde_json::json!({"name": "partner", "metadata": ["envoy.filters.http.jwt_authn", "partner"], "tenant": "t", "project": "p",
+        "subject": {"field": "sub", "type": "client"}});
+    write(&[source("token", true), metadata.clone()], "generic");
+    let (made, _) = envoy(&[]);
+    assert_eq!(
+        (made.matches("issuer:").count(), made.matches("payload_in_metadata: \"jwt\"").count()),
+        (1, 1),
+        "{made}"
+    );
+    assert!(made.contains("forward_payload_header: \"x-jwt-payload\""), "{made}");
+    write(&[source("token", true), metadata, partner], "generic");
+    let told = refused(&["render", "envoy", &option, "--upstream=api=http://a"]);
+    assert!(
+        told.contains("--jwt-issuer x-jwt-payload=https://") && told.contains("--jwt-issuer partner=https://"),
+        "{told}"
+    );
+}
+
 #[test]
 fn each_host_has_its_own_module() {
     let directory = tempfile::tempdir().unwrap();

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const ORIGIN: &str = "https://app.example.com";
+const PAYLOAD: &str = "x-jwt-payload";
 
 type GatewayTest = fn(&RenderedGateway) -> Result<()>;
 
@@ -39,6 +40,14 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         all.map(test).collect()
     };
     let by_token = of("tokens", &[("a caller's key is in its namespace", by_token_keyed)]);
+    let by_payload = of(
+        "payloads",
+        &[
+            ("a caller's key is in its namespace, and the backend gets no payload", by_payload_keyed),
+            ("a client's own payload counts for nothing", forged),
+            ("a number is no tenant", number),
+        ],
+    );
     let by_service = of(
         "ext_authz",
         &[
@@ -47,7 +56,22 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             ("nobody gets in while the service fails", service_fails),
         ],
     );
-    Ok(vec![sharing(|| RenderedGateway::start(false), by_token), sharing(|| RenderedGateway::start(true), by_service)])
+    Ok(vec![
+        sharing(|| RenderedGateway::start(By::Token), by_token),
+        sharing(|| RenderedGateway::start(By::Payload), by_payload),
+        sharing(|| RenderedGateway::start(By::Service), by_service),
+    ])
+}
+
+/// Who says who is calling.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The claims of a token, in metadata
+    Token,
+    /// The payload of a token, in a header
+    Payload,
+    /// A service
+    Service,
 }
 
 /// A gateway between a client and a backend that keeps what it gets.
@@ -60,13 +84,20 @@ struct RenderedGateway {
     _envoy: Envoy,
 }
 
-fn policy(by_service: bool) -> Value {
-    let source = if by_service {
-        json!({"name": "api-key", "headers_owned_by": "envoy.filters.http.ext_authz", "tenant": "x-auth-tenant",
-            "project": "x-auth-project", "subject": {"field": "x-auth-subject"}})
-    } else {
-        json!({"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id", "project": "project_id",
-            "subject": {"field": "sub", "type": "user"}})
+fn policy(by: By) -> Value {
+    let source = match by {
+        By::Token => {
+            json!({"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id", "project": "project_id",
+                "subject": {"field": "sub", "type": "user"}})
+        }
+        By::Payload => {
+            json!({"name": "jwt", "headers_owned_by": "envoy.filters.http.jwt_authn", "payload_header": PAYLOAD, "tenant": "tenant_id",
+                "project": "project_id", "subject": {"field": "sub", "type": "user"}})
+        }
+        By::Service => {
+            json!({"name": "api-key", "headers_owned_by": "envoy.filters.http.ext_authz", "tenant": "x-auth-tenant",
+                "project": "x-auth-project", "subject": {"field": "x-auth-subject"}})
+        }
     };
     json!({
         "version": 1,
@@ -85,13 +116,13 @@ fn policy(by_service: bool) -> Value {
 }
 
 impl RenderedGateway {
-    fn start(by_service: bool) -> Result<Self> {
+    fn start(by: By) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let folder = directory.path();
         let (backend, signer) = (Capture::start()?, Signer::generate());
-        let service = by_service.then(Capture::start).transpose()?;
+        let service = (by == By::Service).then(Capture::start).transpose()?;
         let options = options(folder, backend.address(), &signer.jwks())?;
-        fs::write(folder.join("policy.json"), policy(by_service).to_string())?;
+        fs::write(folder.join("policy.json"), policy(by).to_string())?;
         fs::write(folder.join("jwks.json"), signer.jwks())?;
         let mut command = Command::new(built("EDGE_CLI", "edge-idempotency")?);
         command
@@ -220,6 +251,46 @@ fn by_token_keyed(setup: &RenderedGateway) -> Result<()> {
     let refused = setup.send(&order(None).bearer(&token))?;
     ensure!(refused.status == 400, "{}", refused.status);
     ensure!(refused.text_header("access-control-allow-origin") == Some(ORIGIN), "{:?}", refused.headers);
+    Ok(())
+}
+
+fn by_payload_keyed(setup: &RenderedGateway) -> Result<()> {
+    let token = setup.signer.mint(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "alice"}))?;
+    let answer = setup.send(&order(Some("k-1")).bearer(&token))?;
+    ensure!(answer.status == 200, "{}: {}", answer.status, answer.json());
+    let taken = setup.backend.take();
+    let [request] = taken.as_slice() else { anyhow::bail!("{} requests reached the backend", taken.len()) };
+    let has = |name: &str, value: &[u8]| request.headers.iter().any(|(other, found)| other == name && found == value);
+    ensure!(has("idempotency-key", b"t-acme:shop:user:alice:k-1"), "{:?}", request.headers);
+    ensure!(!request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(PAYLOAD)), "{:?}", request.headers);
+    Ok(())
+}
+
+fn forged(setup: &RenderedGateway) -> Result<()> {
+    let token = setup.signer.mint(&json!({"tenant_id": "globex", "project_id": "shop", "sub": "eve"}))?;
+    let payload = token.split('.').nth(1).context("no payload")?;
+    let request = order(Some("k-1")).header(PAYLOAD, payload);
+    let answer = setup.send(&request)?;
+    ensure!((answer.status, setup.backend.take().len()) == (401, 0), "{}", answer.status);
+    let token = setup.signer.mint(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "alice"}))?;
+    let answer = setup.send(&request.bearer(&token))?;
+    ensure!(answer.status == 200, "{}: {}", answer.status, answer.json());
+    ensure!(key(setup)? == "t-acme:shop:user:alice:k-1");
+    // Here jwt_authn verifies nothing, so it would leave the header.
+    let answer = setup.send(&Request::new("GET", "/status").header(PAYLOAD, payload))?;
+    let taken = setup.backend.take();
+    let [request] = taken.as_slice() else { anyhow::bail!("{}: {} requests", answer.status, taken.len()) };
+    ensure!(!request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(PAYLOAD)), "{:?}", request.headers);
+    Ok(())
+}
+
+fn number(setup: &RenderedGateway) -> Result<()> {
+    // A `sub` that is no text is refused by jwt_authn itself.
+    let token = setup.signer.mint(&json!({"tenant_id": 4711, "project_id": "shop", "sub": "alice"}))?;
+    let answer = setup.send(&order(Some("k-1")).bearer(&token))?;
+    let code = answer.json().get("code").cloned();
+    ensure!(answer.status == 403 && code == Some(json!("identity_invalid")), "{}: {}", answer.status, answer.json());
+    ensure!(setup.backend.take().is_empty(), "the backend was asked");
     Ok(())
 }
 

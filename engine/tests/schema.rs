@@ -330,6 +330,8 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/identity/forward/*", "/callers/*/signature/template", "has to cover the whole request"),
     ("/identity/forward/*", "/identity/forward", "need three different headers"),
     ("/identity/sources/*/name", "/identity/sources/*", "is used twice"),
+    ("/identity/sources/*/payload_header", "/identity/sources/*/project", "expected a string"),
+    ("/identity/sources/*/payload_header", "/identity/sources/*/tenant", "with - instead of _"),
     ("/forward/parameters", "/forward/parameters", "has the same beginning"),
     ("/retention/classes", "/retention/services/*/class", "no class"),
     ("/retention/classes", "/backends/*/guard/retention", "would forget a request before"),

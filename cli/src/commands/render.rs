@@ -137,7 +137,7 @@ struct ModuleOptions {
 #[derive(Args)]
 struct TokenArguments {
     /// `iss` of the callers' tokens. If the policy reads several tokens, KEY says which: the second name of the source's
-    /// `metadata`.
+    /// `metadata`, or its `payload_header`.
     #[arg(long = "jwt-issuer", value_name = "[KEY=]ISSUER")]
     issuers: Vec<String>,
     /// The issuer's keys: a JWKS file at the gateway, or a URL.
@@ -241,7 +241,7 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
     }
     print(plan.bootstrap(&needs)?.trim_end())?;
     let is_here = |owner: &str| plan.ext_authz.is_some() && owner == EXT_AUTHZ;
-    for (owner, _) in needs.owners.iter().filter(|(owner, _)| !is_here(owner)) {
+    for (owner, _) in needs.owners_without_payloads().into_iter().filter(|(owner, _)| !is_here(owner)) {
         let option = if owner == EXT_AUTHZ { "give --ext-authz, or " } else { "" };
         eprintln!(
             "note: {option}add {owner} where the configuration says CHECK: the policy takes identities from its headers"

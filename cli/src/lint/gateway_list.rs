@@ -185,10 +185,11 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         name: "envoy-token-claims",
         severity: Error,
-        summary: "No provider of tokens leaves claims under the name that an identity source reads.",
+        summary: "No provider of tokens leaves claims where an identity source reads them.",
         why: "`jwt_authn` verifies the token and leaves its claims elsewhere, or nowhere. Every request that needs an identity gets 401 \
               `identity_missing`, whatever token it has.",
-        instead: "Write `payload_in_metadata` with the name that the source reads, which is the second one of its `metadata`.",
+        instead: "Write `payload_in_metadata` with the name that the source reads, which is the second one of its `metadata`; \
+                  `forward_payload_header` with the header of its `payload_header`; or `claim_to_headers` for other headers of `jwt_authn`.",
     },
     Lint {
         name: "envoy-unread-claims",
@@ -220,7 +221,8 @@ pub(super) static LINTS: &[Lint] = &[
         severity: Error,
         summary: "A client can write the headers that say who it is.",
         why: "The policy takes the identity from headers, and nothing sets or removes them before the filter reads them. A client \
-              writes the name of another tenant there, and gets that tenant's stored results.",
+              writes the name of another tenant there, and gets that tenant's stored results. `jwt_authn` removes a client's own headers only \
+              from requests whose token it verifies, and of these only the headers of that provider.",
         instead: "Put the filter that `headers_owned_by` names before this one, without `failure_mode_allow`, and remove clients' own \
                   headers by an `early_header_mutation` of the connection manager.",
     },

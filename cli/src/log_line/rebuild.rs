@@ -2,6 +2,8 @@
 //! not have is made up.
 
 use super::{Fate, LogLine};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{IdentityPart, IdentityPlace, IdentitySource};
 use edge_idempotency_engine::policy::Route;
@@ -20,13 +22,22 @@ pub(super) fn request(line: &LogLine, policy: Option<&Policy>, route: Option<&Ro
     let method = line.text("method").or_else(|| route.and_then(|route| route.methods.first().cloned()));
     let mut headers: Vec<Value> = keys(line).into_iter().map(|key| json!(["idempotency-key", key])).collect();
     headers.extend(line.text("attempt").map(|attempt| json!(["x-retry-attempt", attempt])));
-    let (mut metadata, mut holder) = (Value::Object(Map::new()), Value::Object(Map::new()));
+    let (mut metadata, mut payload, mut holder) = (Value::Null, Value::Null, Value::Object(Map::new()));
     let source = policy.filter(|_| !line.is_webhook()).and_then(|policy| policy.identity_of(route).sources.first());
     if let Some(source) = source {
         for (part, place) in source.places() {
             if let (Some(place), Some(value)) = (place, identity(line, source, part)) {
-                put(place, value, &mut headers, (&mut metadata, &mut holder));
+                match place {
+                    IdentityPlace::Header(name) => headers.push(json!([name, value])),
+                    IdentityPlace::Claim(claim) => put_below(&mut payload, claim.names(), value),
+                    IdentityPlace::Metadata(path) => put_below(&mut metadata, path.segments(), value),
+                    IdentityPlace::Key(member) => put_below(&mut holder, &member.names, value),
+                    IdentityPlace::Constant(_) => {}
+                }
             }
+        }
+        if let (Some(name), true) = (source.payload_header(), payload.is_object()) {
+            headers.push(json!([name, URL_SAFE_NO_PAD.encode(payload.to_string())]));
         }
     }
     let mut request = Map::from_iter([
@@ -34,7 +45,7 @@ pub(super) fn request(line: &LogLine, policy: Option<&Policy>, route: Option<&Ro
         ("url".to_owned(), json!(format!("https://api.example.com{path}"))),
         ("headers".to_owned(), Value::Array(headers)),
     ]);
-    if metadata.as_object().is_some_and(|members| !members.is_empty()) {
+    if metadata.is_object() {
         request.insert("metadata".to_owned(), metadata);
     }
     if let Some(place) = source.and_then(|source| source.api_key.as_ref()) {
@@ -116,16 +127,6 @@ fn subject(line: &LogLine, source: &IdentitySource) -> String {
     let (kind, id) = (parts.next().unwrap_or("user"), parts.next().filter(|id| !id.contains('%')));
     let id = id.unwrap_or("unknown");
     if source.subject.kind.is_some() { id.to_owned() } else { format!("{kind}:{id}") }
-}
-
-/// Puts a value where the policy looks for it.
-fn put(place: &IdentityPlace, value: String, headers: &mut Vec<Value>, (metadata, holder): (&mut Value, &mut Value)) {
-    match place {
-        IdentityPlace::Header(name) => headers.push(json!([name, value])),
-        IdentityPlace::Metadata(path) => put_below(metadata, path.segments(), value),
-        IdentityPlace::Key(member) => put_below(holder, &member.names, value),
-        IdentityPlace::Constant(_) => {}
-    }
 }
 
 /// Puts a value into members below `at`.

@@ -104,17 +104,19 @@ impl EnvoyPlan {
                 KeySet::Url(url, cluster) => (None, Some((url, &cluster.name))),
             };
             json!({
-                "key": provider.key, "issuer": provider.issuer, "audiences": provider.audiences, "file": file,
+                "key": provider.places.key, "metadata": provider.places.metadata, "header": provider.places.header, "issuer": provider.issuer, "audiences": provider.audiences, "file": file,
                 "url": url.map(|(url, _)| url), "cluster": url.map(|(_, cluster)| cluster),
             })
         });
         let ext_authz = self.ext_authz.as_ref().map(|service| service.values(needs, &self.upstreams)).transpose()?;
         let public = self.public.iter().map(|path| json!({"name": path.text(), "match": path.matches()}));
+        let unset = needs.owners_without_payloads();
         let owners = needs.owners.iter().map(|(name, headers)| {
+            let unset = unset.iter().find(|(owner, _)| owner == name).map(|(_, headers)| headers);
             let (kept, removed): (Vec<_>, Vec<_>) =
                 headers.iter().partition(|name| needs.signed_headers.contains(&name.to_ascii_lowercase()));
-            let present = ext_authz.is_some() && name == EXT_AUTHZ;
-            json!({"name": name, "headers": headers, "removed": removed, "kept": kept, "present": present})
+            let present = unset.is_none() || ext_authz.is_some() && name == EXT_AUTHZ;
+            json!({"name": name, "headers": unset, "removed": removed, "kept": kept, "present": present})
         });
         let mut routes: Vec<_> = needs.routes.iter().filter(|route| route.webhook).collect();
         routes.sort_by_key(|route| std::cmp::Reverse((!route.hosts.is_empty(), route.pattern.rank())));
@@ -178,7 +180,7 @@ impl EnvoyPlan {
         let owners = needs.owners.iter().map(|(name, headers)| json!({"name": name, "headers": headers}));
         let around = json!({
             "filter": filter.trim_end(), "clusters": needs.clusters(), "generic": needs.has_generic(), "tokens": needs.tokens,
-            "owners": owners.collect::<Vec<_>>(), "other_metadata": needs.other_metadata,
+            "payloads": needs.payloads, "owners": owners.collect::<Vec<_>>(), "other_metadata": needs.other_metadata,
         });
         extend(&mut values, around);
         fill(BLOCK, &values)

@@ -55,6 +55,7 @@ impl ResourcePlan {
             json!({
                 "namespace": self.namespace,
                 "tokens": needs.tokens,
+                "payloads": needs.payloads,
                 "generic": needs.has_generic(),
                 "clusters": clusters,
                 "removed": needs.removable_headers(),

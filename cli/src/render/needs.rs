@@ -94,6 +94,8 @@ pub(crate) struct GatewayNeeds {
     pub(crate) lookups: Vec<LookupNeeds>,
     /// Members of the metadata of jwt_authn that sources read
     pub(crate) tokens: Vec<String>,
+    /// Headers in which jwt_authn passes on payloads that sources read
+    pub(crate) payloads: Vec<String>,
     /// Filters that own headers which sources read, and these headers
     pub(crate) owners: Vec<(String, Vec<String>)>,
     /// Headers of these that signed callers send themselves
@@ -108,6 +110,17 @@ pub(crate) struct GatewayNeeds {
     pub(crate) operations: Option<(String, usize)>,
     /// A route takes escaped slashes, in a parameter's value or in the key of a recovery path
     pub(crate) encoded_slash: bool,
+}
+
+/// Where a provider of jwt_authn leaves what it has verified.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenPlaces {
+    /// The provider's name
+    pub(crate) key: String,
+    /// The name of the metadata with the claims
+    pub(crate) metadata: Option<String>,
+    /// The header with the payload
+    pub(crate) header: Option<String>,
 }
 
 /// A store that the filter asks.
@@ -211,6 +224,7 @@ impl GatewayNeeds {
             variables,
             lookups: lookups(document),
             tokens: Vec::new(),
+            payloads: Vec::new(),
             owners: Vec::new(),
             signed_headers: signed_headers(document),
             other_metadata: BTreeSet::new(),
@@ -229,6 +243,12 @@ impl GatewayNeeds {
             return;
         }
         if let Some(owner) = text_at(source, "/headers_owned_by") {
+            let payload = text_at(source, "/payload_header");
+            if let Some(header) =
+                payload.clone().filter(|header| owner == JWT_FILTER && !self.payloads.contains(header))
+            {
+                self.payloads.push(header);
+            }
             let place = match self.owners.iter().position(|(name, _)| *name == owner) {
                 Some(place) => place,
                 None => {
@@ -237,9 +257,12 @@ impl GatewayNeeds {
                 }
             };
             if let Some((_, headers)) = self.owners.get_mut(place) {
-                for name in
-                    ["/tenant", "/project", "/subject", "/subject/field"].iter().filter_map(|at| text_at(source, at))
-                {
+                let fields = ["/tenant", "/project", "/subject", "/subject/field"].iter();
+                let names = match payload {
+                    Some(header) => vec![header],
+                    None => fields.filter_map(|at| text_at(source, at)).collect(),
+                };
+                for name in names {
                     if !headers.contains(&name) {
                         headers.push(name);
                     }
@@ -260,6 +283,25 @@ impl GatewayNeeds {
         }
     }
 
+    /// What the gateway's jwt_authn has to leave, and where. One name of metadata and one header are those of the same token.
+    pub(crate) fn token_places(&self) -> Vec<TokenPlaces> {
+        let metadata = |key: &String| TokenPlaces { key: key.clone(), metadata: Some(key.clone()), header: None };
+        let header = |key: &String| TokenPlaces { key: key.clone(), metadata: None, header: Some(key.clone()) };
+        match (self.tokens.as_slice(), self.payloads.as_slice()) {
+            ([key], [payload]) => vec![TokenPlaces { header: Some(payload.clone()), ..metadata(key) }],
+            (tokens, payloads) => tokens.iter().map(metadata).chain(payloads.iter().map(header)).collect(),
+        }
+    }
+
+    /// Filters that own headers which sources read, and those of the headers that no provider of tokens sets.
+    pub(crate) fn owners_without_payloads(&self) -> Vec<(&str, Vec<&String>)> {
+        let owners = self.owners.iter().map(|(owner, headers)| {
+            let others = headers.iter().filter(|header| owner != JWT_FILTER || !self.payloads.contains(header));
+            (owner.as_str(), others.collect::<Vec<_>>())
+        });
+        owners.filter(|(_, headers)| !headers.is_empty()).collect()
+    }
+
     /// Headers that sources read and that nobody else sends: a gateway removes them from what clients send.
     pub(crate) fn removable_headers(&self) -> Vec<String> {
         let all = self.owners.iter().flat_map(|(_, headers)| headers);
@@ -272,7 +314,7 @@ impl GatewayNeeds {
     /// API keys and tokens come in one header; the sentence says what to write.
     pub(crate) fn check_api_keys(&self) -> Result<(), String> {
         let is_bearer = self.api_keys.as_ref().is_some_and(|header| header.eq_ignore_ascii_case("authorization"));
-        if is_bearer && !self.tokens.is_empty() {
+        if is_bearer && !self.token_places().is_empty() {
             return Err("jwt_authn reads tokens in `authorization`, and refuses API keys there: name another header for API keys, such \
                         as `x-api-key`"
                 .to_owned());

@@ -1,12 +1,12 @@
 //! Who verifies the tokens that a policy reads, and which requests need none.
 
-use super::needs::{GatewayNeeds, RouteNeeds};
+use super::needs::{GatewayNeeds, RouteNeeds, TokenPlaces};
 use super::public_paths::PublicPath;
 use super::upstream::NamedUpstream;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 
-/// `[KEY=]VALUE`s of an option; KEY is the member of jwt_authn's metadata that the policy's source reads.
+/// `[KEY=]VALUE`s of an option; KEY is the member of jwt_authn's metadata that the policy's source reads, or its header with the payload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TokenOptions {
     /// `iss` of the tokens
@@ -17,10 +17,10 @@ pub(crate) struct TokenOptions {
     pub(crate) audiences: Vec<String>,
 }
 
-/// What jwt_authn verifies, for one member of its metadata.
+/// What jwt_authn verifies.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenProvider {
-    pub(crate) key: String,
+    pub(crate) places: TokenPlaces,
     pub(crate) issuer: String,
     pub(crate) audiences: Vec<String>,
     pub(crate) keys: KeySet,
@@ -40,10 +40,11 @@ impl TokenProvider {
     /// # Errors
     /// An option is missing, or names a key that the policy does not read; the sentence says what to write.
     pub(crate) fn all(needs: &GatewayNeeds, options: &TokenOptions) -> Result<Vec<Self>, String> {
-        let only = needs.tokens.len() == 1;
+        let places = needs.token_places();
+        let only = places.len() == 1;
         let own = |list: &[String], key: &str| -> Vec<String> {
             let fits = |text: &String| match text.split_once('=') {
-                Some((name, value)) if needs.tokens.iter().any(|key| key == name) => {
+                Some((name, value)) if places.iter().any(|places| places.key == name) => {
                     (name == key).then(|| value.to_owned())
                 }
                 _ => only.then(|| text.clone()),
@@ -53,7 +54,8 @@ impl TokenProvider {
         let example = |key: &str| if only { String::new() } else { format!("{key}=") };
         let mut missing = Vec::new();
         let mut providers = Vec::new();
-        for key in &needs.tokens {
+        for own_places in &places {
+            let key = &own_places.key;
             let (issuer, keys) = (own(&options.issuers, key), own(&options.key_sets, key));
             if issuer.is_empty() {
                 missing.push(format!("--jwt-issuer {}https://login.example.com", example(key)));
@@ -66,7 +68,12 @@ impl TokenProvider {
                     true => KeySet::Url(keys.clone(), NamedUpstream::with_path(&format!("keys-{key}"), &keys)?.0),
                     false => KeySet::File(keys),
                 };
-                providers.push(Self { key: key.clone(), issuer, audiences: own(&options.audiences, key), keys });
+                providers.push(Self {
+                    places: own_places.clone(),
+                    issuer,
+                    audiences: own(&options.audiences, key),
+                    keys,
+                });
             }
         }
         if missing.is_empty() {
@@ -113,7 +120,8 @@ pub(crate) fn rules(needs: &GatewayNeeds, providers: &[TokenProvider], public: &
         .collect();
     routes.sort_by_key(|route| Reverse((!route.hosts.is_empty(), route.pattern.rank())));
     // Where other callers' keys come by other ways, a request without a token can be one of theirs.
-    let only_tokens = needs.owners.is_empty() && needs.other_metadata.is_empty() && needs.api_keys.is_none();
+    let only_tokens =
+        needs.owners_without_payloads().is_empty() && needs.other_metadata.is_empty() && needs.api_keys.is_none();
     let usual = if only_tokens { Asks::Token } else { Asks::Optional };
     let mut rules: Vec<Value> = public.iter().map(|path| json!({"match": path.matches()})).collect();
     for route in routes {
@@ -159,7 +167,8 @@ fn add_requirement(rule: &mut Value, requirement: Option<Value>) {
 }
 
 fn requirement(asks: Asks, providers: &[TokenProvider]) -> Option<Value> {
-    let mut names: Vec<Value> = providers.iter().map(|provider| json!({"provider_name": provider.key})).collect();
+    let mut names: Vec<Value> =
+        providers.iter().map(|provider| json!({"provider_name": provider.places.key})).collect();
     match (asks, names.len()) {
         (Asks::Nothing, _) => None,
         (Asks::Token, 1) => names.pop(),

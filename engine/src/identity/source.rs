@@ -166,6 +166,11 @@ impl IdentitySource {
         places.zip(values).any(|(place, value)| place.is_some_and(|place| !place.is_constant()) && value.is_present())
     }
 
+    /// The header with the payload that its claims are in; lower case.
+    pub fn payload_header(&self) -> Option<&str> {
+        self.places().into_iter().find_map(|(_, place)| place?.claim()).map(PayloadClaim::header)
+    }
+
     /// Whether a part of it is in a header.
     pub(crate) fn has_header(&self) -> bool {
         self.places().iter().any(|(_, place)| place.is_some_and(|place| place.header().is_some()))

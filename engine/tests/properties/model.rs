@@ -5,6 +5,8 @@ use super::generate::{
     FUTURE_KEY, KeyRulesModel, Kind, PARAMETERS, Place, PolicyModel, RouteModel, ScopeModel, Segment, SourceModel,
 };
 use regex::bytes::Regex;
+use serde::Deserialize;
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 use std::sync::LazyLock;
 use testkit::requests::{OwnedLine, Request};
@@ -94,14 +96,112 @@ enum SourcePart {
     Wrong,
 }
 
+/// A JSON value that keeps members that occur twice.
+enum JsonTree {
+    Null,
+    Text(String),
+    Object(Vec<(String, JsonTree)>),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for JsonTree {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyValue;
+        impl<'de> Visitor<'de> for AnyValue {
+            type Value = JsonTree;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_unit<E>(self) -> Result<JsonTree, E> {
+                Ok(JsonTree::Null)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<JsonTree, E> {
+                Ok(JsonTree::Other)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<JsonTree, E> {
+                Ok(JsonTree::Other)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<JsonTree, E> {
+                Ok(JsonTree::Other)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<JsonTree, E> {
+                Ok(JsonTree::Other)
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<JsonTree, E> {
+                Ok(JsonTree::Text(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<JsonTree, A::Error> {
+                while items.next_element::<JsonTree>()?.is_some() {}
+                Ok(JsonTree::Other)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<JsonTree, A::Error> {
+                let mut object = Vec::new();
+                while let Some(member) = members.next_entry()? {
+                    object.push(member);
+                }
+                Ok(JsonTree::Object(object))
+            }
+        }
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+/// RFC 4648 section 5, bit by bit; padding may be left out.
+fn base64url(text: &[u8]) -> Option<Vec<u8>> {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
+    let (digits, padding) = text.split_at(end);
+    let mut bits = String::new();
+    for digit in digits {
+        bits += &format!("{:06b}", ALPHABET.iter().position(|known| known == digit)?);
+    }
+    let whole = bits.len() / 8 * 8;
+    // What is left is less than a digit, and zero.
+    let is_canonical = bits.len() - whole < 6 && !bits[whole..].contains('1');
+    let fits = padding.len() <= (4 - digits.len() % 4) % 4;
+    let bytes = bits.as_bytes()[..whole].chunks(8).map(|byte| std::str::from_utf8(byte).unwrap());
+    (is_canonical && fits).then(|| bytes.map(|byte| u8::from_str_radix(byte, 2).unwrap()).collect())
+}
+
+/// The claim in a payload.
+fn claim(payload: &[u8], names: &[&str]) -> SourcePart {
+    let tree = base64url(payload).and_then(|text| serde_json::from_slice(&text).ok());
+    let Some(mut value @ JsonTree::Object(_)) = tree else { return SourcePart::Wrong };
+    for name in names {
+        let JsonTree::Object(members) = value else { return SourcePart::Absent };
+        let mut found = members.into_iter().filter(|(member, _)| member == name);
+        value = match (found.next(), found.next()) {
+            (None, _) => return SourcePart::Absent,
+            (Some((_, value)), None) => value,
+            (Some(_), Some(_)) => return SourcePart::Wrong,
+        };
+    }
+    match value {
+        JsonTree::Null => SourcePart::Absent,
+        JsonTree::Text(text) if text.is_empty() => SourcePart::Absent,
+        JsonTree::Text(text) => SourcePart::Text(text.into_bytes()),
+        JsonTree::Object(_) | JsonTree::Other => SourcePart::Wrong,
+    }
+}
+
 fn part(place: &Place, request: &Request) -> SourcePart {
     match place {
         Place::Constant(value) => SourcePart::Text(value.as_bytes().to_vec()),
-        Place::Header(name) => {
+        Place::Header(name) | Place::Claim(name, _) => {
             let lines: Vec<&OwnedLine> = request.headers.iter().filter(|(line, _)| line == name.as_bytes()).collect();
             match lines.as_slice() {
                 [] => SourcePart::Absent,
                 [(_, value)] if value.is_empty() => SourcePart::Absent,
+                [(_, value)] if let Place::Claim(_, names) = place => claim(value, names),
                 [(_, value)] if !value.contains(&b',') => SourcePart::Text(value.clone()),
                 _ => SourcePart::Wrong,
             }

@@ -3,6 +3,8 @@
 use super::cases;
 use super::generate::{Place, PolicyModel, exchange};
 use super::model::canonical;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::problem::CallerProtocol;
 use proptest::collection::vec;
@@ -18,6 +20,19 @@ fn is_clean(what: &str, text: &str) {
     assert!(!text.contains(PLANTED), "{what} tells a secret: {text}");
 }
 
+/// The claims in the payload of a token.
+fn payload(value: &[u8]) -> Option<Json> {
+    let claims: Json = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(value).ok()?).ok()?;
+    claims.is_object().then_some(claims)
+}
+
+fn plant_claims(claims: &mut Json, in_subject: bool) {
+    claims["access_token"] = json!(PLANTED);
+    if let Some(Json::String(subject)) = claims.get_mut("sub").filter(|_| in_subject) {
+        subject.push_str(PLANTED);
+    }
+}
+
 /// Puts the planted text into keys, credentials, the query, the body and subjects, and into the path if `in_path`.
 fn plant(policy: &mut PolicyModel, request: &mut Request, in_path: bool) {
     // Tenant and project are told; a source may read them where others have the subject.
@@ -26,7 +41,7 @@ fn plant(policy: &mut PolicyModel, request: &mut Request, in_path: bool) {
         told.iter().any(|place| match place {
             Place::Header(header) => *header == name,
             Place::Constant(_) => false,
-            Place::Metadata(steps) => steps.last().is_some_and(|last| *last == name),
+            Place::Claim(_, steps) | Place::Metadata(steps) => steps.last().is_some_and(|last| *last == name),
         })
     };
     for (name, value) in &mut request.headers {
@@ -37,6 +52,13 @@ fn plant(policy: &mut PolicyModel, request: &mut Request, in_path: bool) {
                 value.splice(at..at, PLANTED.bytes());
             }
             "authorization" | "cookie" | "x-api-key" | "x-hook-token" => value.extend(PLANTED.bytes()),
+            "x-jwt-payload" => match payload(value) {
+                Some(mut claims) => {
+                    plant_claims(&mut claims, !is_told("sub"));
+                    *value = BASE64_URL_SAFE_NO_PAD.encode(claims.to_string()).into_bytes();
+                }
+                None => value.extend(PLANTED.bytes()),
+            },
             name @ ("x-subject" | "x-auth-subject") if !is_told(name) => value.extend(PLANTED.bytes()),
             ":path" if in_path => {
                 let end = value.iter().position(|byte| *byte == b'?').unwrap_or(value.len());
@@ -49,10 +71,7 @@ fn plant(policy: &mut PolicyModel, request: &mut Request, in_path: bool) {
     request.body = PLANTED.into();
     for namespace in request.attributes.metadata.as_object_mut().unwrap().values_mut() {
         for claims in namespace.as_object_mut().unwrap().values_mut() {
-            claims["access_token"] = json!(PLANTED);
-            if let Some(Json::String(subject)) = claims.get_mut("sub").filter(|_| !is_told("sub")) {
-                subject.push_str(PLANTED);
-            }
+            plant_claims(claims, !is_told("sub"));
         }
     }
     // Mostly the policies of which something is told: nothing is in shadow.

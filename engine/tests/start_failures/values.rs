@@ -7,6 +7,8 @@ use serde_json::json;
 pub(super) fn values() -> Vec<Row> {
     let source = "/identity/sources/0";
     let header_source = |tenant: &str| json!({"name": "h", "headers_owned_by": "ext_authz", "tenant": tenant, "project": "x-p", "subject": {"field": "x-s"}});
+    let payload_source = |header: &str, tenant: serde_json::Value| json!({"name": "p", "headers_owned_by": "jwt_authn", "payload_header": header, "tenant": tenant, "project": "project_id", "subject": {"field": "sub", "type": "user"}});
+    let nested = |depth: usize| json!(vec!["a"; depth]);
     vec![
         row([("/verison", json!(1))], [("/verison", "unknown member `verison`; did you mean `version`?")]),
         row(
@@ -209,6 +211,10 @@ pub(super) fn values() -> Vec<Row> {
             [("/identity/subject_types/0", "a subject type has the form [a-z][a-z0-9_]*")],
         ),
         row([("/identity/sources/0/metadata", json!(GONE))], [(source, "a source has one of `metadata`")]),
+        row(
+            [("/identity/sources/0/metadata", json!(GONE)), ("/identity/sources/0/payload_header", json!("x-payload"))],
+            [(source, "a source has one of `metadata`")],
+        ),
         row([("/identity/sources/0/headers_owned_by", json!("x"))], [(source, "a source has one of `metadata`")]),
         row(
             [("/identity/sources/0/metadata", json!([]))],
@@ -237,6 +243,28 @@ pub(super) fn values() -> Vec<Row> {
         row(
             [("/identity/sources/-", header_source("idempotency-key"))],
             [("/identity/sources/1/tenant", "`idempotency-key` already has a meaning: choose another header")],
+        ),
+        // The payload of a token in a header.
+        row([("/identity/sources/-", payload_source("x-payload", nested(8)))], []),
+        row(
+            [("/identity/sources/-", payload_source("x-payload", nested(9)))],
+            [("/identity/sources/1/tenant", "a claim stands at most eight members deep: name one that does")],
+        ),
+        row(
+            [("/identity/sources/-", payload_source("x-payload", json!([])))],
+            [("/identity/sources/1/tenant", "the list is empty: name the member to read")],
+        ),
+        row(
+            [("/identity/sources/-", payload_source("x_payload", json!("tenant_id")))],
+            [("/identity/sources/1/payload_header", "write the header with - instead of _")],
+        ),
+        row(
+            [("/identity/sources/-", payload_source("Host", json!("tenant_id")))],
+            [("/identity/sources/1/payload_header", "`host` already has a meaning: choose another header")],
+        ),
+        row(
+            [("/identity/sources/0/payload_header", json!("x-payload"))],
+            [("/identity/sources/0/payload_header", "say in `headers_owned_by` which filter sets this header")],
         ),
         row(
             [("/identity/sources/0/subject", json!({"type": "user"}))],

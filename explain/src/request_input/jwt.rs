@@ -1,5 +1,5 @@
 //! A token of a caller, as Envoy's `jwt_authn` shows it to the filter: its claims in the request's metadata, below the name
-//! that `payload_in_metadata` gives. Nothing is verified here.
+//! that `payload_in_metadata` gives, and in the header that `forward_payload_header` names. Nothing is verified here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -39,9 +39,18 @@ pub(super) fn bearer(value: &str) -> Option<&str> {
     Some(token.trim()).filter(|token| is_token && claims(token).is_ok())
 }
 
-/// The metadata of a request with these claims: below every name at which the policy's sources read tokens. The notes say
-/// what a reader must know.
-pub(super) fn metadata(claims: &Map<String, Value>, policy: &Policy, now_unix: u64) -> (Value, Vec<String>) {
+/// What a gateway makes of a token for the filter.
+pub(super) struct PassedOn {
+    /// The metadata, with the claims below every name at which the policy's sources read tokens
+    pub(super) metadata: Value,
+    /// The headers in which the policy's sources read payloads, and their value
+    pub(super) headers: Vec<(String, String)>,
+    /// What a reader must know
+    pub(super) notes: Vec<String>,
+}
+
+/// What a request with these claims has in addition.
+pub(super) fn passed_on(claims: &Map<String, Value>, policy: &Policy, now_unix: u64) -> PassedOn {
     let mut notes = vec![
         "The token's claims are shown to the policy as jwt_authn would; its signature was not verified.".to_owned(),
     ];
@@ -54,29 +63,35 @@ pub(super) fn metadata(claims: &Map<String, Value>, policy: &Policy, now_unix: u
             "The token is not valid yet (`nbf`): jwt_authn would refuse it with 401 before the filter.".to_owned(),
         );
     }
-    let names = names(policy);
-    match names.as_slice() {
-        [] => notes.push(format!(
-            "No identity source of the policy reads metadata of {JWT_AUTHN}, so the claims have no effect. If the gateway \
-             copies claims into headers (`claim_to_headers`), give these headers with -H."
-        )),
-        [_] => {}
-        several => notes.push(format!(
-            "The policy reads tokens of several issuers ({}). The claims stand at each of these names; in a gateway, only at \
+    let (names, headers) = places(policy);
+    if names.is_empty() && headers.is_empty() {
+        notes.push(format!(
+            "No identity source of the policy reads metadata of {JWT_AUTHN} or the payload of a token, so the claims have no effect. \
+             If the gateway copies claims into headers (`claim_to_headers`), give these headers with -H."
+        ));
+    }
+    if names.len() > 1 || headers.len() > 1 {
+        notes.push(format!(
+            "The policy reads tokens of several issuers ({}). The claims stand at each of these places; in a gateway, only at \
              that of the token's issuer.",
-            several.join(", ")
-        )),
+            Vec::from_iter(names.iter().chain(&headers).map(String::as_str)).join(", ")
+        ));
     }
     let tokens: Map<String, Value> = names.into_iter().map(|name| (name, Value::Object(claims.clone()))).collect();
-    (json!({JWT_AUTHN: tokens}), notes)
+    let payload = URL_SAFE_NO_PAD.encode(Value::Object(claims.clone()).to_string());
+    let headers = headers.into_iter().map(|name| (name, payload.clone())).collect();
+    PassedOn { metadata: json!({JWT_AUTHN: tokens}), headers, notes }
 }
 
-/// The names below which the policy's identity sources read tokens (`payload_in_metadata`).
-fn names(policy: &Policy) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+/// The names below which the policy's identity sources read tokens (`payload_in_metadata`), and the headers in which they read payloads.
+fn places(policy: &Policy) -> (Vec<String>, Vec<String>) {
+    let (mut names, mut headers): (Vec<String>, Vec<String>) = Default::default();
     let routes = (0..).map_while(|id| policy.route(id)).map(Some);
-    for rules in std::iter::once(None).chain(routes).map(|route| policy.identity_of(route)) {
-        for (_, place) in rules.sources.iter().flat_map(|source| source.places()) {
+    for source in std::iter::once(None).chain(routes).flat_map(|route| &policy.identity_of(route).sources) {
+        if let Some(header) = source.payload_header().filter(|header| !headers.iter().any(|known| known == header)) {
+            headers.push(header.to_owned());
+        }
+        for (_, place) in source.places() {
             let Some(IdentityPlace::Metadata(path)) = place else { continue };
             if let [namespace, name, _, ..] = path.segments()
                 && namespace == JWT_AUTHN
@@ -86,7 +101,7 @@ fn names(policy: &Policy) -> Vec<String> {
             }
         }
     }
-    names
+    (names, headers)
 }
 
 #[cfg(test)]

@@ -116,9 +116,12 @@ impl RequestInput {
         let token = token.or_else(|| header.and_then(|(_, value)| jwt::bearer(value)));
         let mut metadata = None;
         if let Some(token) = token {
-            let (claims, notes) = jwt::metadata(&jwt::claims(token)?, policy, now_unix);
-            metadata = Some(claims);
-            self.notes.extend(notes);
+            let passed_on = jwt::passed_on(&jwt::claims(token)?, policy, now_unix);
+            metadata = Some(passed_on.metadata);
+            // jwt_authn removes a client's own.
+            self.headers.retain(|(name, _)| !passed_on.headers.iter().any(|(own, _)| own == name));
+            self.headers.extend(passed_on.headers);
+            self.notes.extend(passed_on.notes);
         }
         Ok(DescribedRequest { document: self.to_document(metadata), notes: self.notes })
     }

@@ -52,11 +52,7 @@ fn metadata(
     if message != "JwtAuthentication" {
         return;
     }
-    for filter in enabled().filter(|filter| !has_rules(chain, filter)) {
-        let text = "jwt_authn has no `rules`, so it verifies no token and writes no claims";
-        let place = filter.get("typed_config").map_or(filter.span.clone(), |typed| typed.span.clone());
-        findings.add("envoy-identity-source", place, text);
-    }
+    enabled().for_each(|filter| without_rules(chain, filter, findings));
     let providers = || enabled().flat_map(providers);
     if let Some(first) = enabled().next()
         && !providers().any(|provider| leaves(provider) == Some(key))
@@ -72,8 +68,20 @@ fn metadata(
             }
             None => format!("no provider of tokens has `{PAYLOAD}: {key}`, which an identity source reads"),
         };
-        let place = first.get("typed_config").map_or(first.span.clone(), |typed| typed.span.clone());
-        findings.at_member("envoy-token-claims", wrong.clone().next(), &place, text);
+        findings.at_member("envoy-token-claims", wrong.clone().next(), &span(first), text);
+    }
+}
+
+/// The configuration of a filter.
+fn span(filter: &SpannedNode) -> std::ops::Range<usize> {
+    filter.get("typed_config").map_or(filter.span.clone(), |typed| typed.span.clone())
+}
+
+/// A jwt_authn that verifies no token.
+fn without_rules(chain: &FilterChain<'_>, filter: &SpannedNode, findings: &mut GatewayFindings) {
+    if !has_rules(chain, filter) {
+        let text = "jwt_authn has no `rules`, so it verifies no token and writes no claims";
+        findings.add("envoy-identity-source", span(filter), text);
     }
 }
 
@@ -84,6 +92,51 @@ const PAYLOAD: &str = "payload_in_metadata";
 fn providers(filter: &SpannedNode) -> &[SpannedMember] {
     let providers = filter.get("typed_config").and_then(|typed| typed.get("providers"));
     providers.map(SpannedNode::members).unwrap_or_default()
+}
+
+/// The member of a provider that names the header for the payload.
+const PAYLOAD_HEADER: &str = "forward_payload_header";
+
+/// Whether a provider sets a header: to the payload of the token, or to a claim.
+fn sets(provider: &SpannedMember, header: &str, is_payload: bool) -> bool {
+    let is_it = |name: Option<&str>| name.is_some_and(|name| name.eq_ignore_ascii_case(header));
+    let claims = provider.value.get("claim_to_headers").map(SpannedNode::items).unwrap_or_default();
+    match is_payload {
+        true => is_it(provider.value.text_at(&[PAYLOAD_HEADER])),
+        false => claims.iter().any(|claim| is_it(claim.text_at(&["header_name"]))),
+    }
+}
+
+/// Headers of claims that no provider sets, and those that jwt_authn leaves as the client wrote them: it removes them only while it
+/// verifies a token for a provider that sets them. `open` are those that nothing removed before.
+fn set_by_tokens(filter: &SpannedNode, headers: &OwnedHeaders, open: &[&str], findings: &mut GatewayFindings) {
+    let is_set = |provider: &SpannedMember, name: &str| sets(provider, name, headers.is_payload);
+    for name in headers.names.iter().filter(|name| !providers(filter).iter().any(|provider| is_set(provider, name))) {
+        let member = if headers.is_payload { PAYLOAD_HEADER } else { "claim_to_headers" };
+        let text =
+            format!("no provider of tokens sets `{name}` by `{member}`, and an identity source of the policy reads it");
+        findings.add("envoy-token-claims", span(filter), text);
+    }
+    let rules =
+        filter.get("typed_config").and_then(|typed| typed.get("rules")).map(SpannedNode::items).unwrap_or_default();
+    let asks = |rule: &&SpannedNode| rule.get("requires").is_some() || rule.get("requirement_name").is_some();
+    let is_all = |rule: &SpannedNode| {
+        let match_ = rule.get("match").map(SpannedNode::members).unwrap_or_default();
+        matches!(match_, [only] if only.name == "prefix" && only.value.text() == Some("/"))
+    };
+    for name in open {
+        let other = providers(filter).iter().find(|provider| !is_set(provider, name));
+        let (place, text) = if let Some(rule) = rules.iter().find(|rule| !asks(rule)) {
+            (rule.span.clone(), format!("this rule asks for no token, so a client can write `{name}` itself"))
+        } else if !rules.is_empty() && !rules.iter().any(is_all) {
+            (span(filter), format!("a client can write `{name}` itself where no rule of jwt_authn fits"))
+        } else if let Some(other) = other.filter(|_| providers(filter).len() > 1) {
+            (other.name_span.clone(), format!("a client with a token of `{}` can write `{name}` itself", other.name))
+        } else {
+            continue;
+        };
+        findings.add("envoy-identity-headers", place, text);
+    }
 }
 
 /// The metadata in which a provider leaves claims.
@@ -109,6 +162,10 @@ fn tokens(before: &[&SpannedNode], needs: &GatewayNeeds, findings: &mut GatewayF
         if !read.is_empty()
             && all_are_there
             && let Some(name) = leaves(provider).filter(|name| read.iter().all(|key| key != name))
+            && !needs
+                .headers
+                .iter()
+                .any(|headers| headers.names.iter().any(|name| sets(provider, name, headers.is_payload)))
         {
             let text =
                 format!("no identity source of the policy reads `{name}`, where this provider leaves the claims");
@@ -173,6 +230,10 @@ fn owned(
         }
         return;
     };
+    if filter.get("typed_config").is_some_and(|typed| typed.is_type("JwtAuthentication")) {
+        without_rules(chain, filter, findings);
+        set_by_tokens(filter, headers, &open, findings);
+    }
     if open.is_empty() {
         return;
     }

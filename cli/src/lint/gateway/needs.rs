@@ -38,7 +38,7 @@ pub(super) struct GatewayNeeds {
     /// The metadata that identity sources read: namespace and first key
     pub(super) metadata: BTreeSet<(String, String)>,
     /// The headers that identity sources read
-    pub(super) headers: Vec<OwnedHeaders>,
+    pub(super) headers: BTreeSet<OwnedHeaders>,
     /// Paths of marked requests, with `x` for what stands in braces: those that the filter writes, one for each target, and those of
     /// routes whose backend is not the default; each with the value of its mark
     pub(super) samples: Vec<(String, String)>,
@@ -67,12 +67,14 @@ pub(super) struct GatewayNeeds {
 }
 
 /// Headers that name the caller.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OwnedHeaders {
     /// The filter that sets them
     pub(super) owner: String,
     /// Their names
     pub(super) names: BTreeSet<String>,
+    /// Whether it is one header with the payload of a token
+    pub(super) is_payload: bool,
 }
 
 #[derive(Deserialize)]
@@ -169,6 +171,8 @@ struct SourceOfGateway {
     #[serde(default)]
     headers_owned_by: Option<String>,
     #[serde(default)]
+    payload_header: Option<String>,
+    #[serde(default)]
     tenant: Value,
     #[serde(default)]
     project: Value,
@@ -179,8 +183,11 @@ struct SourceOfGateway {
 impl SourceOfGateway {
     fn headers(&self) -> Option<OwnedHeaders> {
         let fields = [Some(&self.tenant), Some(&self.project), Some(&self.subject), self.subject.get("field")];
-        let names = fields.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-        Some(OwnedHeaders { owner: self.headers_owned_by.clone()?, names })
+        let names = match &self.payload_header {
+            Some(header) => BTreeSet::from([header.clone()]),
+            None => fields.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
+        };
+        Some(OwnedHeaders { owner: self.headers_owned_by.clone()?, names, is_payload: self.payload_header.is_some() })
     }
 }
 

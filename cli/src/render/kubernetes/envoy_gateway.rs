@@ -27,6 +27,13 @@ impl ResourcePlan {
     /// # Errors
     /// As [`ResourcePlan::istio`].
     pub(crate) fn envoy_gateway(&self, needs: &GatewayNeeds, form: EnvoyGatewayForm) -> Result<String, String> {
+        if let Some(header) = needs.payloads.first() {
+            return Err(format!(
+                "the policy takes identities from the payload of a token in {header}, and a SecurityPolicy of Envoy Gateway cannot have it \
+                 passed on: let the source read `metadata` with the WebAssembly module, or headers that --jwt-claim fills with claims \
+                 (docs/identity.md, \"Headers\")"
+            ));
+        }
         let filter = match &self.envoy.native {
             Some(native) => self.native_extension(needs, native, form)?,
             None if form == EnvoyGatewayForm::EnvoyPatchPolicy => self.filter_patch(needs)?,

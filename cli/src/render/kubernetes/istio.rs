@@ -64,7 +64,7 @@ impl ResourcePlan {
         let marks: Vec<&str> =
             needs.backends.iter().filter(|own| own.marked).map(|own| own.name.as_deref().unwrap_or("1")).collect();
         let common = json!({
-            "labels": labels, "namespace": self.namespace, "tokens": needs.tokens, "generic": needs.has_generic(), "mark_values": marks,
+            "labels": labels, "namespace": self.namespace, "tokens": needs.tokens, "payloads": needs.payloads, "generic": needs.has_generic(), "mark_values": marks,
             "renamed_claims": self.renamed_claims, "closed": needs.closed, "is_filter": form == IstioForm::EnvoyFilter,
             "timeout_s": self.envoy.timeout_s, "stats_config": EnvoyPlan::stats_config(),
         });

@@ -145,7 +145,7 @@ impl ResourcePlan {
 }
 
 fn token_provider(provider: &TokenProvider, claims: &[Value]) -> Result<Value, String> {
-    let mut all = json!({"name": provider.key, "issuer": provider.issuer});
+    let mut all = json!({"name": provider.places.key, "issuer": provider.issuer});
     if !provider.audiences.is_empty() {
         extend(&mut all, json!({"audiences": provider.audiences}));
     }

@@ -137,8 +137,9 @@ fn read_source(
     )?;
     let name = fields.need_parse("name", issues, parse_name);
     let headers_owner = fields.parse("headers_owned_by", issues, parse_text);
+    let has = |name| fields.get(name).is_some();
     let payload = fields.get("payload_header").map(|at| {
-        if headers_owner.is_none() {
+        if !has("headers_owned_by") && (has("metadata") || has("unkey")) {
             issues.add(&at.pointer, "say in `headers_owned_by` which filter sets this header and removes a client's");
         }
         at.parse(issues, parse_identity_header)
@@ -164,7 +165,7 @@ fn read_source(
         (None, None, Some(place)) => SourceKind::ApiKeys(place.header.clone()),
         _ => {
             let kinds = ["metadata", "headers_owned_by", "unkey"];
-            if kinds.into_iter().filter(|name| fields.get(name).is_some()).count() != 1 {
+            if kinds.into_iter().filter(|name| has(name)).count() != 1 {
                 issues.add(
                     at.pointer.clone(),
                     "a source has one of `metadata` (the namespace a filter wrote to), `headers_owned_by` (the filter that sets \

@@ -32,6 +32,8 @@ pub(crate) enum Segment {
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     Header(&'static str),
+    /// The header with a payload, then the names down to a claim in it
+    Claim(&'static str, Vec<&'static str>),
     /// The namespace, then the members
     Metadata(Vec<&'static str>),
     /// A value of the document, for a tenant or a project
@@ -238,7 +240,7 @@ impl PolicyModel {
             headers.extend(identity.forward.iter().flatten());
             for source in &identity.sources {
                 for place in [Some(&source.tenant), source.project.as_ref(), Some(&source.subject)] {
-                    if let Some(Place::Header(name)) = place {
+                    if let Some(Place::Header(name) | Place::Claim(name, _)) = place {
                         headers.push(name);
                     }
                 }
@@ -330,6 +332,8 @@ fn backend_document(backend: &BackendModel) -> Json {
 fn place_document(place: &Place) -> Json {
     match place {
         Place::Header(name) => json!(name),
+        Place::Claim(_, names) if names.len() == 1 => json!(names[0]),
+        Place::Claim(_, names) => json!(names),
         Place::Constant(value) => json!({"value": value}),
         // The first two steps are the source's namespace.
         Place::Metadata(steps) if steps.len() == 3 => json!(steps[2]),
@@ -348,13 +352,13 @@ fn identity_document(identity: &IdentityModel) -> Json {
             json!({"name": format!("s{index}"), "tenant": place_document(&source.tenant), "subject": subject});
         source.project.as_ref().inspect(|place| document["project"] = place_document(place));
         let places = [Some(&source.tenant), source.project.as_ref(), Some(&source.subject)];
-        let steps = places.into_iter().flatten().find_map(|place| match place {
-            Place::Metadata(steps) => Some(&steps[..2]),
-            _ => None,
-        });
-        match steps {
-            Some(steps) => document["metadata"] = json!(steps),
-            None => document["headers_owned_by"] = json!("ext_authz"),
+        match places.into_iter().flatten().find(|place| !matches!(place, Place::Constant(_))).unwrap() {
+            Place::Metadata(steps) => document["metadata"] = json!(steps[..2]),
+            Place::Claim(header, _) => {
+                document["headers_owned_by"] = json!("jwt_authn");
+                document["payload_header"] = json!(header);
+            }
+            _ => document["headers_owned_by"] = json!("ext_authz"),
         }
         document
     });

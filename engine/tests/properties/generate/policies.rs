@@ -11,33 +11,61 @@ use proptest::sample::select;
 
 pub(super) const HEADERS: [&str; 6] =
     ["x-tenant-id", "x-project-id", "x-subject", "x-auth-tenant", "x-auth-project", "x-auth-subject"];
+/// Headers with payloads; other sources read the second one as it is.
+pub(super) const PAYLOADS: [&str; 2] = ["x-jwt-payload", "x-auth-subject"];
 pub(super) const NAMESPACES: [[&str; 2]; 3] = [["jwt_authn", "jwt"], ["jwt_authn", "partner"], ["ext.authz", "who"]];
 
-fn place(namespace: Option<[&'static str; 2]>) -> BoxedStrategy<Place> {
-    match namespace {
-        None => select(HEADERS.to_vec()).prop_map(Place::Header).boxed(),
-        Some([first, second]) => {
-            select(vec![vec!["tenant_id"], vec!["project_id"], vec!["sub"], vec!["claims", "sub"], vec!["a.b"]])
-                .prop_map(move |members| Place::Metadata([first, second].into_iter().chain(members).collect()))
+/// Where a source reads its parts.
+#[derive(Debug, Clone, Copy)]
+enum Origin {
+    Headers,
+    Payload(&'static str),
+    Metadata([&'static str; 2]),
+}
+
+fn origin() -> impl Strategy<Value = Origin> {
+    prop_oneof![
+        2 => Just(Origin::Headers),
+        3 => prop_oneof![4 => Just(PAYLOADS[0]), 1 => Just(PAYLOADS[1])].prop_map(Origin::Payload),
+        4 => select(NAMESPACES.to_vec()).prop_map(Origin::Metadata),
+    ]
+}
+
+impl Origin {
+    /// A header, a claim or a member of the metadata.
+    fn at(self, names: &[&'static str]) -> Place {
+        match self {
+            Self::Headers => Place::Header(names[0]),
+            Self::Payload(header) => Place::Claim(header, names.to_vec()),
+            Self::Metadata(namespace) => Place::Metadata([&namespace, names].concat()),
+        }
+    }
+}
+
+fn place(origin: Origin) -> BoxedStrategy<Place> {
+    match origin {
+        Origin::Headers => select(HEADERS.to_vec()).prop_map(Place::Header).boxed(),
+        Origin::Payload(_) | Origin::Metadata(_) => {
+            select(vec![&["tenant_id"][..], &["project_id"], &["sub"], &["claims", "sub"], &["a.b"]])
+                .prop_map(move |names| origin.at(names))
                 .boxed()
         }
     }
 }
 
 /// The place of a tenant or a project.
-fn place_or_constant(namespace: Option<[&'static str; 2]>) -> BoxedStrategy<Place> {
-    prop_oneof![5 => place(namespace), 1 => select(vec!["acme", "main"]).prop_map(Place::Constant)].boxed()
+fn place_or_constant(origin: Origin) -> BoxedStrategy<Place> {
+    prop_oneof![5 => place(origin), 1 => select(vec!["acme", "main"]).prop_map(Place::Constant)].boxed()
 }
 
 fn source() -> impl Strategy<Value = SourceModel> {
-    let namespace = option::weighted(0.6, select(NAMESPACES.to_vec()));
-    namespace.prop_flat_map(|namespace| {
+    origin().prop_flat_map(|origin| {
         let kind = option::of(select(vec!["user", "service", "device"]));
         let subject = prop_oneof![
-            5 => (place(namespace), kind),
+            5 => (place(origin), kind),
             1 => select(vec!["service:worker", "user:a%3Ab", "client:acme"]).prop_map(|text| (Place::Constant(text), None)),
         ];
-        (place_or_constant(namespace), option::weighted(0.8, place_or_constant(namespace)), subject)
+        (place_or_constant(origin), option::weighted(0.8, place_or_constant(origin)), subject)
             .prop_map(|(tenant, project, (subject, kind))| SourceModel { tenant, project, subject, kind })
             .prop_filter("a source reads a part of the request", |source| {
                 let places = [Some(&source.tenant), source.project.as_ref(), Some(&source.subject)];
@@ -48,12 +76,12 @@ fn source() -> impl Strategy<Value = SourceModel> {
 
 /// A source as people write them, rather than any.
 fn likely_source() -> impl Strategy<Value = SourceModel> {
-    let metadata = (select(NAMESPACES.to_vec()), any::<bool>()).prop_map(|([first, second], typed)| {
-        let at = |name: &'static str| Place::Metadata(vec![first, second, name]);
-        let kind = typed.then_some("user");
-        SourceModel { tenant: at("tenant_id"), project: Some(at("project_id")), subject: at("sub"), kind }
-    });
-    let headers = (any::<bool>(), any::<bool>()).prop_map(|(auth, typed)| {
+    (origin(), any::<bool>(), any::<bool>()).prop_map(|(origin, auth, typed)| {
+        if !matches!(origin, Origin::Headers) {
+            let at = |name: &'static str| origin.at(&[name]);
+            let kind = typed.then_some("user");
+            return SourceModel { tenant: at("tenant_id"), project: Some(at("project_id")), subject: at("sub"), kind };
+        }
         let at = |name: &'static str, other: &'static str| Place::Header(if auth { name } else { other });
         SourceModel {
             tenant: at("x-auth-tenant", "x-tenant-id"),
@@ -61,8 +89,7 @@ fn likely_source() -> impl Strategy<Value = SourceModel> {
             subject: at("x-auth-subject", "x-subject"),
             kind: typed.then_some("client"),
         }
-    });
-    prop_oneof![metadata, headers]
+    })
 }
 
 fn identity() -> impl Strategy<Value = IdentityModel> {

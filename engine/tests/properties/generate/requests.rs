@@ -1,8 +1,10 @@
 //! Requests made of near misses.
 
 use super::documents::{FUTURE_KEY, HOOK_TOKEN, PolicyModel, Segment};
-use super::policies::{HEADERS, NAMESPACES, policy};
+use super::policies::{HEADERS, NAMESPACES, PAYLOADS, policy};
 use crate::properties::model::percent_encoded;
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -120,11 +122,12 @@ fn claim(text: BoxedStrategy<String>) -> impl Strategy<Value = Json> {
     prop_oneof![20 => text.prop_map(Json::from), 1 => select(odd)]
 }
 
-fn metadata() -> impl Strategy<Value = Json> {
+/// The claims of a token.
+fn claims() -> impl Strategy<Value = Json> {
     let often = |text| option::weighted(0.95, claim(text));
     let nested = option::weighted(0.3, claim(subject_text()));
     let claims = (often(tenant_text()), often(tenant_text()), often(subject_text()), nested);
-    let namespace = claims.prop_map(|(tenant, project, subject, nested)| {
+    claims.prop_map(|(tenant, project, subject, nested)| {
         let members = [("tenant_id", tenant), ("project_id", project), ("sub", subject)];
         let given = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         let mut object: Map<String, Json> = given.collect();
@@ -133,8 +136,42 @@ fn metadata() -> impl Strategy<Value = Json> {
             object.insert("a.b".to_owned(), nested);
         }
         Json::Object(object)
-    });
-    vec(option::weighted(0.6, namespace), NAMESPACES.len()).prop_map(|namespaces| {
+    })
+}
+
+/// The lines of a header with the payload of a token: mostly one that is whole.
+fn payload() -> impl Strategy<Value = Vec<OwnedLine>> {
+    let slip = prop_oneof![1 => Just(""), 1 => select(vec![
+        "padded", "standard", "plain", "twice", "joined", "empty", "short", "padding", "list", "space", "duplicate", "nested duplicate",
+    ])];
+    let name = prop_oneof![4 => Just(PAYLOADS[0]), 1 => Just(PAYLOADS[1])];
+    (name, claims(), slip).prop_map(|(name, claims, slip)| {
+        // Its encoding has both characters that are others in the standard alphabet.
+        let mut text = claims.to_string().replacen('{', r#"{"?":"??>~~","#, 1).replace(",}", "}");
+        match slip {
+            "space" => text = format!(" \n{text}\t"),
+            "list" => text = format!("[{text}]"),
+            "duplicate" => text = text.replacen('{', r#"{"sub":"u1","#, 1),
+            "nested duplicate" => text = text.replacen('{', r#"{"claims":{"sub":"u1","s\u0075b":"u1"},"#, 1),
+            _ => {}
+        }
+        let encoded = BASE64_URL_SAFE_NO_PAD.encode(&text);
+        let value = match slip {
+            "padded" => BASE64_URL_SAFE.encode(&text),
+            "standard" => BASE64_STANDARD.encode(&text),
+            "plain" => text,
+            "joined" => format!("{encoded},{encoded}"),
+            "empty" => String::new(),
+            "short" => encoded[..encoded.len() - 1].to_owned(),
+            "padding" => format!("{encoded}="),
+            _ => encoded,
+        };
+        vec![(name.into(), value.into_bytes()); if slip == "twice" { 2 } else { 1 }]
+    })
+}
+
+fn metadata() -> impl Strategy<Value = Json> {
+    vec(option::weighted(0.6, claims()), NAMESPACES.len()).prop_map(|namespaces| {
         let mut metadata = json!({});
         for ([first, second], found) in NAMESPACES.into_iter().zip(namespaces) {
             if let Some(found) = found {
@@ -186,7 +223,7 @@ fn spelled(name: &str, noise: u8) -> Vec<u8> {
 fn odd_lines(most: usize) -> BoxedStrategy<Vec<OwnedLine>> {
     let noise = || prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
     let key = (noise(), key_value()).prop_map(|(noise, value)| (spelled("idempotency-key", noise), value));
-    let identity = (select(HEADERS.to_vec()), noise(), identity_text())
+    let identity = (select([&HEADERS[..], &PAYLOADS].concat()), noise(), identity_text())
         .prop_map(|(name, noise, value)| (spelled(name, noise), value.into_bytes()));
     let other = (select(OTHER_HEADERS.to_vec()), noise(), "[a-z ]{0,5}")
         .prop_map(|(name, noise, value)| (spelled(name, noise), value.into_bytes()));
@@ -210,9 +247,10 @@ fn lines() -> BoxedStrategy<Vec<OwnedLine>> {
     let token =
         any::<bool>().prop_map(|given| given.then(|| (b"x-hook-token".to_vec(), HOOK_TOKEN.as_bytes().to_vec())));
     let odd = prop_oneof![1 => Just(Vec::new()), 1 => odd_lines(6)];
-    (key, option::of(whole), token, odd)
-        .prop_map(|(key, whole, token, odd)| {
+    (key, option::of(whole), option::weighted(0.7, payload()), token, odd)
+        .prop_map(|(key, whole, payload, token, odd)| {
             let mut lines: Vec<OwnedLine> = whole.unwrap_or_default();
+            lines.extend(payload.unwrap_or_default());
             lines.extend(key);
             lines.extend(token);
             lines.extend(odd);
