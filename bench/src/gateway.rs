@@ -44,7 +44,9 @@ impl BenchGateway {
         let config = run_dir.join("envoy.json");
         let (stores, guard) = (run_dir.join("stores.sock"), run_dir.join(GUARD_SOCKET));
         let mut written = config::envoy(&listeners, &stores.to_string_lossy(), &guard.to_string_lossy());
-        adapt(&mut written);
+        if variants.iter().any(|variant| variant.filter.is_native()) {
+            adapt(&mut written);
+        }
         fs::write(&config, written.to_string()).with_context(|| format!("cannot write {}", config.display()))?;
         let mut command = Command::new(envoy);
         command.arg("--config-path").arg(&config).args(["--concurrency", &workers.to_string()]);

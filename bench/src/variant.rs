@@ -43,6 +43,17 @@ pub(crate) enum Filter {
     Discovered(PathBuf),
 }
 
+impl Filter {
+    /// Whether it is the native module, or comes by a file that names it.
+    pub(crate) fn is_native(&self) -> bool {
+        match self {
+            Self::Wasm(file, _) => file.extension().is_some_and(|extension| extension == "so"),
+            Self::Discovered(file) => std::fs::read_to_string(file).is_ok_and(|text| text.contains(".so\"")),
+            Self::None | Self::Buffer | Self::Lua(_) => false,
+        }
+    }
+}
+
 /// One of the things that are compared.
 #[derive(Clone)]
 pub(crate) struct Variant {
