@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use crate::client::{Connections, Request};
 use crate::statistics::Summary;
 
+/// How many calls are under way at a time.
+const CONNECTIONS: usize = 16;
 /// How long a process may take to be ready.
 const READY: Duration = Duration::from_secs(60);
 /// Calls that warm up a new server, unmeasured.
@@ -124,13 +126,13 @@ impl Backend {
         let length = body.len().to_string();
         let headers = [("host", "restate"), ("content-type", "application/json"), ("content-length", &length)];
         let request = Request::new("POST", CLAIM, headers).with_key().with_body(body);
-        let mut fresh = Connections::open(self.ports.restate_ingress, request.clone())?;
+        let mut fresh = Connections::open(self.ports.restate_ingress, CONNECTIONS, request.clone())?;
         fresh.send(WARM_UP)?;
         let (mut first, mut again) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             first.push(self.turn(&mut fresh)?);
             // Its keys begin anew, so every one of them was used before.
-            let mut repeated = Connections::open(self.ports.restate_ingress, request.clone())?;
+            let mut repeated = Connections::open(self.ports.restate_ingress, CONNECTIONS, request.clone())?;
             again.push(self.turn(&mut repeated)?);
         }
         let cost = |what, samples: &[Sample]| BackendCost {

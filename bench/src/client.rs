@@ -10,8 +10,6 @@ use harness::ports::loopback;
 
 /// An answer that takes longer is none.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How many requests are under way at a time; the worker finds several whenever it looks.
-const CONNECTIONS: usize = 16;
 /// A UUID; its last digits count.
 const KEY: &str = "8e03978e-40d5-43e8-bc93-000000000000";
 const DIGITS: usize = 12;
@@ -194,8 +192,8 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub(crate) fn open(port: u16, request: Request) -> Result<Self> {
-        let connections = (0..CONNECTIONS).map(|_| Connection::open(port)).collect::<Result<_>>()?;
+    pub(crate) fn open(port: u16, count: usize, request: Request) -> Result<Self> {
+        let connections = (0..count).map(|_| Connection::open(port)).collect::<Result<_>>()?;
         Ok(Self { connections, request, sent: 0 })
     }
 

@@ -67,7 +67,7 @@ pub(crate) fn measure(
         let mut connections = Vec::new();
         for (variant, port) in variants.iter().zip(&gateway.ports) {
             gateway.check(variant, *port)?;
-            let mut opened = Connections::open(*port, variant.kind.request())?;
+            let mut opened = Connections::open(*port, variant.kind.connections(), variant.kind.request())?;
             opened.send(variant.kind.requests(options.requests)).with_context(|| variant.name.clone())?;
             connections.push(opened);
         }
@@ -93,7 +93,7 @@ pub(crate) fn exercise(files: &Files, variants: &[Variant], requests: usize, run
     for (variant, port) in variants.iter().zip(&gateway.ports) {
         gateway.check(variant, *port)?;
         eprintln!("{}", variant.name);
-        let mut opened = Connections::open(*port, variant.kind.request())?;
+        let mut opened = Connections::open(*port, variant.kind.connections(), variant.kind.request())?;
         opened.send(variant.kind.requests(requests)).with_context(|| variant.name.clone())?;
     }
     gateway.end()

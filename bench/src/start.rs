@@ -71,7 +71,7 @@ pub(crate) fn measure(files: &Files, options: &Options, run_dir: &Path) -> Resul
 fn start(files: &Files, variant: &Variant, workers: u32, run_dir: &Path) -> Result<(f64, f64)> {
     let gateway = BenchGateway::start(&files.envoy, std::slice::from_ref(variant), workers, run_dir)?;
     for port in &gateway.ports {
-        Connections::open(*port, variant.kind.request())?.send(REQUESTS)?;
+        Connections::open(*port, variant.kind.connections(), variant.kind.request())?.send(REQUESTS)?;
     }
     Ok((gateway.started_in.as_secs_f64() * 1e3, gateway.resident()? as f64 / f64::from(1 << 20)))
 }

@@ -343,6 +343,16 @@ impl Kind {
         }
     }
 
+    /// How many requests are under way at a time. Of short ones the worker finds several whenever it looks. Deliveries come one after
+    /// the other: if the next ones were sent while the worker hashes, the kernel would move their bytes on the worker's time, and the
+    /// more of them the longer it hashes.
+    pub(crate) const fn connections(self) -> usize {
+        match self {
+            Self::Keyed | Self::Claimed | Self::Passed | Self::Idle | Self::Order => 16,
+            Self::Delivery(_) => 1,
+        }
+    }
+
     /// The requests of a turn in which others send `requests`.
     pub(crate) fn requests(self, requests: usize) -> usize {
         match self {
