@@ -238,12 +238,12 @@ release-check: ## look at dist/release/ as its users do: checksums, a registry, 
 
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
-test-long: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, schedules of faults for the reference clients, properties with ten times as many cases, every Envoy
+test-long: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) ## what takes long: the soak, the race detector, random requests, schedules of faults for the reference clients, properties with ten times as many cases, every Envoy
 	@MAKE=$(MAKE) scripts/test-long.sh
 
 # One of them alone: scripts/envoys.sh 1.39.3
 .PHONY: envoys
-envoys: tools $(sort $(WASM_NEEDED) $(MODULE_NEEDED)) programs ## a part of the end-to-end tests in each Envoy that PyPI has, from the oldest that is supported
+envoys: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) programs ## a part of the end-to-end tests in each Envoy that PyPI has, from the oldest that is supported
 	@scripts/envoys.sh
 
 # Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
@@ -271,6 +271,10 @@ ONLY ?=
 hostile: tools $(MODULE_NEEDED) programs ## random hostile requests against a model of who is let in: CASES=100000 SEED=1 [ONLY=4711]
 	@echo "== hostile"
 	@HOSTILE_CASES=$(CASES) HOSTILE_SEED=$(SEED) HOSTILE_ONLY=$(ONLY) cargo test --quiet --workspace --test e2e -- --quiet adversary
+
+.PHONY: hostile-hosts
+hostile-hosts: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) programs ## the same random requests to both modules, compared case by case: CASES=100000 SEED=1
+	@scripts/hostile-hosts.sh $(CASES) $(SEED)
 
 # `--compare NAME=FILE` also measures another build of the module.
 BENCH_ARGS ?=

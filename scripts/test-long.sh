@@ -28,7 +28,8 @@ cargo build --quiet --workspace --test short
 part "properties, ten times" env PROPTEST_TIMES=10 cargo test --workspace --lib --test engine --test cases -- --skip behaviour::
 part "the bridge with the race detector" env EDGE_LONG=1 cargo test --workspace --test e2e "race detector"
 part "the native module under Miri and with AddressSanitizer" scripts/native-sanitizers.sh
-part "hostile requests" env HOSTILE_CASES=5000 cargo test --workspace --test e2e adversary
+part "hostile requests in both hosts" scripts/hostile-hosts.sh 5000
+part "forged lines beside deliveries" env HOSTILE_CASES=5000 cargo test --workspace --test e2e 'adversary: what looks like'
 part "reference clients" env EDGE_LONG=1 cargo test --workspace --test e2e reference_clients::
 # Without root it says that it is left out.
 if [ "$(id -u)" -eq 0 ]; then

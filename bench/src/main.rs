@@ -44,7 +44,7 @@ use backend::BackendFiles;
 use clap::Parser;
 use harness::tools::repository;
 use serde_json::Value;
-use variant::names;
+use variant::{Variant, names};
 
 /// Measures what the filter costs in a real Envoy.
 #[derive(Parser)]
@@ -146,8 +146,7 @@ fn main() -> Result<()> {
         return tell(&files, &options, costs, Vec::new());
     }
     if options.exercise {
-        let all = [variant::all, variant::orders, variant::deliveries];
-        let mut variants: Vec<_> = all.into_iter().flat_map(|of| of(&files, &options.compare)).collect();
+        let mut variants = variants_of_every_kind(&files, &options)?;
         let native = names::of(names::NATIVE, names::OURS);
         variants.retain(|variant| variant.name.starts_with(&native) && !variant.name.contains(names::LARGE));
         variants.retain(|variant| options.only.is_empty() || options.only.contains(&variant.name));
@@ -174,11 +173,10 @@ fn main() -> Result<()> {
     tell(&files, &options, costs, starts)
 }
 
-/// Measures the variants that are asked for by name.
-fn measure_only(files: &Files, options: &Options, run_dir: &Path) -> Result<()> {
-    let mut variants = variant::all(files, &options.compare);
-    variants.extend(variant::orders(files, &options.compare));
-    variants.extend(variant::deliveries(files, &options.compare));
+/// All variants, if those that are asked for by name are among them.
+fn variants_of_every_kind(files: &Files, options: &Options) -> Result<Vec<Variant>> {
+    let all = [variant::all, variant::orders, variant::deliveries];
+    let variants: Vec<Variant> = all.into_iter().flat_map(|of| of(files, &options.compare)).collect();
     for name in &options.only {
         let known = || variants.iter().map(|variant| format!("\n  {}", variant.name)).collect::<String>();
         ensure!(
@@ -187,7 +185,13 @@ fn measure_only(files: &Files, options: &Options, run_dir: &Path) -> Result<()> 
             known()
         );
     }
-    let is_asked = |variant: &variant::Variant| options.only.contains(&variant.name);
+    Ok(variants)
+}
+
+/// Measures the variants that are asked for by name.
+fn measure_only(files: &Files, options: &Options, run_dir: &Path) -> Result<()> {
+    let mut variants = variants_of_every_kind(files, options)?;
+    let is_asked = |variant: &Variant| options.only.contains(&variant.name);
     let bare: Vec<String> =
         variants.iter().filter(|variant| is_asked(variant)).map(|variant| variant.kind.bare()).collect();
     variants.retain(|variant| is_asked(variant) || bare.contains(&variant.name));

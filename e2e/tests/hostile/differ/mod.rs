@@ -13,6 +13,7 @@
 //! | [`client`], [`upstream`] | who sends it, and who gets it |
 //! | [`judge`] | what is wrong |
 //! | [`report`] | counts and findings |
+//! | [`outcomes`] | a line for each case, to compare two hosts |
 //! | [`checks`] | the judge itself, shown faults of every kind |
 
 mod api;
@@ -27,6 +28,7 @@ mod judge;
 mod lines;
 mod model;
 mod native;
+mod outcomes;
 mod paths;
 pub(crate) mod random;
 mod reading;
@@ -38,6 +40,7 @@ mod upstream;
 use std::collections::BTreeMap;
 use std::env;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -52,6 +55,7 @@ use serde_json::json;
 use api::{LISTENERS, Listener};
 use case::Case;
 use client::{CaseOutcome, Client, Tokens};
+use outcomes::OutcomeLines;
 use report::Report;
 use upstream::Upstream;
 
@@ -68,6 +72,8 @@ struct Settings {
     seed: u64,
     cases: u64,
     only: Option<u64>,
+    /// Where a line for each case goes.
+    outcomes: Option<PathBuf>,
     /// Whether somebody watches.
     shown: bool,
 }
@@ -81,7 +87,9 @@ impl Settings {
             _ => Ok(None),
         };
         let (seed, cases, only) = (number("HOSTILE_SEED")?, number("HOSTILE_CASES")?, number("HOSTILE_ONLY")?);
-        Ok(Self { seed: seed.unwrap_or(1), cases: cases.unwrap_or(CASES), only, shown: cases.or(only).is_some() })
+        let outcomes = env::var_os("HOSTILE_OUTCOMES").filter(|file| !file.is_empty()).map(PathBuf::from);
+        let shown = cases.or(only).is_some();
+        Ok(Self { seed: seed.unwrap_or(1), cases: cases.unwrap_or(CASES), only, outcomes, shown })
     }
 }
 
@@ -130,6 +138,7 @@ impl DifferentialSetup {
         }
         let start = Instant::now();
         let mut report = Report::new(settings.seed);
+        let mut lines = settings.outcomes.map(OutcomeLines::to);
         let mut clients: Vec<Client<'_>> = (0..CLIENTS).map(|_| Client::new(&self.addresses, &self.tokens)).collect();
         let mut waiting: Vec<SentCase> = Vec::new();
         let mut told = 0;
@@ -138,7 +147,7 @@ impl DifferentialSetup {
             let end = (next + BATCH).min(settings.cases);
             let sent = batch(&mut clients, settings.seed, next, end);
             let judged = next;
-            self.judge(std::mem::replace(&mut waiting, sent), &mut report);
+            self.judge(std::mem::replace(&mut waiting, sent), &mut report, &mut lines);
             self.after(judged, settings.seed, &mut report)?;
             next = end;
             if settings.shown {
@@ -151,8 +160,9 @@ impl DifferentialSetup {
         }
         drop(clients);
         self.settle()?;
-        self.judge(waiting, &mut report);
+        self.judge(waiting, &mut report, &mut lines);
         self.after(settings.cases, settings.seed, &mut report)?;
+        lines.map_or(Ok(()), |lines| lines.write())?;
         if settings.shown {
             report.findings().iter().skip(told).for_each(|finding| eprintln!("{finding}"));
             eprintln!("\n{}", report.summary(start.elapsed()));
@@ -180,12 +190,15 @@ impl DifferentialSetup {
         Ok(())
     }
 
-    fn judge(&self, sent: Vec<SentCase>, report: &mut Report) {
+    fn judge(&self, sent: Vec<SentCase>, report: &mut Report, lines: &mut Option<OutcomeLines>) {
         for (case, outcome) in sent {
             let records = self.upstream.take(case.number);
             let expected = model::expect(&case);
             let wrong = judge::judge(&case, &expected, &outcome, &records);
             report.add(&case, &expected, &outcome, &records, &wrong);
+            if let Some(lines) = lines {
+                lines.add(&case, &outcome, &records);
+            }
         }
     }
 
