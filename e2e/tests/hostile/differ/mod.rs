@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -62,7 +62,7 @@ use upstream::Upstream;
 /// What a run of the tests does without being told otherwise.
 const CASES: u64 = 500;
 /// So many cases are sent before those of the batch before are judged: what comes late is still found.
-const BATCH: u64 = 2_000;
+const BATCH: usize = 2_000;
 /// Clients that send at the same time. So many, because Envoy closes a connection of HTTP/2 that was misused only after a
 /// second, without a word.
 const CLIENTS: usize = 128;
@@ -70,8 +70,8 @@ const CLIENTS: usize = 128;
 /// What `make hostile` says in the environment.
 struct Settings {
     seed: u64,
-    cases: u64,
-    only: Option<u64>,
+    /// The numbers of the cases, in order.
+    numbers: Vec<u64>,
     /// Where a line for each case goes.
     outcomes: Option<PathBuf>,
     /// Whether somebody watches.
@@ -80,16 +80,17 @@ struct Settings {
 
 impl Settings {
     fn read() -> Result<Self> {
-        let number = |name: &str| match env::var(name) {
-            Ok(text) if !text.is_empty() => {
-                text.parse().map(Some).with_context(|| format!("{name}={text} is no number"))
-            }
-            _ => Ok(None),
+        let set = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
+        let parse = |name: &str, text: &str| text.parse::<u64>().with_context(|| format!("{name}={text} is no number"));
+        let number = |name: &str| set(name).map(|text| parse(name, &text)).transpose();
+        let only = set("HOSTILE_ONLY");
+        let (seed, cases) = (number("HOSTILE_SEED")?.unwrap_or(1), number("HOSTILE_CASES")?);
+        let shown = cases.is_some() || only.is_some();
+        let numbers = match only {
+            Some(list) => list.split(',').map(|text| parse("HOSTILE_ONLY", text)).collect::<Result<_>>()?,
+            None => (0..cases.unwrap_or(CASES)).collect(),
         };
-        let (seed, cases, only) = (number("HOSTILE_SEED")?, number("HOSTILE_CASES")?, number("HOSTILE_ONLY")?);
-        let outcomes = env::var_os("HOSTILE_OUTCOMES").filter(|file| !file.is_empty()).map(PathBuf::from);
-        let shown = cases.or(only).is_some();
-        Ok(Self { seed: seed.unwrap_or(1), cases: cases.unwrap_or(CASES), only, outcomes, shown })
+        Ok(Self { seed, numbers, outcomes: set("HOSTILE_OUTCOMES").map(PathBuf::from), shown })
     }
 }
 
@@ -133,41 +134,39 @@ impl DifferentialSetup {
 
     fn run(&self) -> Result<()> {
         let settings = Settings::read()?;
-        if let Some(number) = settings.only {
-            return self.one(settings.seed, number);
+        if let ([number], None) = (settings.numbers.as_slice(), &settings.outcomes) {
+            return self.one(settings.seed, *number);
         }
+        let count = u64::try_from(settings.numbers.len())?;
         let start = Instant::now();
         let mut report = Report::new(settings.seed);
         let mut lines = settings.outcomes.map(OutcomeLines::to);
         let mut clients: Vec<Client<'_>> = (0..CLIENTS).map(|_| Client::new(&self.addresses, &self.tokens)).collect();
         let mut waiting: Vec<SentCase> = Vec::new();
         let mut told = 0;
-        let mut next = 0;
-        while next < settings.cases {
-            let end = (next + BATCH).min(settings.cases);
-            let sent = batch(&mut clients, settings.seed, next, end);
-            let judged = next;
+        for numbers in settings.numbers.chunks(BATCH) {
+            let judged = numbers.first().copied().unwrap_or_default();
+            let sent = batch(&mut clients, settings.seed, numbers);
             self.judge(std::mem::replace(&mut waiting, sent), &mut report, &mut lines);
             self.after(judged, settings.seed, &mut report)?;
-            next = end;
             if settings.shown {
                 report.findings().iter().skip(told).for_each(|finding| eprintln!("{finding}"));
                 told = report.findings().len();
                 if report.cases() > 0 {
-                    eprintln!("{}", report.progress(settings.cases, start.elapsed()));
+                    eprintln!("{}", report.progress(count, start.elapsed()));
                 }
             }
         }
         drop(clients);
         self.settle()?;
         self.judge(waiting, &mut report, &mut lines);
-        self.after(settings.cases, settings.seed, &mut report)?;
+        self.after(settings.numbers.last().copied().unwrap_or_default() + 1, settings.seed, &mut report)?;
         lines.map_or(Ok(()), |lines| lines.write())?;
         if settings.shown {
             report.findings().iter().skip(told).for_each(|finding| eprintln!("{finding}"));
             eprintln!("\n{}", report.summary(start.elapsed()));
         }
-        ensure!(report.cases() == settings.cases, "{} cases were judged", report.cases());
+        ensure!(report.cases() == count, "{} cases were judged", report.cases());
         if report.disagreements() > 0 {
             bail!("{} disagreements, the first of them:\n{}", report.disagreements(), report.findings().join("\n"));
         }
@@ -208,7 +207,7 @@ impl DifferentialSetup {
         for astray in self.upstream.astray() {
             report.find(format!("  the upstream got what belongs to no case, near case {judged}: {astray}"));
         }
-        for late in self.upstream.late(judged.saturating_sub(BATCH)) {
+        for late in self.upstream.late(judged.saturating_sub(u64::try_from(BATCH)?)) {
             let records = judge::shown_records(&self.upstream.take(late));
             report.find(format!("  after its judgement, make hostile SEED={seed} ONLY={late}:\n{records}"));
         }
@@ -241,19 +240,15 @@ impl DifferentialSetup {
     }
 }
 
-/// Sends the cases from one number to another, several at a time.
-fn batch(clients: &mut [Client<'_>], seed: u64, from: u64, to: u64) -> Vec<SentCase> {
-    let next = AtomicU64::new(from);
+/// Sends the cases with these numbers, several at a time.
+fn batch(clients: &mut [Client<'_>], seed: u64, numbers: &[u64]) -> Vec<SentCase> {
+    let next = AtomicUsize::new(0);
     let sent = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for client in clients {
             scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= to {
-                        return;
-                    }
-                    let case = generate::case(seed, number);
+                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let case = generate::case(seed, *number);
                     let outcome = client.send(&case);
                     sent.lock().unwrap_or_else(PoisonError::into_inner).push((case, outcome));
                 }

@@ -29,7 +29,7 @@ impl OutcomeLines {
 
     /// Adds a case: what the client saw, and what the upstream got.
     pub(crate) fn add(&mut self, case: &Case, outcome: &CaseOutcome, records: &[Record]) {
-        let answers: Vec<String> = outcome.answers.iter().map(ToString::to_string).collect();
+        let answers: Vec<String> = outcome.answers.iter().map(|answer| without_instance(&answer.to_string())).collect();
         let mut got: Vec<String> = records.iter().map(of_record).collect();
         got.sort_unstable();
         self.lines.insert(case.number, format!("saw {} | the upstream got {}", answers.join(", "), got.join(", ")));
@@ -39,6 +39,17 @@ impl OutcomeLines {
     pub(crate) fn write(&self) -> Result<()> {
         let lines: String = self.lines.iter().map(|(number, line)| format!("{number}: {line}\n")).collect();
         fs::write(&self.file, lines).with_context(|| self.file.display().to_string())
+    }
+}
+
+/// A problem document without the UUID of its `instance`.
+fn without_instance(answer: &str) -> String {
+    const BEFORE: &str = "urn:uuid:";
+    match answer.split_once(BEFORE) {
+        Some((head, rest)) => {
+            format!("{head}{BEFORE}…{}", rest.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == '-'))
+        }
+        None => answer.to_owned(),
     }
 }
 
