@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 /// gateway has an error, or a file cannot be read.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Arguments {
+pub(crate) struct CheckArguments {
     /// Policy documents, or with --envoy configurations of Envoy; - reads standard input.
     #[arg(value_name = "FILE|-", required_unless_present = "list_lints")]
     files: Vec<PathBuf>,
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &CheckArguments) -> Result<u8, String> {
     if args.list_lints {
         print(lint::page::table().trim_end())?;
         return Ok(FORWARD);
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
     findings::report(files, &args.findings)
 }
 
-fn check(path: &Path, bytes: &[u8], args: &Arguments) -> Vec<CheckedFile> {
+fn check(path: &Path, bytes: &[u8], args: &CheckArguments) -> Vec<CheckedFile> {
     let source = SourceText::new(name(path), bytes);
     if args.envoy {
         lint::gateway::check_file(source, path, variable)

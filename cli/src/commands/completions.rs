@@ -15,14 +15,14 @@ use clap_complete::Shell;
 /// Exit status: 0; 2 if the shell is not known.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Arguments {
+pub(crate) struct CompletionsArguments {
     /// The shell.
     #[arg(value_enum)]
     shell: Shell,
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &CompletionsArguments) -> Result<u8, String> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "edge-idempotency", &mut text);
     print(String::from_utf8_lossy(&text).trim_end())?;

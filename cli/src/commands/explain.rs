@@ -53,7 +53,7 @@ use std::sync::Arc;
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 #[command(group = ArgGroup::new("what").required(true).args(["request", "curl", "url", "log_line"]))]
-pub(crate) struct Arguments {
+pub(crate) struct ExplainArguments {
     /// The policy document, as given to the gateway. A line of a log can be explained without it.
     #[arg(long, value_name = "FILE|-", required_unless_present = "log_line")]
     policy: Option<PathBuf>,
@@ -91,7 +91,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &ExplainArguments) -> Result<u8, String> {
     let mut material = Material::default();
     let mut policy = None;
     if let Some(file) = &args.policy {
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
 
 /// The request document, where it comes from, and what a reader has to know about it.
 fn read_request(
-    args: &Arguments,
+    args: &ExplainArguments,
     policy: &Policy,
     material: &mut Material,
 ) -> Result<(String, Vec<u8>, Vec<String>), String> {
@@ -163,7 +163,7 @@ fn read_request(
     Ok((source.to_owned(), terminal_text::json(&document).into_bytes(), notes))
 }
 
-fn explain_line(line: &str, policy: Option<&Arc<Policy>>, args: &Arguments) -> Result<u8, String> {
+fn explain_line(line: &str, policy: Option<&Arc<Policy>>, args: &ExplainArguments) -> Result<u8, String> {
     let (first, more) = if line == "-" {
         first_line_of_input()?
     } else {

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
   edge-idempotency init --yes --openapi openapi.yaml policy.json
   edge-idempotency init --yes --backend restate --route 'POST /refunds REQUIRED_A Refunds/create' - | edge-idempotency check -"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct InitArguments {
     /// The file to write; `-` is standard output.
     #[arg(value_name = "FILE", default_value = "policy.json")]
     file: PathBuf,
@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &InitArguments) -> Result<u8, String> {
     let to_output = args.file == Path::new("-");
     // Before anything is asked.
     if !to_output && !args.force && args.file.exists() {

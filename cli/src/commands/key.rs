@@ -16,13 +16,13 @@ use serde_json::json;
 ///   edge-idempotency key decode t-acme:health-prod:user:alice:refund-1001
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Arguments {
+pub(crate) struct KeyArguments {
     #[command(subcommand)]
-    action: Action,
+    action: KeyAction,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum KeyAction {
     Decode(DecodeArguments),
 }
 
@@ -49,8 +49,8 @@ struct DecodeArguments {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
-    let Action::Decode(args) = &args.action;
+pub(crate) fn run(args: &KeyArguments) -> Result<u8, String> {
+    let KeyAction::Decode(args) = &args.action;
     let text =
         if args.key == "-" { first_line_of_input()?.0.ok_or("standard input has no line")? } else { args.key.clone() };
     let text = text.trim_end();

@@ -5,8 +5,8 @@ mod erase;
 mod forget;
 mod session;
 
-pub(crate) use arguments::Arguments;
-use arguments::{Action, ListArguments, ShowArguments};
+pub(crate) use arguments::KeysArguments;
+use arguments::{KeysAction, ListArguments, ShowArguments};
 use erase::erase;
 use forget::forget;
 use session::Session;
@@ -23,12 +23,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &KeysArguments) -> Result<u8, String> {
     match &args.action {
-        Action::List(args) => list(args),
-        Action::Show(args) => show(args),
-        Action::Forget(args) => forget(args),
-        Action::Erase(args) => erase(args),
+        KeysAction::List(args) => list(args),
+        KeysAction::Show(args) => show(args),
+        KeysAction::Forget(args) => forget(args),
+        KeysAction::Erase(args) => erase(args),
     }
 }
 

@@ -15,14 +15,14 @@ use std::path::PathBuf;
 /// Exit status: 0; 2 if a page cannot be written.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Arguments {
+pub(crate) struct ManArguments {
     /// The folder for the pages: edge-idempotency.1, edge-idempotency-explain.1 and so on. It is made if it is not there.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &ManArguments) -> Result<u8, String> {
     match &args.out {
         None => print(String::from_utf8_lossy(&page(Cli::command())?).trim_end())?,
         Some(folder) => {

@@ -59,18 +59,18 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Explain(explain::Arguments),
-    Check(check::Arguments),
-    ShadowReport(shadow_report::Arguments),
-    Retention(retention::Arguments),
-    Keys(Box<keys::Arguments>),
-    Key(key::Arguments),
-    Init(init::Arguments),
-    Render(render::Arguments),
-    Openapi(openapi::Arguments),
-    Webhook(webhook::Arguments),
-    Completions(completions::Arguments),
-    Man(man::Arguments),
+    Explain(explain::ExplainArguments),
+    Check(check::CheckArguments),
+    ShadowReport(shadow_report::ShadowReportArguments),
+    Retention(retention::RetentionArguments),
+    Keys(Box<keys::KeysArguments>),
+    Key(key::KeyArguments),
+    Init(init::InitArguments),
+    Render(render::RenderArguments),
+    Openapi(openapi::OpenapiArguments),
+    Webhook(webhook::WebhookArguments),
+    Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
 }
 
 /// Forward, or fine.

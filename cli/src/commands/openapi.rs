@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 /// cannot be read.
 #[derive(Args)]
 #[command(verbatim_doc_comment, arg_required_else_help = true)]
-pub(crate) struct Arguments {
+pub(crate) struct OpenapiArguments {
     #[command(subcommand)]
     command: OpenapiCommand,
 }
@@ -29,7 +29,7 @@ enum OpenapiCommand {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &OpenapiArguments) -> Result<u8, String> {
     match &args.command {
         OpenapiCommand::Overlay(args) => overlay::run(args),
         OpenapiCommand::Check(args) => check::run(args),

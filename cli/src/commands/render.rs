@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 /// Exit status: 0 if the configuration was written, 2 if the policy is not valid or an option is missing.
 #[derive(Args)]
 #[command(verbatim_doc_comment, arg_required_else_help = true)]
-pub(crate) struct Arguments {
+pub(crate) struct RenderArguments {
     #[command(subcommand)]
     gateway: Destination,
 }
@@ -202,7 +202,7 @@ impl ModuleOptions {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &RenderArguments) -> Result<u8, String> {
     match &args.gateway {
         Destination::Envoy(args) => envoy(args),
         Destination::Krakend(args) => krakend::run(args),

@@ -22,13 +22,13 @@ use std::path::PathBuf;
 /// Restate does not answer.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Arguments {
+pub(crate) struct RetentionArguments {
     #[command(subcommand)]
-    action: Action,
+    action: RetentionAction,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum RetentionAction {
     Plan(PlanArguments),
     Apply(ApplyArguments),
 }
@@ -49,7 +49,7 @@ enum Action {
 #[command(verbatim_doc_comment)]
 struct PlanArguments {
     #[command(flatten)]
-    common: Common,
+    common: SharedRetentionArguments,
     /// Exits with 1 if anything is not as declared.
     #[arg(long)]
     check: bool,
@@ -72,14 +72,14 @@ struct PlanArguments {
 #[command(verbatim_doc_comment)]
 struct ApplyArguments {
     #[command(flatten)]
-    common: Common,
+    common: SharedRetentionArguments,
     /// Does not ask for confirmation.
     #[arg(long)]
     yes: bool,
 }
 
 #[derive(Args)]
-struct Common {
+struct SharedRetentionArguments {
     #[command(flatten)]
     connection: ConnectionArguments,
     /// The policy document, as given to the gateway; - reads standard input.
@@ -91,18 +91,18 @@ struct Common {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &RetentionArguments) -> Result<u8, String> {
     match &args.action {
-        Action::Plan(args) => {
+        RetentionAction::Plan(args) => {
             let Some((admin, plan)) = plan(&args.common)? else { return Ok(BAD_INPUT) };
             show(&plan, &admin, &args.common)?;
             Ok(if args.check && !plan.is_clean() { REJECT } else { FORWARD })
         }
-        Action::Apply(args) => apply(args),
+        RetentionAction::Apply(args) => apply(args),
     }
 }
 
-fn plan(common: &Common) -> Result<Option<(Admin, Plan)>, String> {
+fn plan(common: &SharedRetentionArguments) -> Result<Option<(Admin, Plan)>, String> {
     let Some((_, document)) = read_policy_document(&common.policy, common.json)? else { return Ok(None) };
     let guard = guard_name(&document);
     let services = document.pointer("/retention/services").and_then(Value::as_object);
@@ -123,7 +123,7 @@ fn plan(common: &Common) -> Result<Option<(Admin, Plan)>, String> {
     Ok(Some((admin, plan)))
 }
 
-fn show(plan: &Plan, admin: &Admin, common: &Common) -> Result<(), String> {
+fn show(plan: &Plan, admin: &Admin, common: &SharedRetentionArguments) -> Result<(), String> {
     print(&if common.json {
         terminal_text::json(&plan.to_json(admin))
     } else {

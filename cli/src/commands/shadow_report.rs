@@ -26,7 +26,7 @@ use std::path::PathBuf;
 /// end, or no line with a record of the filter counts. What could be read is reported in every case.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Arguments {
+pub(crate) struct ShadowReportArguments {
     /// Access logs, plain or gzip; - reads standard input.
     #[arg(required = true, value_name = "FILE|-")]
     files: Vec<PathBuf>,
@@ -63,7 +63,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &ShadowReportArguments) -> Result<u8, String> {
     let range = shadow_report::TimeRange { since: args.since.clone(), until: args.until.clone() };
     let report = shadow_report::Report::read(&args.files, &range);
     print(&match args.format {

@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 /// Exit status: 0 if it was done, 1 if a delivery was not accepted, 2 if something cannot be read or reached.
 #[derive(Args)]
 #[command(verbatim_doc_comment, arg_required_else_help = true)]
-pub(crate) struct Arguments {
+pub(crate) struct WebhookArguments {
     #[command(subcommand)]
     command: WebhookCommand,
 }
@@ -29,7 +29,7 @@ enum WebhookCommand {
 }
 
 /// Runs the command; its exit status.
-pub(crate) fn run(args: &Arguments) -> Result<u8, String> {
+pub(crate) fn run(args: &WebhookArguments) -> Result<u8, String> {
     match &args.command {
         WebhookCommand::New(args) => new::run(args),
         WebhookCommand::Sign(args) => sign::run(args),

@@ -151,7 +151,7 @@ impl PurgeOutcome {
 }
 
 #[derive(Deserialize)]
-struct Rows {
+struct InvocationRows {
     rows: Vec<Invocation>,
 }
 
@@ -171,7 +171,7 @@ impl Admin {
             format!("select {COLUMNS} from sys_invocation where ({condition}){after} order by id limit {limit}");
         let body = self.call("POST", "/query", Some(&json!({"query": query})))?;
         let body = body.map_err(|refusal| self.told("a query of sys_invocation", &refusal))?;
-        let rows: Rows = self.read("a query of sys_invocation", body)?;
+        let rows: InvocationRows = self.read("a query of sys_invocation", body)?;
         Ok(rows.rows)
     }
 
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn rows_of_restate_are_read() {
-        let rows: Rows = serde_json::from_str(
+        let rows: InvocationRows = serde_json::from_str(
             r#"{"rows": [
                 {"id": "inv_1", "target_service_name": "Refunds", "target_handler_name": "create", "idempotency_key": "t-a:p:user:u:k",
                  "status": "completed", "completion_result": "failure", "completion_failure": "[402] no [money] left",

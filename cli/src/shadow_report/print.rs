@@ -52,7 +52,7 @@ impl Report {
     /// The report as text, with at most `top` rows in each table.
     pub(crate) fn to_text(&self, top: usize) -> String {
         let mut text = String::new();
-        let mut add = |title: &str, rows: &Rows<'_>| {
+        let mut add = |title: &str, rows: &TableRows<'_>| {
             text.push_str(title);
             text.push('\n');
             text.push_str(&rows.table(top));
@@ -61,7 +61,7 @@ impl Report {
         let refusals = self.sorted_refusals();
         if !refusals.is_empty() {
             let mut rows =
-                Rows::new(&["requests", "tenant", "endpoint", "policy", "code", "reason", "first", "last"], 1);
+                TableRows::new(&["requests", "tenant", "endpoint", "policy", "code", "reason", "first", "last"], 1);
             for ([tenant, endpoint, policy, code, reason], Refusals { count, first, last }) in refusals {
                 let or = |text: &Option<String>, absent: &str| text.clone().unwrap_or_else(|| absent.to_owned());
                 rows.add([
@@ -79,7 +79,7 @@ impl Report {
         }
         for (of, absent, groups) in [("tenant", NONE, &self.tenants), ("endpoint", UNMATCHED, &self.endpoints)] {
             let header = ["requests", "would be refused", "share", "key rewritten", "refused now", of];
-            let mut rows = Rows::new(&header, 5);
+            let mut rows = TableRows::new(&header, 5);
             for ([name], totals) in groups.sorted(|totals| (totals.would_be_refused, totals.requests)) {
                 rows.add([
                     totals.requests.to_string(),
@@ -95,7 +95,7 @@ impl Report {
             }
         }
         if self.raw_keys.shared() > 0 {
-            let mut rows = Rows::new(&["shared keys", "endpoint"], 1);
+            let mut rows = TableRows::new(&["shared keys", "endpoint"], 1);
             for ([endpoint], shared) in self.raw_keys.endpoints() {
                 rows.add([shared.to_string(), endpoint.clone().unwrap_or_else(|| UNMATCHED.to_owned())]);
             }
@@ -199,13 +199,13 @@ fn count(number: u64, name: &str) -> String {
 }
 
 /// The rows of a table; the first `numbers` columns are aligned to the right.
-struct Rows<'h> {
+struct TableRows<'h> {
     header: &'h [&'h str],
     numbers: usize,
     rows: Vec<Vec<String>>,
 }
 
-impl<'h> Rows<'h> {
+impl<'h> TableRows<'h> {
     const fn new(header: &'h [&'h str], numbers: usize) -> Self {
         Self { header, numbers, rows: Vec::new() }
     }

@@ -18,13 +18,13 @@ use std::path::PathBuf;
 /// does not answer.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(crate) struct Arguments {
+pub(crate) struct KeysArguments {
     #[command(subcommand)]
-    pub(super) action: Action,
+    pub(super) action: KeysAction,
 }
 
 #[derive(Subcommand)]
-pub(super) enum Action {
+pub(super) enum KeysAction {
     List(ListArguments),
     Show(ShowArguments),
     Forget(ForgetArguments),
@@ -46,7 +46,7 @@ pub(super) enum Action {
 #[command(verbatim_doc_comment)]
 pub(super) struct ListArguments {
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: SharedKeysArguments,
     #[command(flatten)]
     pub(super) one: OneKey,
     /// Only results that are a success, an error, or not there yet.
@@ -71,7 +71,7 @@ pub(super) struct ListArguments {
 #[command(verbatim_doc_comment)]
 pub(super) struct ShowArguments {
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: SharedKeysArguments,
     #[command(flatten)]
     pub(super) one: OneKey,
 }
@@ -97,7 +97,7 @@ pub(super) struct ShowArguments {
 #[command(verbatim_doc_comment)]
 pub(super) struct ForgetArguments {
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: SharedKeysArguments,
     #[command(flatten)]
     pub(super) one: OneKey,
     #[command(flatten)]
@@ -130,7 +130,7 @@ pub(super) struct ForgetArguments {
 #[command(verbatim_doc_comment)]
 pub(super) struct EraseArguments {
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: SharedKeysArguments,
     #[command(flatten)]
     pub(super) purge: PurgeOptions,
     /// Does not ask for confirmation.
@@ -139,7 +139,7 @@ pub(super) struct EraseArguments {
 }
 
 #[derive(Args)]
-pub(super) struct Common {
+pub(super) struct SharedKeysArguments {
     #[command(flatten)]
     pub(super) connection: ConnectionArguments,
     /// The policy document: needed for --endpoint. It says what the guard's service is called (without it IdempotencyGuard), and how

@@ -1,6 +1,6 @@
 //! What the arguments of `keys` say, and the Restate that they name.
 
-use super::arguments::{Common, OneKey, PurgeOptions};
+use super::arguments::{OneKey, PurgeOptions, SharedKeysArguments};
 use crate::input::read_policy_document;
 use crate::restate_admin::audit::Audit;
 use crate::restate_admin::claims_outlast::guard_name;
@@ -25,7 +25,7 @@ pub(super) struct Session {
 
 impl Session {
     /// `None` if the document is no policy; then its errors have been printed.
-    pub(super) fn open(common: &Common, one: Option<&OneKey>) -> Result<Option<Self>, String> {
+    pub(super) fn open(common: &SharedKeysArguments, one: Option<&OneKey>) -> Result<Option<Self>, String> {
         let mut policy = None;
         if let Some(file) = &common.policy {
             let Some(read) = read_policy_document(file, common.json)? else { return Ok(None) };

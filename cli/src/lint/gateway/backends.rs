@@ -3,7 +3,7 @@
 use super::GatewayFindings;
 use super::endpoints::with_the_same;
 use super::mark::MARK;
-use super::needs::GatewayNeeds;
+use super::needs::CheckedNeeds;
 use super::paths::PathMatch;
 use super::route::{asks_for_mark, leads_to, mark_value};
 use edge_idempotency_lints::diagnostics::tree::SpannedNode;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Checks the routes of one virtual host.
-pub(super) fn check(tree: &SpannedNode, routes: &[SpannedNode], needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+pub(super) fn check(tree: &SpannedNode, routes: &[SpannedNode], needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let Some((default, [_, ..])) = needs.marks.split_first() else { return };
     let marks: BTreeSet<&str> = needs.samples.iter().map(|(_, mark)| mark.as_str()).collect();
     // The clusters that requests with each mark reach, and where a route says so.

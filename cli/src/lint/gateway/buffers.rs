@@ -2,7 +2,7 @@
 
 use super::find::FilterChain;
 use super::manager::number;
-use super::needs::{GatewayNeeds, ROOM};
+use super::needs::{CheckedNeeds, ROOM};
 use super::paths::PathMatch;
 use super::route::asks_for_mark;
 use super::{GatewayFindings, member_span};
@@ -11,7 +11,7 @@ use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 /// Envoy's default of `per_connection_buffer_limit_bytes`.
 const BUFFER: u64 = 1024 * 1024;
 
-pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     if let Some(listener) = chain.listener {
         of_listener(chain, listener, needs, findings);
     }
@@ -44,7 +44,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mu
     }
 }
 
-fn of_listener(chain: &FilterChain<'_>, listener: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn of_listener(chain: &FilterChain<'_>, listener: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let member = listener.member("per_connection_buffer_limit_bytes");
     let limit = member.and_then(|member| number(&member.value)).unwrap_or(BUFFER);
     let chains = ["filter_chains", "default_filter_chain"].iter().find_map(|name| listener.member(name));
@@ -69,7 +69,7 @@ fn of_listener(chain: &FilterChain<'_>, listener: &SpannedNode, needs: &GatewayN
 
 /// Whether each route that takes requests with such bodies buffers enough by itself. Envoy 1.40 takes the greater one of
 /// the two limits for a route that leads to a cluster; for other routes it takes that of the listener.
-fn routes_buffer(chain: &FilterChain<'_>, needs: &GatewayNeeds, needed: u64) -> bool {
+fn routes_buffer(chain: &FilterChain<'_>, needs: &CheckedNeeds, needed: u64) -> bool {
     let Some(config) = chain.manager.get("route_config") else { return false };
     let limit = |holder: &SpannedNode| holder.get("request_body_buffer_limit").and_then(number);
     let hosts = config.get("virtual_hosts").map(SpannedNode::items).unwrap_or_default();

@@ -3,13 +3,13 @@
 use super::GatewayFindings;
 use super::find::FilterChain;
 use super::manager::{AUTHENTICATION, removes_early};
-use super::needs::{GatewayNeeds, OwnedHeaders};
+use super::needs::{CheckedNeeds, OwnedHeaders};
 use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
 
 /// The namespace of the metadata with claims.
 const JWT_AUTHN: &str = "envoy.filters.http.jwt_authn";
 
-pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
     let own = filters.get(chain.index).map_or(0..0, |own| own.span.clone());
     let before: Vec<&SpannedNode> = filters.iter().take(chain.index).collect();
@@ -27,7 +27,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mu
 fn metadata(
     chain: &FilterChain<'_>,
     before: &[&SpannedNode],
-    needs: &GatewayNeeds,
+    needs: &CheckedNeeds,
     (namespace, key, message): (&str, &str, &str),
     own: &std::ops::Range<usize>,
     findings: &mut GatewayFindings,
@@ -144,12 +144,12 @@ fn leaves(provider: &SpannedMember) -> Option<&str> {
     provider.value.text_at(&[PAYLOAD])
 }
 
-fn is_read(needs: &GatewayNeeds, namespace: &str, name: &str) -> bool {
+fn is_read(needs: &CheckedNeeds, namespace: &str, name: &str) -> bool {
     needs.metadata.iter().any(|(read, key)| read == namespace && key == name)
 }
 
 /// Providers whose claims nobody reads, and those that take the token from an API that may need it.
-fn tokens(before: &[&SpannedNode], needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn tokens(before: &[&SpannedNode], needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let jwt = |filter: &&&SpannedNode| {
         filter.get("typed_config").is_some_and(|typed| typed.is_type("JwtAuthentication"))
             && !filter.is_true(&["disabled"])

@@ -1,13 +1,13 @@
 //! Virtual hosts that do not fit the hosts of the policy's routes.
 
 use super::find::FilterChain;
-use super::needs::GatewayNeeds;
+use super::needs::CheckedNeeds;
 use super::route::leads_to;
 use super::{GatewayFindings, member_span};
 use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 
-pub(super) fn check(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let Some(list) = chain.manager.get("route_config").and_then(|config| config.member("virtual_hosts")) else {
         return;
     };

@@ -2,7 +2,7 @@
 
 use super::find::{FilterChain, is_own};
 use super::mark::MARK;
-use super::needs::GatewayNeeds;
+use super::needs::CheckedNeeds;
 use super::{GatewayFindings, member_span};
 use edge_idempotency_lints::diagnostics::tree::{NodeContent, SpannedNode};
 use edge_idempotency_lints::view::duration;
@@ -28,7 +28,7 @@ pub(super) const AUTHENTICATION: [(&str, &str); 6] = [
 pub(super) fn check(
     chain: &FilterChain<'_>,
     is_native: bool,
-    needs: Option<&GatewayNeeds>,
+    needs: Option<&CheckedNeeds>,
     findings: &mut GatewayFindings,
 ) {
     let manager = chain.manager;
@@ -73,7 +73,7 @@ pub(super) fn check(
 }
 
 /// Filters that give bodies in parts of their own to a filter that waits for them.
-fn streams(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn streams(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
     let mode = |filter: &'_ SpannedNode, name: &str, modes: &[&str]| {
         let typed = filter.get("typed_config").filter(|typed| typed.is_type("ExternalProcessor"))?;
@@ -104,7 +104,7 @@ fn streams(chain: &FilterChain<'_>, needs: &GatewayNeeds, findings: &mut Gateway
 }
 
 /// What the gateway does with escaped slashes.
-fn escaped_slashes(manager: &SpannedNode, needs: Option<&GatewayNeeds>, findings: &mut GatewayFindings) {
+fn escaped_slashes(manager: &SpannedNode, needs: Option<&CheckedNeeds>, findings: &mut GatewayFindings) {
     let member = manager.member(ESCAPED_SLASHES);
     let allowed = needs.and_then(|needs| needs.encoded_slash.as_deref());
     let message = match member.map_or("", |member| member.value.text().unwrap_or_default()) {
@@ -169,7 +169,7 @@ fn order(chain: &FilterChain<'_>, findings: &mut GatewayFindings) {
 }
 
 /// Timeouts that end a request for a result.
-fn timeouts(manager: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn timeouts(manager: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let Some(wait_ms) = needs.wait_ms else { return };
     let protocol = manager.get("common_http_protocol_options");
     let limits =
@@ -189,7 +189,7 @@ pub(super) fn wait(millis: u64) -> String {
 }
 
 /// A mark that clients send.
-fn mark(manager: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn mark(manager: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let routes = manager.get("route_config");
     let is_asked_for = routes.is_none_or(|routes| mentions(routes, MARK));
     if !needs.samples.is_empty() && is_asked_for && !removes_early(manager, MARK) {

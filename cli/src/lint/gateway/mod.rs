@@ -43,7 +43,7 @@ use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
 use edge_idempotency_lints::{CheckedPolicy, KnownGateway, Variables, check_policy};
 use find::FoundPlugin;
-use needs::GatewayNeeds;
+use needs::CheckedNeeds;
 use std::ops::Range;
 use std::path::Path;
 
@@ -205,7 +205,7 @@ fn one(
     config: Option<&SpannedNode>,
     variable: Variables,
     findings: &mut Vec<Finding>,
-) -> Option<(GatewayNeeds, String)> {
+) -> Option<(CheckedNeeds, String)> {
     let mut own = GatewayFindings::default();
     let parent = found.span.clone();
     let scalar = config.and_then(|config| plugin::policy_scalar(config, &mut own));
@@ -215,7 +215,7 @@ fn one(
         let document = SourceText::new(source.name.clone(), text.as_bytes());
         let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), variable, KnownGateway::Envoy);
         let read =
-            checked.policy.as_ref().and_then(|policy| Some((GatewayNeeds::read(text, policy)?, policy.summary())));
+            checked.policy.as_ref().and_then(|policy| Some((CheckedNeeds::read(text, policy)?, policy.summary())));
         let mut located = checked.locate_in(&document, source, scalar);
         // The gateway's own settings are looked at below.
         located.retain(|finding| !["host-spelling", "missing-variable"].contains(&finding.lint.name));
@@ -239,7 +239,7 @@ fn around(
     tree: &SpannedNode,
     found: &FoundPlugin<'_>,
     is_native: bool,
-    needs: Option<&GatewayNeeds>,
+    needs: Option<&CheckedNeeds>,
     findings: &mut GatewayFindings,
 ) {
     if found.wrapped {

@@ -3,7 +3,7 @@
 use super::GatewayFindings;
 use super::callers::is_called;
 use super::find::FilterChain;
-use super::needs::GatewayNeeds;
+use super::needs::CheckedNeeds;
 use super::plugin::named_build;
 use edge_idempotency_envoy::metadata_object;
 use edge_idempotency_lints::diagnostics::tree::SpannedNode;
@@ -34,7 +34,7 @@ pub(super) fn check(config: &SpannedNode, parent: &Range<usize>, findings: &mut 
 pub(super) fn around(
     tree: &SpannedNode,
     chain: &FilterChain<'_>,
-    needs: Option<&GatewayNeeds>,
+    needs: Option<&CheckedNeeds>,
     findings: &mut GatewayFindings,
 ) {
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
@@ -92,7 +92,7 @@ const STATE: &str = "envoy.filters.http.set_filter_state";
 fn metadata(
     filters: &[SpannedNode],
     place: usize,
-    needs: &GatewayNeeds,
+    needs: &CheckedNeeds,
     own: &Range<usize>,
     findings: &mut GatewayFindings,
 ) {

@@ -18,7 +18,7 @@ const WAIT_MS: u64 = 30_000;
 
 /// What a policy needs of a gateway.
 #[derive(Debug)]
-pub(super) struct GatewayNeeds {
+pub(super) struct CheckedNeeds {
     /// The buffer for the greatest body that the filter waits for; `None` if it waits for none
     pub(super) buffer: Option<u64>,
     /// Names of variables, with a place in the document that names them
@@ -203,7 +203,7 @@ struct RecoveryOfGateway {
     wait_ms: Option<u64>,
 }
 
-impl GatewayNeeds {
+impl CheckedNeeds {
     /// Reads a document, which the engine has accepted as this policy; `None` if it cannot be read.
     pub(super) fn read(text: &str, policy: &Policy) -> Option<Self> {
         let whole: Value = serde_json::from_str(text).ok()?;

@@ -2,7 +2,7 @@
 
 use super::GatewayFindings;
 use super::find::is_native;
-use super::needs::GatewayNeeds;
+use super::needs::CheckedNeeds;
 use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ pub(super) fn policy_scalar<'t>(config: &'t SpannedNode, findings: &mut GatewayF
 pub(super) fn check(
     config: &SpannedNode,
     parent: &Range<usize>,
-    needs: Option<&GatewayNeeds>,
+    needs: Option<&CheckedNeeds>,
     findings: &mut GatewayFindings,
 ) {
     let at = if config.span.is_empty() { parent } else { &config.span };
@@ -109,7 +109,7 @@ pub(super) fn named_build(remote: Option<&SpannedNode>, file: Option<&SpannedMem
 }
 
 /// Variables that the policy names.
-fn variables(vm: &SpannedNode, at: &Range<usize>, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn variables(vm: &SpannedNode, at: &Range<usize>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let environment = vm.member("environment_variables");
     let host = environment.and_then(|environment| environment.value.member("host_env_keys"));
     let literal = environment.and_then(|environment| environment.value.get("key_values"));

@@ -5,7 +5,7 @@ use super::endpoints::with_the_same;
 use super::find::FilterChain;
 use super::manager::{millis, wait};
 use super::mark::{MARK, ONLY_MARK};
-use super::needs::GatewayNeeds;
+use super::needs::CheckedNeeds;
 use super::paths::PathMatch;
 use super::route::{asks_for_mark, leads_to};
 use super::{GatewayFindings, again, backends, member_span};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 pub(super) fn check(
     tree: &SpannedNode,
     chain: &FilterChain<'_>,
-    needs: Option<&GatewayNeeds>,
+    needs: Option<&CheckedNeeds>,
     findings: &mut GatewayFindings,
 ) {
     let Some(config) = chain.manager.member("route_config") else {
@@ -85,7 +85,7 @@ pub(super) fn check(
 /// Routes that take clients to the backend's own paths.
 fn unmarked(
     routes: &[SpannedNode],
-    needs: &GatewayNeeds,
+    needs: &CheckedNeeds,
     marked_clusters: &BTreeSet<&str>,
     findings: &mut GatewayFindings,
 ) {
@@ -140,7 +140,7 @@ fn unmarked(
 fn marked(
     host: &SpannedNode,
     routes: &[SpannedNode],
-    needs: &GatewayNeeds,
+    needs: &CheckedNeeds,
     marked_clusters: &BTreeSet<&str>,
     findings: &mut GatewayFindings,
 ) {
@@ -167,7 +167,7 @@ fn marked(
 }
 
 /// A route of clients to the cluster of the filter's own calls.
-fn shared_with_calls(action: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn shared_with_calls(action: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let called = leads_to(action).into_iter().find_map(|(place, name)| Some((place, name, needs.calls.get(name)?)));
     if let Some((place, name, pointer)) = called {
         let message =
@@ -177,7 +177,7 @@ fn shared_with_calls(action: &SpannedNode, needs: &GatewayNeeds, findings: &mut 
 }
 
 /// Requests that wait for results, and go to a cluster of other requests.
-fn shared_with_waits(routes: &[SpannedNode], needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn shared_with_waits(routes: &[SpannedNode], needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let Some(path) = needs.waits else { return };
     let takes = |route: &SpannedNode| {
         asks_for_mark(route, &needs.marks)
@@ -211,7 +211,7 @@ fn rewritten_again(action: &SpannedNode, findings: &mut GatewayFindings) {
     }
 }
 
-fn timeouts(action: &SpannedMember, leads_to_targets: bool, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+fn timeouts(action: &SpannedMember, leads_to_targets: bool, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let route = &action.value;
     if leads_to_targets && route.member("timeout").is_none() {
         findings.add(
@@ -248,7 +248,7 @@ fn disabled(holder: &SpannedNode, name: &str, findings: &mut GatewayFindings) {
 }
 
 /// Clusters that the policy names.
-pub(super) fn clusters(tree: &SpannedNode, needs: &GatewayNeeds, findings: &mut GatewayFindings) {
+pub(super) fn clusters(tree: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     if let Some(config) = tree.get("dynamic_resources").and_then(|resources| resources.member("cds_config")) {
         if !needs.clusters.is_empty() {
             findings.add(

@@ -3,7 +3,7 @@
 use super::GatewayFindings;
 use super::endpoints::with_the_same;
 use super::find::FoundFilters;
-use super::needs::GatewayNeeds;
+use super::needs::CheckedNeeds;
 use super::route::{asks_for_mark, leads_to};
 use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 pub(super) fn check(
     tree: &SpannedNode,
     found: &FoundFilters<'_>,
-    needs: &[GatewayNeeds],
+    needs: &[CheckedNeeds],
     findings: &mut GatewayFindings,
 ) {
     if found.filtered.is_empty() {
