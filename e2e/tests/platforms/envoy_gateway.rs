@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::image::{Layout, Registry};
-use super::scenario::{self, Abilities, Around, Behind, HOSTS, Scene};
+use super::scenario::{self, Abilities, Around, Behind, ClaimPlace, HOSTS, Scene};
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::gateway::tools;
 use e2e::runner::{Group, Test, runtime, sharing, until};
@@ -71,7 +71,8 @@ impl Form {
 
     const fn can(self) -> Abilities {
         let webhooks = matches!(self, Self::Native | Self::Patch);
-        Abilities { webhooks, headers: matches!(self, Self::Native) }
+        let claims = if matches!(self, Self::Native) { ClaimPlace::Headers } else { ClaimPlace::Metadata };
+        Abilities { webhooks, claims }
     }
 
     /// Envoy Gateway fetches the module, and Envoy gets it from there.

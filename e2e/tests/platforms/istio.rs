@@ -19,7 +19,7 @@ use harness::process::Process;
 use harness::tools::{Tools, repository};
 
 use super::image::{Layout, Registry};
-use super::scenario::{self, Abilities, Around, Behind, HOSTS, SECRET, Scene, nothing_reaches};
+use super::scenario::{self, Abilities, Around, Behind, ClaimPlace, HOSTS, SECRET, Scene, nothing_reaches};
 use resources::{GATEWAY_PORT, Lack, Rendered};
 
 /// How long the control plane, and a gateway with all its configuration, may take to start.
@@ -60,8 +60,10 @@ impl Form {
     }
 
     /// Webhooks wait for their bodies.
-    const fn can(self) -> Abilities {
-        Abilities { webhooks: matches!(self, Self::EnvoyFilter), headers: false }
+    const fn can(self, from: From) -> Abilities {
+        // Both places of claims are tried in both forms.
+        let claims = if matches!(from, From::Image) { ClaimPlace::Payload } else { ClaimPlace::Metadata };
+        Abilities { webhooks: matches!(self, Self::EnvoyFilter), claims }
     }
 }
 
@@ -70,7 +72,7 @@ pub(super) fn groups() -> Result<Vec<Group>> {
     for behind in Behind::ALL {
         for (form, from) in Form::ALL {
             let named = |name: &str| format!("istio::{}, {from:?}, {}: {name}", form.name(), behind.name());
-            let mut tests: Vec<Test<Istio>> = scenario::tests(behind, form.can());
+            let mut tests: Vec<Test<Istio>> = scenario::tests(behind, form.can(from));
             tests.push(Test::new("metrics have their labels", metrics));
             tests.push(Test::new("`check --live` finds the filter", found));
             tests.push(Test::new("a module that cannot be had lets nothing pass unfiltered", replaced));
@@ -119,7 +121,7 @@ impl Scene for Istio {
 impl Istio {
     /// Starts a gateway in front of a backend. `lack` is what is not there.
     fn start(behind: Behind, form: Form, from: From, lack: Lack) -> Result<Self> {
-        let around = Around::start(behind, form.can())?;
+        let around = Around::start(behind, form.can(from))?;
         let folder = around.directory.path().to_owned();
         let path = |name: &str| folder.join(name);
         let tools = Tools::locate()?;

@@ -44,9 +44,25 @@ pub(crate) enum Behind {
 pub(crate) struct Abilities {
     /// It waits for the bodies of requests, so it can verify webhooks
     pub(crate) webhooks: bool,
-    /// The identity comes from headers that the gateway makes of the token; else from the token's claims
-    pub(crate) headers: bool,
+    /// Where the policy's source reads the claims of the token
+    pub(crate) claims: ClaimPlace,
 }
+
+/// Where a gateway leaves the claims of a token that it has verified.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ClaimPlace {
+    /// In the metadata of jwt_authn
+    Metadata,
+    /// In a header for each claim
+    Headers,
+    /// All of them in this header
+    Payload,
+}
+
+/// The header of [`ClaimPlace::Payload`].
+pub(crate) const PAYLOAD: &str = "x-jwt-payload";
+/// The headers of [`ClaimPlace::Headers`]: of tenant, project and user.
+const CLAIMS: [&str; 3] = ["x-tenant", "x-project", "x-user"];
 
 impl Behind {
     pub(crate) const ALL: [Self; 2] = [Self::Restate, Self::Api];
@@ -68,12 +84,19 @@ impl Behind {
 
     /// The policy. `claims` is the member of jwt_authn's metadata with the token's claims. Every request that passes is marked.
     pub(crate) fn policy(self, can: Abilities, claims: &str) -> Value {
-        let source = if can.headers {
-            json!({"name": "jwt", "headers_owned_by": "envoy.filters.http.jwt_authn", "tenant": "x-tenant", "project": "x-project",
-                "subject": {"field": "x-user", "type": "user"}})
-        } else {
-            json!({"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", claims], "tenant": "tenant_id", "project": "project_id",
-                "subject": {"field": "sub", "type": "user"}})
+        let named = |place: Value, [tenant, project, user]: [&str; 3]| {
+            let mut source = json!({"name": "jwt", "tenant": tenant, "project": project, "subject": {"field": user, "type": "user"}});
+            if let (Some(members), Value::Object(place)) = (source.as_object_mut(), place) {
+                members.extend(place);
+            }
+            source
+        };
+        let owner = "envoy.filters.http.jwt_authn";
+        let claimed = ["tenant_id", "project_id", "sub"];
+        let source = match can.claims {
+            ClaimPlace::Metadata => named(json!({"metadata": [owner, claims]}), claimed),
+            ClaimPlace::Headers => named(json!({"headers_owned_by": owner}), CLAIMS),
+            ClaimPlace::Payload => named(json!({"headers_owned_by": owner, "payload_header": PAYLOAD}), claimed),
         };
         let hook = json!({"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}});
         let mut policy = match self {
@@ -162,6 +185,11 @@ impl Around {
         };
         let secret = format!("whsec_{}", random());
         Ok(Self { signer: Signer::generate(), secret, backend, running, behind, can, directory })
+    }
+
+    /// Where the gateway leaves claims.
+    pub(crate) const fn claims(&self) -> ClaimPlace {
+        self.can.claims
     }
 
     /// The policy for this backend.
@@ -256,6 +284,7 @@ pub(crate) fn tests<S: Scene>(behind: Behind, can: Abilities) -> Vec<Test<S>> {
         Test::new("a request that comes again gets the first answer", replay),
         Test::new("a request without a key is refused with a problem document", without_key),
         Test::new("nobody gets in without a token", without_token),
+        Test::new("a client's own headers with claims name nobody", token_and_more),
         Test::new("a client's own mark opens nothing", spoofed_mark),
         Test::new("a client's own namespace is refused", spoofed_key),
         Test::new("both hosts have the filter", both_hosts),
@@ -347,13 +376,28 @@ fn without_key<S: Scene>(scene: &S) -> Result<()> {
     Ok(())
 }
 
+/// The request with lines of the client's own that say which tenant calls.
+fn claiming(request: Request, tenant: &str) -> Result<Request> {
+    let token = Signer::generate().mint(&json!({"sub": tenant, "tenant_id": tenant, "project_id": tenant}))?;
+    let payload = token.split('.').nth(1).context("a token has three parts")?;
+    let request = CLAIMS.into_iter().fold(request, |request, name| request.header(name, tenant));
+    Ok(request.header(PAYLOAD, payload))
+}
+
+/// The token counts, and not what a client writes beside it.
+fn token_and_more<S: Scene>(scene: &S) -> Result<()> {
+    let order = claiming(scene.around().order("acme", Some("claiming-1"))?, "globex")?;
+    let mut reply = Reply::default();
+    let arrived = scene.reached(|| scene.send(&order).map(|got| reply = got))?;
+    ensure!(arrived == ["t-acme:shop:user:alice:claiming-1"], "{}: {arrived:?}", said(&reply));
+    Ok(())
+}
+
 /// The gateway's own authentication refuses it before the filter.
 fn without_token<S: Scene>(scene: &S) -> Result<()> {
     let forged = Signer::generate().mint(&json!({"sub": "alice", "tenant_id": "acme", "project_id": "shop"}))?;
     let plain = Request::post(scene.around().behind.path()).header("idempotency-key", "anonymous-1");
-    let headers = ["x-tenant", "x-project", "x-user"]
-        .into_iter()
-        .fold(plain.clone(), |request, name| request.header(name, "acme"));
+    let headers = claiming(plain.clone(), "acme")?;
     let arrived = scene.reached(|| {
         for request in [plain.clone(), plain.bearer(&forged), headers] {
             let reply = scene.send(&request)?;

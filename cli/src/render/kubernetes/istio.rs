@@ -81,7 +81,9 @@ impl ResourcePlan {
         let module = &self.envoy.module;
         let url = if module.is_fetched() { module.path.clone() } else { format!("file://{}", module.path) };
         let mut values = self.envoy.values(needs)?;
-        let own = json!({"url": url, "sha256": module.sha256, "document": compact_json(&self.document)});
+        let own = json!({
+            "url": url, "sha256": module.sha256, "document": compact_json(&self.document), "removed": needs.removable_headers(),
+        });
         extend(&mut values, own);
         extend(&mut values, more(common));
         fill(ISTIO_EXTENSION, &values)

@@ -9,7 +9,7 @@ use harness::tools::{Tools, built};
 use serde_json::{Value, json};
 
 use super::super::image::Registry;
-use super::super::scenario::{Around, HOSTS};
+use super::super::scenario::{Around, ClaimPlace, HOSTS, PAYLOAD};
 use super::{Form, From};
 
 /// Where the gateway listens.
@@ -170,6 +170,10 @@ pub(super) fn of_operator(around: &Around, _form: Form, rendered: &Rendered) -> 
             route
         })
         .collect();
+    let mut rule = json!({"issuer": ISSUER, "jwks": around.signer.jwks(), "forwardOriginalToken": true});
+    if let (ClaimPlace::Payload, Some(members)) = (around.claims(), rule.as_object_mut()) {
+        members.insert("outputPayloadToHeader".to_owned(), json!(PAYLOAD));
+    }
     [
         resource("networking.istio.io/v1", "Gateway", "gateway", json!({
             "selector": {"istio": SELECTOR},
@@ -182,7 +186,7 @@ pub(super) fn of_operator(around: &Around, _form: Form, rendered: &Rendered) -> 
         })),
         resource("security.istio.io/v1", "RequestAuthentication", "tokens", json!({
             "selector": selector,
-            "jwtRules": [{"issuer": ISSUER, "jwks": around.signer.jwks(), "forwardOriginalToken": true}],
+            "jwtRules": [rule],
         })),
         resource("security.istio.io/v1", "AuthorizationPolicy", "callers", json!({
             "selector": selector, "action": "ALLOW",
