@@ -324,10 +324,10 @@ fn a_clients_own_payload_is_removed_or_told() {
     };
     let (filter, extension) = (rendered("--form=envoy-filter"), rendered("--form=traffic-extension"));
     assert!(
-        filter.contains("- remove: x-jwt-payload") && !filter.contains("would be whom its header names"),
+        filter.contains(r#"- remove: "x-jwt-payload""#) && !filter.contains("would be whom its header names"),
         "{filter}"
     );
-    assert!(extension.contains("# CHECK: - The policy takes identities from x-jwt-payload."), "{extension}");
+    assert!(extension.contains(r#"# CHECK: - The policy takes identities from "x-jwt-payload"."#), "{extension}");
 }
 
 #[test]
