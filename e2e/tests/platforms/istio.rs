@@ -61,8 +61,10 @@ impl Form {
 
     /// Webhooks wait for their bodies.
     const fn can(self, from: From) -> Abilities {
-        // Both places of claims are tried in both forms.
-        let claims = if matches!(from, From::Image) { ClaimPlace::Payload } else { ClaimPlace::Metadata };
+        let claims = match (self, from) {
+            (Self::EnvoyFilter, From::Image) => ClaimPlace::Payload,
+            _ => ClaimPlace::Metadata,
+        };
         Abilities { webhooks: matches!(self, Self::EnvoyFilter), claims }
     }
 }

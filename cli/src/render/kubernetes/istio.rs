@@ -78,12 +78,16 @@ impl ResourcePlan {
             return fill(ISTIO_FILTER, &self.patches(needs, more(common))?);
         }
         can_do_without_bodies(needs, "TrafficExtension", "envoy-filter")?;
+        if let Some(header) = needs.removable_headers().first() {
+            return Err(format!(
+                "the policy takes identities from the header {header}, and a TrafficExtension cannot remove a client's own header of this \
+                 name: a client could be whom it names. Let the policy's sources read metadata, or add --form envoy-filter"
+            ));
+        }
         let module = &self.envoy.module;
         let url = if module.is_fetched() { module.path.clone() } else { format!("file://{}", module.path) };
         let mut values = self.envoy.values(needs)?;
-        let own = json!({
-            "url": url, "sha256": module.sha256, "document": compact_json(&self.document), "removed": needs.removable_headers(),
-        });
+        let own = json!({"url": url, "sha256": module.sha256, "document": compact_json(&self.document)});
         extend(&mut values, own);
         extend(&mut values, more(common));
         fill(ISTIO_EXTENSION, &values)
