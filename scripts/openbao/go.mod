@@ -1,6 +1,6 @@
 // OpenBao for the demo and the end-to-end tests, from the Go module proxy. Its own go.mod replaces api and sdk by its own
 // directories, which a module that depends on it does not have; this one names the published modules of the same release.
-// scripts/tools.sh builds it. go.sum holds the lines of OpenBao's own go.sum (every dependency as its release has it) and
+// scripts/tools.sh builds it. go-discover is replaced (see there). go.sum holds the lines of OpenBao's own go.sum (every dependency as its release has it) and
 // those of OpenBao, its api and its sdk from the checksum database.
 module edge-idempotency/openbao
 
@@ -10,6 +10,8 @@ go 1.24.6
 require github.com/openbao/openbao v0.0.0-20250828202315-f9407a27fbee
 
 require (
+	github.com/hashicorp/cli v1.1.7
+	github.com/hashicorp/go-hclog v1.6.3
 	github.com/openbao/openbao/api/v2 v2.4.0
 	github.com/openbao/openbao/sdk/v2 v2.4.0
 )
@@ -121,11 +123,9 @@ require (
 	github.com/gophercloud/gophercloud v0.1.0 // indirect
 	github.com/hailocab/go-hostpool v0.0.0-20160125115350-e80d13ce29ed // indirect
 	github.com/hashicorp/cap v0.10.0 // indirect
-	github.com/hashicorp/cli v1.1.7 // indirect
 	github.com/hashicorp/errwrap v1.1.0 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-discover v0.0.0-20210818145131-c573d69da192 // indirect
-	github.com/hashicorp/go-hclog v1.6.3 // indirect
 	github.com/hashicorp/go-immutable-radix v1.3.1 // indirect
 	github.com/hashicorp/go-memdb v1.3.5 // indirect
 	github.com/hashicorp/go-metrics v0.5.4 // indirect
@@ -325,3 +325,5 @@ require (
 	sigs.k8s.io/structured-merge-diff/v4 v4.6.0 // indirect
 	sigs.k8s.io/yaml v1.4.0 // indirect
 )
+
+replace github.com/hashicorp/go-discover => ./go-discover
