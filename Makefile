@@ -174,7 +174,7 @@ planted: ## build the native module with planted panics, for e2e/tests/panics.rs
 	@cargo build --quiet --package edge-idempotency-native --lib --features planted-panics --target-dir target/planted
 
 .PHONY: rust
-rust: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) programs planted ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
+rust: $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) planted tools programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
 	@echo "== rust"
 	@cargo test --no-fail-fast --workspace --tests; tests=$$?; cargo test --quiet --package edge-idempotency-engine --doc && exit $$tests
 

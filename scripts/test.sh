@@ -3,7 +3,10 @@
 #   N passed, N failed, N skipped
 # The line sums the results of all stages. A stage that fails without a failing test (a lint, a build) counts as one
 # failure, and so does a stage in which no test ran or was skipped. A stage runs even if an earlier one failed. What failed is
-# shown again at the end, and so are lines that begin with "SKIPPED: ".
+# shown again at the end, and so are lines that begin with "SKIPPED: ". The line before the last one says how long each stage took.
+#
+# The tools that the stage rust runs are installed beside the stages before it (log: target/test-logs/tools.log): downloads and linkers
+# leave processors idle.
 #
 # usage: scripts/test.sh [STAGE ...]     default: lint rust krakend clients playground-test site; those left out are reported
 set -uo pipefail
@@ -14,7 +17,8 @@ ALL=(lint rust krakend clients playground-test site)
 LOGS=$ROOT/target/test-logs
 MAKE=${MAKE:-make}
 PASSED=0 FAILED=0 SKIPPED=0
-BROKEN=() LEFT_OUT=()
+BROKEN=() LEFT_OUT=() TIMES=()
+INSTALLING=
 
 stages=("$@")
 [ ${#stages[@]} -gt 0 ] || stages=("${ALL[@]}")
@@ -31,6 +35,7 @@ summary() {
     done
     [ ${#LEFT_OUT[@]} -eq 0 ] || printf '%s\n' "${LEFT_OUT[@]}"
     [ ${#BROKEN[@]} -eq 0 ] || printf 'FAILED: %s\n' "${BROKEN[@]}"
+    [ ${#TIMES[@]} -eq 0 ] || (IFS=,; echo "time:${TIMES[*]}")
     echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
 }
 
@@ -51,6 +56,7 @@ failures() {
 
 interrupted() {
     trap - INT TERM
+    [ -z "$INSTALLING" ] || kill "$INSTALLING" 2>/dev/null
     BROKEN+=("interrupted")
     FAILED=$((FAILED + 1))
     summary
@@ -60,10 +66,17 @@ trap interrupted INT TERM
 
 mkdir -p "$LOGS"
 : >"$LOGS/failures"
+# Where this fails, the stage installs what is missing, and shows why it cannot.
+case " ${stages[*]} " in *" rust "*)
+    "$MAKE" --no-print-directory tools >"$LOGS/tools.log" 2>&1 </dev/null &
+    INSTALLING=$!
+    ;;
+esac
 for stage in "${stages[@]}"; do
-    log=$LOGS/$stage.log
+    log=$LOGS/$stage.log begun=$SECONDS
     "$MAKE" --no-print-directory "$stage" </dev/null 2>&1 | tee "$log"
-    status=${PIPESTATUS[0]}
+    status=${PIPESTATUS[0]} took=$((SECONDS - begun))
+    TIMES+=(" $stage $((took / 60)) min $((took % 60)) s")
     read -r passed failed ignored < <(count "$log")
     while IFS= read -r line; do LEFT_OUT+=("$line"); done < <(grep -a '^SKIPPED: ' "$log")
     PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + ignored))

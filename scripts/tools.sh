@@ -557,7 +557,13 @@ plotting() {
 
 USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
+mkdir -p "$TOOLS"
 for tool in "$@"; do
+    # Another run that installs the same tool is waited for.
+    if has flock; then
+        exec 9>"$TOOLS/.$tool.lock"
+        flock 9
+    fi
     case $tool in
         envoy) envoy "$ENVOY_VERSION" ;;
         envoy-gateway) envoy_gateway ;;
