@@ -205,7 +205,7 @@ playground-test: playground programs ## the playground in a headless Chromium, b
 # mdBook, compiled once; why it and not another one stands in docs/decisions/0031-the-site.md.
 .PHONY: docs
 docs: ## build the site of docs/: dist/site/
-	@echo "== docs (the first build takes about two minutes)"
+	@echo "== docs (the first build takes about a minute)"
 	@scripts/site.sh build
 
 .PHONY: site

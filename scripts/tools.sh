@@ -202,7 +202,7 @@ go_program() {
 openbao() {
     installed openbao "$OPENBAO_VERSION" bao && return
     say "tools: building OpenBao $OPENBAO_VERSION." \
-        "This fetches 420 MB, takes about 5 minutes on two cores, needs 5 GB of disk for that time, and is done once (log: .tools/openbao.log)"
+        "This fetches 300 MB, takes about two minutes on two cores, needs 2 GB of disk for that time, and is done once (log: .tools/openbao.log)"
     go_program openbao "$OPENBAO_VERSION" bao 1.24.6 . "-X github.com/openbao/openbao/version.fullVersion=$OPENBAO_VERSION \
         -X github.com/openbao/openbao/version.GitCommit=$OPENBAO_COMMIT" "Or set EDGE_OPENBAO=/path/to/bao."
 }
