@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
 use e2e::runner::{Test, runtime};
 use harness::demo_policy::POLICY;
-use harness::http::Request;
+use harness::http::{Reply, Request};
 use harness::stack::{Stack, StackOptions};
 use harness::tools::built;
 use serde_json::{Value, json};
@@ -73,11 +73,23 @@ fn encoded(key: &str) -> String {
     key.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
+/// Sends it as a caller does: while the guard takes longer than a second, which it can on a busy machine, the answer is 503, and the caller
+/// sends the same again.
+async fn refunded(stack: &Stack, request: Request) -> Result<Reply> {
+    for _ in 0..5 {
+        let reply = send(stack, &ALICE, request.clone()).await?;
+        if reply.status != 503 {
+            return Ok(reply);
+        }
+    }
+    send(stack, &ALICE, request).await
+}
+
 async fn both_forms(stack: &mut Stack) -> Result<()> {
     for key in KEYS {
-        let first = send(stack, &ALICE, refund(key, &header(key), 4200)).await?;
+        let first = refunded(stack, refund(key, &header(key), 4200)).await?;
         ensure!(first.status == 200 && first.header("idempotency-status") == Some("stored"), "{key}: {first:?}");
-        let again = send(stack, &ALICE, refund(key, &string(key), 4200).http2()).await?;
+        let again = refunded(stack, refund(key, &string(key), 4200).http2()).await?;
         ExpectedAnswer { status: 200, key: Some("replayed"), replayed: true, retry: None }.check(&again)?;
         ensure!(again.body == first.body, "{key}: {} instead of {}", again.text(), first.text());
         ensure!(effects(stack, key).await? == 1, "{key}: another number of effects");
@@ -104,7 +116,7 @@ fn run(stack: &Stack, arguments: &[&str]) -> Result<(i32, String)> {
 
 async fn command(stack: &mut Stack) -> Result<()> {
     for key in KEYS {
-        let first = send(stack, &ALICE, refund(key, &header(key), 4200)).await?;
+        let first = refunded(stack, refund(key, &header(key), 4200)).await?;
         ensure!(first.status == 200, "{key}: {first:?}");
         let (_, list) = run(stack, &["list", "--json", "--key", key])?;
         let list: Value = serde_json::from_str(&list)?;
@@ -125,7 +137,7 @@ async fn command(stack: &mut Stack) -> Result<()> {
 
 async fn reused(stack: &mut Stack) -> Result<()> {
     for key in KEYS {
-        let first = send(stack, &ALICE, refund(key, &header(key), 4200)).await?;
+        let first = refunded(stack, refund(key, &header(key), 4200)).await?;
         ensure!(first.status == 200, "{key}: {first:?}");
         let other = send(stack, &ALICE, refund(key, &string(key), 9)).await?;
         code(&other, "idempotency_key_reused")?;
