@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use e2e::runner::Test;
 use serde_json::json;
 
@@ -68,11 +68,22 @@ fn time(setup: &ClientSetup) -> Result<()> {
     Ok(())
 }
 
+/// On a busy machine an abort can come before anything is sent. Then it is tried again, and the abort comes later.
 fn aborts(setup: &ClientSetup) -> Result<()> {
+    for after in [600, 2_400, 9_600].map(Duration::from_millis) {
+        if have_begun_when_aborted(setup, after)? {
+            return Ok(());
+        }
+    }
+    bail!("every abort came before anything was sent")
+}
+
+/// Whether something had been sent when the calls were aborted.
+fn have_begun_when_aborted(setup: &ClientSetup, after: Duration) -> Result<bool> {
     let plans = ["hang", "hang_before", "hang_after", "503_long", "503_long_before", "202_location"]
-        .map(|fault| Plan::new(format!("aborted-{fault}"), Generic, &[fault, "503_long"]));
+        .map(|fault| Plan::new(format!("aborted-{fault}-{}", after.as_millis()), Generic, &[fault, "503_long"]));
     let mut session = setup.session(ACME, patient())?;
-    let abort = |intent: DriverIntent| DriverIntent { abort_after: Some(Duration::from_millis(600)), ..intent };
+    let abort = |intent: DriverIntent| DriverIntent { abort_after: Some(after), ..intent };
     let intents: Vec<DriverIntent> = setup.intents(&plans)?.into_iter().map(abort).collect();
     let aborted = session.send(&intents)?;
     for plan in &plans {
@@ -80,14 +91,17 @@ fn aborts(setup: &ClientSetup) -> Result<()> {
         let is_aborted = matches!(report, Some(ClientReport::Failed(failure)) if failure.error == "aborted");
         ensure!(is_aborted, "{plan:?}: the client told {report:?}");
     }
-    // On a busy machine an abort can come before anything is kept or sent. Then there is nothing to resume.
-    let (begun, early): (Vec<Plan>, Vec<Plan>) =
-        plans.iter().cloned().partition(|plan| !setup.record(plan).attempts.is_empty());
-    ensure!(!begun.is_empty(), "every abort came before anything was sent: {early:?}");
+    let begun: Vec<Plan> = plans.iter().filter(|plan| !setup.record(plan).attempts.is_empty()).cloned().collect();
     session.settings = DriverSettings::default();
     let resumed = session.resume()?;
-    plans.iter().try_for_each(|plan| check_safe(setup, plan, &[&aborted, &resumed]))?;
-    ensure_told_success(setup, &begun, &resumed)
+    for plan in &plans {
+        // Of what was aborted before anything was kept there is nothing to resume.
+        let is_resumed = resumed.report(plan, &setup.record(plan)).is_some();
+        let runs = [&aborted, &resumed];
+        check_safe(setup, plan, if is_resumed { &runs } else { &runs[..1] })?;
+    }
+    ensure_told_success(setup, &begun, &resumed)?;
+    Ok(!begun.is_empty())
 }
 
 /// One store is copied, with the files of a database beside it: both tenants send the key that is in it.
