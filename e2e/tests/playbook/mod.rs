@@ -24,14 +24,14 @@ const POLICY: &str = include_str!("policy.json");
 const TENANT: &str = "acme";
 const PROJECT: &str = "health-prod";
 
-/// A route of the gateway for payouts, which waits for one second only.
+/// A route of the gateway for payouts, which waits for three seconds only: the tests see within them that a payout is under way.
 const IMPATIENT: &str = r#"              - name: payouts
                 match:
                   safe_regex: {regex: "/restate/call/Accounts/[^/]+/payout"}
                   headers:
                   - name: x-edge-idempotency
                     present_match: true
-                route: {cluster: backend-requests, timeout: 1s}
+                route: {cluster: backend-requests, timeout: 3s}
                 request_headers_to_remove: [x-edge-idempotency]
 "#;
 /// The route of the demo's gateway before which it stands.
