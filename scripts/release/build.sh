@@ -46,8 +46,9 @@ cp dist/edge_idempotency.wasm "$OUT/"
 for processor in "${PROCESSORS[@]}"; do
     step "the native module for $processor"
     scripts/build-native.sh --arch "$processor" --glibc "$GLIBC"
-    step "the command for $processor"
-    cp "$(scripts/release/command.sh "$processor")" "$OUT/edge-idempotency-$processor"
+    step "the programs for $processor"
+    folder=$(scripts/release/command.sh "$processor")
+    for program in edge-idempotency idempotency-guard promises; do cp "$folder/$program" "$OUT/$program-$processor"; done
 done
 cp dist/libedge_idempotency-aarch64.so "$OUT/"
 cp dist/libedge_idempotency.so "$OUT/libedge_idempotency-x86_64.so"
@@ -66,6 +67,9 @@ sbom edge_idempotency.wasm edge-idempotency wasm32-unknown-unknown
 for processor in "${PROCESSORS[@]}"; do
     sbom "libedge_idempotency-$processor.so" edge-idempotency-native "$processor-unknown-linux-gnu"
     sbom "edge-idempotency-$processor" edge-idempotency-cli "$processor-unknown-linux-musl"
+    for program in idempotency-guard promises; do
+        sbom "$program-$processor" edge-idempotency-services "$processor-unknown-linux-musl"
+    done
 done
 
 step "the images of the module"

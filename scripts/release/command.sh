@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the command as a program that needs no library of the machine (musl, linked statically), and prints its path. cargo-zigbuild
-# compiles for both processors.
+# Builds the command, the guard and promises as programs that need no library of the machine (musl, linked statically), and prints their
+# folder. cargo-zigbuild compiles for both processors.
 #
 # usage: scripts/release/command.sh x86_64|aarch64
 set -euo pipefail
@@ -21,5 +21,5 @@ export CARGO_ENCODED_RUSTFLAGS
 printf -v CFLAGS '%q ' "-ffile-prefix-map=$ROOT=/edge-idempotency" "-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 export CFLAGS CC_SHELL_ESCAPED_FLAGS=1
 cd "$ROOT"
-cargo zigbuild --locked --package edge-idempotency-cli --profile native --target "$target" >&2
-printf '%s\n' "${CARGO_TARGET_DIR:-target}/$target/native/edge-idempotency"
+cargo zigbuild --locked --package edge-idempotency-cli --package edge-idempotency-services --bins --profile native --target "$target" >&2
+printf '%s\n' "${CARGO_TARGET_DIR:-target}/$target/native"
