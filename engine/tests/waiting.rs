@@ -5,7 +5,7 @@
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::exchange::Waiter;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::lookup::{LookupAnswer, Lookups};
+use edge_idempotency_engine::lookup::{LookupAnswer, Lookups, Progress};
 use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
 use serde_json::json;
 use simulated_stores::SimulatedStores;
@@ -169,7 +169,7 @@ fn a_request_waits_for_as_little_as_its_steps_need() {
         let (mut exchange, flow) = begun(&lines(path, &CALLER));
         assert_eq!(flow, first, "{path}");
         if let Some(last) = last {
-            let answer = LookupAnswer::InFlight(Ok(false));
+            let answer = LookupAnswer::Output(Ok(Progress::Unknown));
             assert_eq!(exchange.on_lookup_answer(&POLICY, answer, &mut Vec::new()), last, "{path}");
         }
     }

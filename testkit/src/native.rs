@@ -57,6 +57,8 @@ struct NativeHost {
     reply: RefCell<Option<LocalReply>>,
     /// Whether a request that waited was let go.
     resumed: Cell<bool>,
+    /// Whether a response that waited was let go.
+    response_resumed: Cell<bool>,
     stores: SimulatedStores,
     /// Calls that were made and whose replies are still to come.
     calls: RefCell<Vec<PendingReply>>,
@@ -72,7 +74,7 @@ struct NativeHost {
 
 impl Default for NativeHost {
     fn default() -> Self {
-        let (attributes, request, response, reply, resumed, stores) = Default::default();
+        let (attributes, request, response, reply, resumed, response_resumed, stores) = Default::default();
         let (calls, now_unix_ms, metrics, samples, record, log) = Default::default();
         Self {
             advice: &edge_idempotency_envoy::ADVICE,
@@ -81,6 +83,7 @@ impl Default for NativeHost {
             response,
             reply,
             resumed,
+            response_resumed,
             stores,
             calls,
             now_unix_ms,
@@ -189,6 +192,7 @@ impl Host for NativeHost {
     }
 
     fn resume_response(&self) -> Result<(), HostError> {
+        self.response_resumed.set(true);
         Ok(())
     }
 
@@ -258,7 +262,7 @@ struct CaseRun<'h> {
 const STREAM: u32 = 1;
 
 impl CaseRun<'_> {
-    /// Lets every call be answered. Whether the request goes on after an event with this action.
+    /// Lets every call be answered. Whether the message goes on after an event with this action.
     fn goes_on(&mut self, action: FilterAction) -> bool {
         while let Some(PendingReply { token, status, body }) = { self.host.calls.borrow_mut().pop() } {
             self.configuration.on_call_reply(self.host, token, &CallReply { status, body: Some(&body) });
@@ -266,7 +270,7 @@ impl CaseRun<'_> {
                 self.stream.on_wake(self.host, &mut self.configuration);
             }
         }
-        action == FilterAction::Continue || self.host.resumed.get()
+        action == FilterAction::Continue
     }
 
     /// Whether the request went on.
@@ -274,38 +278,40 @@ impl CaseRun<'_> {
         let (host, shared) = (self.host, &mut self.configuration);
         let (has_body, has_trailers) = (!message.body.is_empty(), message.trailers.is_some());
         let action = self.stream.on_request_headers(host, shared, !has_body && !has_trailers);
-        let mut went_on = self.goes_on(action);
+        let mut went_on = self.goes_on(action) || host.resumed.get();
         if action == FilterAction::PauseReading && !went_on {
             // Nothing of the body is shown.
             return false;
         }
         if has_body && !host.has_replied() {
             let action = self.stream.on_request_body(host, &mut self.configuration, message.body.len(), !has_trailers);
-            went_on = self.goes_on(action);
+            went_on = self.goes_on(action) || host.resumed.get();
         }
         if has_trailers && !host.has_replied() {
             let action = self.stream.on_request_trailers(host, &mut self.configuration);
-            went_on = self.goes_on(action);
+            went_on = self.goes_on(action) || host.resumed.get();
         }
         went_on
     }
 
-    fn response(&mut self, message: &Message) {
+    /// Whether the response went on.
+    fn response(&mut self, message: &Message) -> bool {
         let (host, shared, stream) = (self.host, &mut self.configuration, &mut self.stream);
         let (has_body, has_trailers) = (!message.body.is_empty(), message.trailers.is_some());
-        stream.on_response_headers(host, shared, !has_body && !has_trailers);
+        let mut action = stream.on_response_headers(host, shared, !has_body && !has_trailers);
         let length = message.body.len();
         // As with HTTP/1.1, an empty part ends a body.
         let waits = has_body && stream.on_response_body(host, shared, length, false) == FilterAction::Pause;
         if has_body && !has_trailers && !host.has_replied() {
             // What does not wait has passed.
             let passed = if waits { Vec::new() } else { std::mem::take(&mut host.response.borrow_mut().body) };
-            stream.on_response_body(host, shared, if waits { length } else { 0 }, true);
+            action = stream.on_response_body(host, shared, if waits { length } else { 0 }, true);
             host.response.borrow_mut().body.splice(..0, passed);
         }
         if has_trailers && !host.has_replied() {
-            stream.on_response_trailers(host, shared);
+            action = stream.on_response_trailers(host, shared);
         }
+        self.goes_on(action) || host.response_resumed.get() || host.has_replied()
     }
 }
 
@@ -331,8 +337,8 @@ fn exchange(case: &Case) -> Result<CaseOutcome, String> {
     if !is_refused && !went_on {
         return Err("the request waits for ever".to_owned());
     }
-    if !is_refused {
-        run.response(&case.response);
+    if !is_refused && !run.response(&case.response) {
+        return Err("the response waits for ever".to_owned());
     }
     let decided = run.stream.exchange();
     if let (Some(problem), Some(reason)) = (decided.refusal(), decided.reason())

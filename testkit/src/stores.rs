@@ -44,7 +44,7 @@ pub fn answer(
             return answer.or_else(|| lookups.answer_for(STREAM));
         }
         PendingLookup::Invocation(question) => (UncachedLookup::Invocation, "/restate/lookup", question.body.clone()),
-        PendingLookup::InFlight(_) => (UncachedLookup::InFlight, "/restate/output", String::new()),
+        PendingLookup::Output(_) => (UncachedLookup::Output, "/restate/output", String::new()),
         PendingLookup::Claim(claim) => {
             let path = "/restate/call/IdempotencyGuard/claim";
             (UncachedLookup::Claim, path, Value::from(claim.fingerprint.as_str()).to_string())

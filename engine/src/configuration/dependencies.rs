@@ -5,8 +5,8 @@ use crate::call::{Call, CallReply, CallsUnderWay};
 use crate::collision::{self, ObservedClaim, Unobserved};
 use crate::host::{Host, LogLevel};
 use crate::lookup::{
-    CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, SenderNetwork, StoreKind, UncachedLookup, in_flight,
-    invocation,
+    CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, SenderNetwork, StoreKind, UncachedLookup, invocation,
+    output,
 };
 use crate::metrics::{Histogram, HistogramSeries, Metrics, NONE, SeriesTable};
 use crate::policy::Policy;
@@ -78,7 +78,7 @@ impl Dependencies {
         let (call, uncached) = match lookup {
             PendingLookup::Store(request) => return self.look_up_in_store(host, stream, request, series),
             PendingLookup::Invocation(question) => (invocation::call(question), UncachedLookup::Invocation),
-            PendingLookup::InFlight(question) => (in_flight::call(question), UncachedLookup::InFlight),
+            PendingLookup::Output(question) => (output::call(question), UncachedLookup::Output),
             PendingLookup::Claim(claim) => (collision::call(claim), UncachedLookup::Claim),
         };
         match self.begin(host, call, SharedCallId::Uncached(stream, uncached), series(lookup.store_name())) {

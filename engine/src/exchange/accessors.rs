@@ -29,6 +29,7 @@ impl Exchange {
             State::Forwarded(decision)
             | State::Acknowledged(decision)
             | State::AwaitsResponseBody(decision, ..)
+            | State::AwaitsProgress(decision, ..)
             | State::Responded(decision, ..)
             | State::Refused(decision, _) => Some(decision),
         }
@@ -162,6 +163,11 @@ impl Exchange {
         self.telemetry.answer
     }
 
+    /// The result of the question how far the work of a repeated one-way request is, as metrics write it.
+    pub(crate) const fn progress(&self) -> Option<&'static str> {
+        self.telemetry.progress
+    }
+
     /// Why the backend's answer passes as it came although the route maps its answers.
     pub(crate) const fn unmapped(&self) -> Option<Unmapped> {
         self.telemetry.unmapped
@@ -186,9 +192,11 @@ impl Exchange {
             | State::AwaitsDelivery(_)
             | State::AwaitsInvocation(_)
             | State::AwaitsChecks(_) => Stage::Undecided,
-            State::Forwarded(_) | State::Acknowledged(_) | State::AwaitsResponseBody(..) | State::Refused(..) => {
-                Stage::RequestDecided
-            }
+            State::Forwarded(_)
+            | State::Acknowledged(_)
+            | State::AwaitsResponseBody(..)
+            | State::AwaitsProgress(..)
+            | State::Refused(..) => Stage::RequestDecided,
             State::Responded(..) => Stage::ResponseDecided,
         }
     }

@@ -13,7 +13,7 @@ use crate::body::Body;
 use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
-use crate::lookup::{self, InFlightQuestion, PendingLookup, invocation};
+use crate::lookup::{self, OutputQuestion, PendingLookup, Progress, invocation};
 use crate::policy::collision::CollisionRules;
 use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
@@ -27,7 +27,7 @@ pub(super) struct BackendChecks {
     pub(super) request: WaitingRequest,
     claim: Option<ClaimCheck>,
     /// Whether the first request with the key is in flight
-    in_flight: Option<InFlightQuestion>,
+    in_flight: Option<OutputQuestion>,
     /// The claim of a request that is observed, which needs its whole body at its end
     observed: Option<OpenClaim>,
 }
@@ -48,7 +48,7 @@ impl BackendChecks {
             Some(ClaimCheck::Made(claim)) => Some(PendingLookup::Claim(claim)),
             Some(ClaimCheck::Open(_)) => None,
             None => match &self.in_flight {
-                Some(question) => Some(PendingLookup::InFlight(question)),
+                Some(question) => Some(PendingLookup::Output(question)),
                 None => None,
             },
         }
@@ -218,24 +218,24 @@ impl Exchange {
         }
     }
 
-    /// Takes the answer whether the first request with the key is in flight.
+    /// Takes the answer how far the first request with the key is.
     pub(super) fn on_in_flight(
         &mut self,
         mut pending: Box<BackendChecks>,
         policy: &Policy,
-        in_flight: Result<bool, Reason>,
+        progress: Result<Progress, Reason>,
     ) -> Result<RequestFlow, Problem> {
         let route = self.known_route(policy)?;
         self.begin(TraceStep::Stores);
         let is_asked = pending.claim.is_none() && pending.in_flight.take().is_some();
-        let checked = match in_flight {
+        let checked = match progress {
             // Nothing was asked.
             _ if !is_asked => Err(Problem::internal_error()),
-            Ok(true) => Err(Problem::key_in_flight()),
-            Ok(false) | Err(_) => Ok(()),
+            Ok(Progress::Processing) => Err(Problem::key_in_flight()),
+            Ok(_) | Err(_) => Ok(()),
         };
         if is_asked {
-            self.note_lookup(invocation::STORE, lookup::call_name(&in_flight));
+            self.note_lookup(invocation::STORE, lookup::call_name(&progress));
         }
         self.end_check(pending, checked, route)
     }
@@ -279,9 +279,9 @@ fn in_flight(
     route: &Route,
     key: &CallerKey,
     matched: &MatchedRoute<'_, '_>,
-) -> Option<InFlightQuestion> {
+) -> Option<OutputQuestion> {
     let store = policy.backend_of(Some(route)).invocations.as_ref()?;
-    InFlightQuestion::new(store, route.in_flight.as_ref()?, &matched.decoded(), &key.caller, &key.text)
+    OutputQuestion::of_key(store, route.in_flight.as_ref()?, &matched.decoded(), &key.caller, &key.text)
 }
 
 /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when

@@ -32,7 +32,7 @@ use crate::body::Body;
 use crate::collision::{BodyReader, Observation};
 use crate::headers::Headers;
 use crate::identity::{Attributes, KeyHolder};
-use crate::lookup::{LookupAnswer, LookupRequest, PendingLookup};
+use crate::lookup::{LookupAnswer, LookupRequest, OutputQuestion, PendingLookup};
 use crate::policy::{Policy, Unmatched, routes::RouteId};
 use crate::problem::{CallerProtocol, Code, Problem, Reason};
 use crate::waits::{WaitPlace, Waits};
@@ -213,6 +213,8 @@ enum State {
     Acknowledged(Decision),
     /// The response's headers have come, and the exchange waits for its whole body.
     AwaitsResponseBody(Decision, AwaitedBody, TrailerEdit),
+    /// The response of a one-way target waits for the answer how far the work is.
+    AwaitsProgress(Decision, Box<OutputQuestion>, TrailerEdit),
     /// The response goes to the client. The problem is there if it replaces an error of the backend.
     Responded(Decision, Option<Box<Problem>>, TrailerEdit),
     /// The request was refused. The decision is empty if the refusal came before it.
@@ -313,18 +315,19 @@ impl Exchange {
         self.flow_of(result, effects)
     }
 
-    /// The lookup that the request waits for.
+    /// The lookup that the request, or its response, waits for.
     pub fn pending_lookup(&self) -> Option<PendingLookup<'_>> {
         match &self.state {
             State::AwaitsCaller(request) => Some(PendingLookup::Store(request)),
             State::AwaitsDelivery(delivery) => delivery.pending.as_ref().map(PendingLookup::Store),
             State::AwaitsInvocation(recovery) => recovery.pending().map(PendingLookup::Invocation),
             State::AwaitsChecks(pending) => pending.lookup(),
+            State::AwaitsProgress(_, question, _) => Some(PendingLookup::Output(question)),
             _ => None,
         }
     }
 
-    /// Handles the answer to [`Exchange::pending_lookup`]. The flow may be [`RequestFlow::AwaitCall`] again.
+    /// Handles the answer to [`Exchange::pending_lookup`] of a request. The flow may be [`RequestFlow::AwaitCall`] again.
     pub fn on_lookup_answer(
         &mut self,
         policy: &Policy,
@@ -335,8 +338,8 @@ impl Exchange {
             (State::AwaitsChecks(pending), LookupAnswer::FirstClaim(first)) => {
                 self.on_first_claim(pending, policy, &first)
             }
-            (State::AwaitsChecks(pending), LookupAnswer::InFlight(in_flight)) => {
-                self.on_in_flight(pending, policy, in_flight)
+            (State::AwaitsChecks(pending), LookupAnswer::Output(progress)) => {
+                self.on_in_flight(pending, policy, progress)
             }
             (State::AwaitsInvocation(pending), LookupAnswer::Invocation(id)) => self.on_invocation(pending, policy, id),
             (State::AwaitsDelivery(waiting), LookupAnswer::Binding(binding)) => {
@@ -422,7 +425,7 @@ impl Exchange {
                 Decision::default()
             }
             // The response has begun before the request has ended.
-            answered @ (State::AwaitsResponseBody(..) | State::Responded(..)) => {
+            answered @ (State::AwaitsResponseBody(..) | State::AwaitsProgress(..) | State::Responded(..)) => {
                 self.state = answered;
                 return problem;
             }

@@ -3,7 +3,7 @@
 
 use super::decision::Decision;
 use super::edits::{bound_retry_after, set, set_body, set_retry_headers, set_status_of};
-use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, processing};
+use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, PROCESSING, status_body};
 use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, Outcome, ResponseFlow, State, TrailerEdit};
 use crate::backend::{Backend, ErrorSource, Protocol, ResponseHead, restate};
 use crate::headers::{Headers, REPLAYED, RETRY, STATUS, distinct};
@@ -48,6 +48,7 @@ impl Exchange {
             decided @ (State::Acknowledged(_)
             | State::Refused(..)
             | State::AwaitsResponseBody(..)
+            | State::AwaitsProgress(..)
             | State::Responded(..)) => {
                 self.state = decided;
                 return ResponseFlow::Stream;
@@ -77,13 +78,13 @@ impl Exchange {
                 return ResponseFlow::Stream;
             }
             ResponseAction::Processing => {
-                self.telemetry.answer = Some(BackendAnswer { outcome: "processing", error: false });
-                set(STATUS, b"processing".as_slice(), effects);
+                self.telemetry.answer = Some(BackendAnswer { outcome: PROCESSING, error: false });
+                set(STATUS, PROCESSING.as_bytes(), effects);
                 set(":status", b"202".as_slice(), effects);
                 set("retry-after", PROCESSING_RETRY_AFTER, effects);
                 set("cache-control", b"no-store".as_slice(), effects);
                 self.set_operation(policy, &decision, effects);
-                set_body(processing(self.operation.as_deref()), effects);
+                set_body(status_body(self.operation.as_deref(), PROCESSING), effects);
                 self.state = State::Responded(decision, None, TrailerEdit::Remove);
                 return ResponseFlow::Stream;
             }
@@ -180,7 +181,7 @@ impl Exchange {
             let can_retry = to_target && matches!(head.status, 429 | 500..);
             ResponseAction::Pass(false, None, can_retry.then_some(Retry::SameKey))
         } else if route.is_some_and(|route| route.one_way) {
-            ResponseAction::Pass(false, Some("processing"), retry)
+            ResponseAction::Pass(false, Some(PROCESSING), retry)
         } else {
             self.telemetry.outcome = Outcome::Stored;
             ResponseAction::Pass(false, Some("stored"), retry)

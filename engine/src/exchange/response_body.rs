@@ -2,12 +2,14 @@
 //! to a one-way request, and successes whose `Location` names members of the body.
 
 use super::decision::Decision;
-use super::edits::{set, set_body, set_content, set_problem, set_status_of};
+use super::edits::{set, set_body, set_content, set_problem, set_retry_headers, set_status_of};
 use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, Outcome, State, TrailerEdit, clean};
-use crate::headers::{Headers, REPLAYED, distinct};
+use crate::headers::{Headers, REPLAYED, RETRY, STATUS, distinct};
 use crate::json::{Json, to_text};
+use crate::lookup::{LookupAnswer, OutputQuestion, Progress, call_name};
 use crate::policy::Policy;
 use crate::policy::answer::Unmapped;
+use crate::policy::operations::is_invocation_id;
 use crate::problem::{Problem, Retry};
 use serde::Serialize;
 
@@ -15,6 +17,11 @@ use serde::Serialize;
 pub(super) const ERROR_LIMIT: u64 = 65_536;
 /// The longest response of a one-way target that is read, in bytes.
 pub(super) const ONE_WAY_LIMIT: u64 = 4096;
+
+/// `Idempotency-Status` of work that is under way.
+pub(super) const PROCESSING: &str = "processing";
+/// `Idempotency-Status` of a one-way request that came before, of whose work nobody knows how far it is.
+const ACCEPTED: &str = "accepted";
 
 /// The kind of body that the exchange waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,12 +62,19 @@ impl Exchange {
             },
             AwaitedBody::OneWay => {
                 let accepted = Accepted::read(body);
-                if decision.sends_key() && accepted == Accepted::Before {
+                let is_before = accepted == Accepted::Before;
+                if decision.sends_key() && is_before {
                     self.telemetry.outcome = Outcome::Replayed;
                     self.telemetry.answer = Some(BackendAnswer { outcome: Outcome::Replayed.name(), error: false });
                     set(REPLAYED, b"true".as_slice(), effects);
+                    if let Some(question) = self.progress_question(policy, &decision) {
+                        self.state = State::AwaitsProgress(decision, Box::new(question), trailers);
+                        return;
+                    }
+                    set(STATUS, ACCEPTED.as_bytes(), effects);
                 }
-                self.accept(&decision, accepted, policy, effects);
+                let status = if is_before { ACCEPTED } else { PROCESSING };
+                self.accept(&decision, (accepted, status), policy, effects);
             }
             AwaitedBody::Mapped => {
                 if let Some(mapping) = self.answer_mapping(policy) {
@@ -71,14 +85,61 @@ impl Exchange {
         self.respond(decision, replaced, trailers, policy, effects);
     }
 
-    /// Tells the client of a one-way target that the request is accepted, and the operation id in headers and body.
+    /// The question how far the work of an earlier one-way request is; `None` if the policy names no cluster to ask, or the
+    /// response no invocation. The sender of a webhook only looks at the status, and in shadow mode nothing is asked.
+    fn progress_question(&self, policy: &Policy, decision: &Decision) -> Option<OutputQuestion> {
+        let is_asked = decision.shadowed().is_none() && self.route(policy)?.webhook.is_none();
+        let store = self.backend(policy).invocations.as_ref().filter(|_| is_asked)?;
+        let id = self.telemetry.invocation.as_deref().filter(|id| is_invocation_id(id))?;
+        Some(OutputQuestion::of_invocation(store, id))
+    }
+
+    /// Handles the answer to [`Exchange::pending_lookup`] of a response: it goes to the client and says how far the work is.
+    /// Without an answer nothing could be asked.
+    pub(crate) fn on_progress<'a>(
+        &mut self,
+        policy: &'a Policy,
+        answer: Option<&LookupAnswer>,
+        effects: &mut Vec<Effect<'a>>,
+    ) {
+        let (decision, trailers) = match std::mem::take(&mut self.state) {
+            State::AwaitsProgress(decision, _, trailers) => (decision, trailers),
+            other => {
+                self.state = other;
+                return;
+            }
+        };
+        let progress = match answer {
+            Some(LookupAnswer::Output(progress)) => {
+                self.telemetry.progress = Some(call_name(progress));
+                progress.unwrap_or(Progress::Unknown)
+            }
+            _ => Progress::Unknown,
+        };
+        let status = match progress {
+            Progress::Unknown => ACCEPTED,
+            Progress::Processing => PROCESSING,
+            Progress::Completed => "completed",
+            Progress::Failed => "failed",
+        };
+        set(STATUS, status.as_bytes(), effects);
+        if progress == Progress::Failed {
+            set(RETRY, Retry::NewKey.name().as_bytes(), effects);
+            set_retry_headers(policy, Retry::NewKey, effects);
+        }
+        self.accept(&decision, (Accepted::Before, status), policy, effects);
+        self.respond(decision, None, trailers, policy, effects);
+    }
+
+    /// Tells the client of a one-way target that the request is accepted, how far its work is, and the operation id in headers
+    /// and body.
     ///
     /// A request without a key has an operation only if the invocation is its own: an invocation that was there before, as
     /// a workflow's can be, may be another caller's.
     fn accept<'a>(
         &mut self,
         decision: &Decision,
-        accepted: Accepted,
+        (accepted, status): (Accepted, &str),
         policy: &'a Policy,
         effects: &mut Vec<Effect<'a>>,
     ) {
@@ -87,7 +148,7 @@ impl Exchange {
         }
         self.set_operation(policy, decision, effects);
         let untagged = self.telemetry.invocation.as_deref().filter(|_| self.operations(policy).is_none());
-        set_body(processing(self.operation.as_deref().or(untagged)), effects);
+        set_body(status_body(self.operation.as_deref().or(untagged), status), effects);
     }
 
     /// Handles a body that is longer than the limit of [`super::ResponseFlow::AwaitBody`], and that nothing has held back
@@ -112,7 +173,7 @@ impl Exchange {
         let mut replaced = None;
         match (awaited, unread) {
             (AwaitedBody::Error(status, retry), _) => replaced = Some(Problem::backend_error(status, retry)),
-            (AwaitedBody::OneWay, _) => self.accept(&decision, Accepted::Unknown, policy, effects),
+            (AwaitedBody::OneWay, _) => self.accept(&decision, (Accepted::Unknown, PROCESSING), policy, effects),
             (AwaitedBody::Mapped, UnreadBody::Passes) => self.leave_unmapped(Unmapped::TooLong),
             (AwaitedBody::Mapped, UnreadBody::IsKeptBack) => self.leave_unmapped(Unmapped::KeptBack),
             (AwaitedBody::Mapped, UnreadBody::IsLost) => {
@@ -134,7 +195,9 @@ impl Exchange {
     pub fn response_trailers<'a>(&mut self, policy: &'a Policy, trailers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
         let without_trailers = matches!(
             self.state,
-            State::Responded(_, _, TrailerEdit::Remove) | State::AwaitsResponseBody(_, _, TrailerEdit::Remove)
+            State::Responded(_, _, TrailerEdit::Remove)
+                | State::AwaitsResponseBody(_, _, TrailerEdit::Remove)
+                | State::AwaitsProgress(_, _, TrailerEdit::Remove)
         );
         let backend = self.backend(policy);
         let is_removed = |name: &[u8]| without_trailers || backend.hides(name);
@@ -195,13 +258,13 @@ impl Accepted {
     }
 }
 
-/// The body that reports work in progress.
-pub(super) fn processing(operation: Option<&str>) -> Vec<u8> {
+/// The body that reports how far the work is.
+pub(super) fn status_body(operation: Option<&str>, status: &str) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Processing<'p> {
+    struct StatusBody<'p> {
         #[serde(skip_serializing_if = "Option::is_none")]
         operation_id: Option<&'p str>,
         status: &'p str,
     }
-    to_text(&Processing { operation_id: operation, status: "processing" }).into_bytes()
+    to_text(&StatusBody { operation_id: operation, status }).into_bytes()
 }

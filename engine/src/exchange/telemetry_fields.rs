@@ -24,6 +24,8 @@ pub(super) struct TelemetryFields {
     pub(super) verified_identity: Option<Box<Identity>>,
     /// The lookups that the request needed: their stores and results, as metrics write them
     pub(super) lookups: Vec<(&'static str, &'static str)>,
+    /// The result of the question how far the work of a repeated one-way request is
+    pub(super) progress: Option<&'static str>,
     /// Which attempt the client says the request is
     pub(super) attempt: Option<u8>,
     /// The digest of the payload, if it was computed for another purpose

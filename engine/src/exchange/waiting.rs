@@ -123,11 +123,12 @@ impl Exchange {
         }
     }
 
-    /// The verified caller of a request that waits.
+    /// The verified caller of a request, or of a response, that waits.
     pub(crate) fn waiting_caller(&self) -> Option<&Identity> {
         match &self.state {
             State::AwaitsChecks(pending) => pending.decision.identity(),
             State::AwaitsInvocation(recovery) => Some(&recovery.key.caller),
+            State::AwaitsProgress(decision, ..) => decision.identity(),
             _ => None,
         }
     }

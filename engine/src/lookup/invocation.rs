@@ -36,7 +36,15 @@ struct LookupBody<'k> {
     idempotency_key: &'k str,
 }
 
-/// The question about the invocation of a handler under a namespaced key.
+/// The body of a question about an invocation.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct IdBody<'k> {
+    target: &'static str,
+    invocation_id: &'k str,
+}
+
+/// The question about an invocation: that of a handler under a namespaced key, or the one with an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvocationQuestion {
     store: Arc<InvocationStore>,
@@ -48,6 +56,11 @@ impl InvocationQuestion {
     /// `None` if the object's key is not UTF-8: Restate refuses such a key, so there is no invocation.
     pub(crate) fn new(store: &Arc<InvocationStore>, address: &HandlerAddress<'_>, key: &str) -> Option<Self> {
         Some(Self { store: Arc::clone(store), body: body(address, key)? })
+    }
+
+    /// The question about the invocation with this id.
+    pub(super) fn of_id(store: &Arc<InvocationStore>, invocation_id: &str) -> Self {
+        Self { store: Arc::clone(store), body: to_text(&IdBody { target: "invocation", invocation_id }) }
     }
 
     /// The call to this path of Restate.

@@ -12,17 +12,17 @@
 //! | `unkey` | bindings, and holders of API keys: `keys.verifyKey` |
 //! | `openbao` | secrets: the KV engine, version 2 |
 //! | `invocation` | the id of a Restate invocation, for recovery; not a part of [`Lookups`], since nothing of it is cached |
-//! | `in_flight` | whether the first request with a key is still in flight; not a part of [`Lookups`] either |
+//! | `output` | how far the work of an invocation is; not a part of [`Lookups`] either |
 
 mod cache;
-pub(crate) mod in_flight;
 pub(crate) mod invocation;
 mod openbao;
+pub(crate) mod output;
 mod pacing;
 mod unkey;
 
-pub use in_flight::InFlightQuestion;
 pub use invocation::InvocationQuestion;
+pub use output::{OutputQuestion, Progress};
 pub use pacing::SenderNetwork;
 
 use crate::call::{Call, CallReply};
@@ -106,7 +106,7 @@ impl LookupRequest {
     }
 }
 
-/// The lookup that a request waits for.
+/// The lookup that a request or its answer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PendingLookup<'r> {
     /// A binding or secrets
@@ -115,8 +115,8 @@ pub enum PendingLookup<'r> {
     Invocation(&'r InvocationQuestion),
     /// The first fingerprint under the key of a claim
     Claim(&'r Claim),
-    /// Whether the first request with a key is in flight
-    InFlight(&'r InFlightQuestion),
+    /// How far the work of an invocation is
+    Output(&'r OutputQuestion),
 }
 
 /// What is asked without a cache: each lookup is a call of its own, and [`Lookups`] knows nothing of it.
@@ -126,8 +126,8 @@ pub enum UncachedLookup {
     Invocation,
     /// [`PendingLookup::Claim`]
     Claim,
-    /// [`PendingLookup::InFlight`]
-    InFlight,
+    /// [`PendingLookup::Output`]
+    Output,
 }
 
 impl UncachedLookup {
@@ -136,7 +136,7 @@ impl UncachedLookup {
         match self {
             Self::Invocation => LookupAnswer::Invocation(invocation::read(reply)),
             Self::Claim => LookupAnswer::FirstClaim(collision::read(reply)),
-            Self::InFlight => LookupAnswer::InFlight(in_flight::read(reply)),
+            Self::Output => LookupAnswer::Output(output::read(reply)),
         }
     }
 }
@@ -165,7 +165,7 @@ impl PendingLookup<'_> {
     pub(crate) const fn store_name(self) -> &'static str {
         match self {
             Self::Store(request) => request.kind.name(),
-            Self::Invocation(_) | Self::InFlight(_) => invocation::STORE,
+            Self::Invocation(_) | Self::Output(_) => invocation::STORE,
             Self::Claim(_) => collision::STORE,
         }
     }
@@ -229,8 +229,8 @@ pub enum LookupAnswer {
     Invocation(Result<Box<str>, Reason>),
     /// The fingerprint of the first claim under the key
     FirstClaim(Result<Box<str>, Reason>),
-    /// Whether the first request with a key is in flight
-    InFlight(Result<bool, Reason>),
+    /// How far the work of the invocation is
+    Output(Result<Progress, Reason>),
 }
 
 /// The value that a store has for a key.

@@ -4,6 +4,7 @@ use super::series::{CountSubject, NONE};
 use super::{Counter, Histogram, HistogramSeries, SeriesTable};
 use crate::exchange::{Case, Exchange, KeyPresence};
 use crate::host::Host;
+use crate::lookup::invocation;
 use crate::policy::Policy;
 use crate::problem::{Code, Reason};
 
@@ -93,6 +94,9 @@ pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut 
     let counting = &mut Counting::new(exchange, policy, series);
     if let Some(why) = exchange.unmapped() {
         counting.add(Counter::Unshaped, [why.reason().name(), NONE]);
+    }
+    if let Some(result) = exchange.progress() {
+        counting.add(Counter::Lookup, [invocation::STORE, result]);
     }
     let answer = exchange.answer();
     if let Some(answer) = answer.filter(|_| exchange.is_replayed()) {

@@ -168,7 +168,9 @@ impl Compiler<'_> {
         let mut stripped = NameSet::default();
         backends.iter().for_each(|backend| stripped.extend(&backend.strip));
         let request_names = NamePrefilter::new(&stripped, &REQUEST_NAMES);
-        let asks = |route: &Route| route.collision.is_some() || route.recovery.is_some() || route.in_flight.is_some();
+        let asks = |route: &Route| {
+            route.collision.is_some() || route.recovery.is_some() || route.in_flight.is_some() || route.one_way
+        };
         let asks_backends = routes.iter().any(|(_, route)| asks(route));
         let mut backends = backends.into_iter();
         Policy {

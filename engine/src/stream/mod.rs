@@ -172,6 +172,7 @@ impl Stream {
     /// ([`Host::resume_request`], [`Host::resume_response`]).
     pub fn on_wake<H: Host>(&mut self, host: &H, configuration: &mut Configuration) {
         match configuration.wake(self.id) {
+            Some(Wake::Answer(answer)) if self.response_awaits_answer() => self.response_answer(host, &answer),
             Some(Wake::Answer(answer)) => self.lookup_answer(host, configuration, answer),
             Some(Wake::BodyStalled) => self.stalled_wait(host, configuration),
             None => {}
@@ -179,9 +180,9 @@ impl Stream {
         self.note(host, configuration);
     }
 
-    /// Whether a call has to be answered before the request goes on, so that [`Configuration::next_to_wake`] will name the stream.
+    /// Whether a call has to be answered before the request or its response goes on, so that [`Configuration::next_to_wake`] will name the stream.
     pub fn awaits_call(&self) -> bool {
-        self.pending.as_ref().is_some_and(PendingRequest::awaits_call)
+        self.response_awaits_answer() || self.pending.as_ref().is_some_and(PendingRequest::awaits_call)
     }
 
     /// Replies with 503 `internal_error` after the host or the engine has failed in an event of this stream. What was decided

@@ -241,8 +241,7 @@ impl Stream {
 
     /// Ends the wait for a lookup, if there is one.
     pub(super) fn cancel_lookup(&self, configuration: &mut Configuration) {
-        let awaits_call = self.pending.as_ref().is_some_and(PendingRequest::awaits_call);
-        let pending = self.exchange.pending_lookup().filter(|_| awaits_call);
+        let pending = self.exchange.pending_lookup().filter(|_| self.awaits_call());
         if let Some((mut dependencies, request)) = configuration.dependencies().zip(pending) {
             dependencies.cancel(self.id, request);
         }
@@ -305,7 +304,7 @@ impl Stream {
     }
 
     /// Looks up what the exchange waits for. `None` if it waits for no lookup; inside, the answer, if it is there at once.
-    fn look_up<H: Host>(
+    pub(super) fn look_up<H: Host>(
         &self,
         host: &H,
         configuration: &Configuration,

@@ -6,6 +6,8 @@ use crate::configuration::Configuration;
 use crate::exchange::{Effect, HeaderMapKind, ResponseFlow};
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, LocalReply};
+use crate::lookup::LookupAnswer;
+use crate::policy::Policy;
 
 /// How the response's body is handled.
 #[derive(Default)]
@@ -24,6 +26,8 @@ pub(super) enum ResponseBody {
     },
     /// It is too long, so each part of it is dropped. The response goes on at the body's end, with another body.
     Discarded,
+    /// It has come, and the answer to a question of the filter is awaited.
+    AwaitsAnswer,
     /// It is replaced by this.
     Replaced(Vec<u8>),
 }
@@ -105,7 +109,11 @@ impl Stream {
             }
             ResponseBody::Awaited { limit, .. } if end_of_stream => {
                 configuration.body_watch().arrived();
-                self.evaluate_response_body(host, size, limit);
+                return self.evaluate_response_body(host, configuration, size, limit);
+            }
+            ResponseBody::AwaitsAnswer => {
+                self.response = ResponseBody::AwaitsAnswer;
+                return FilterAction::Pause;
             }
             ResponseBody::Discarded if end_of_stream => self.replace_discarded(host),
             ResponseBody::Awaited { .. } | ResponseBody::Discarded => {
@@ -120,6 +128,7 @@ impl Stream {
 
     /// Handles the response's trailers. If the body was awaited, it is complete now.
     pub(super) fn response_trailers<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
+        let mut action = FilterAction::Continue;
         match std::mem::take(&mut self.response) {
             ResponseBody::Awaited { size: 0, .. } => {
                 configuration.body_watch().arrived();
@@ -129,30 +138,74 @@ impl Stream {
             }
             ResponseBody::Awaited { limit, size } => {
                 configuration.body_watch().arrived();
-                self.evaluate_response_body(host, size, limit);
+                action = self.evaluate_response_body(host, configuration, size, limit);
+            }
+            ResponseBody::AwaitsAnswer => {
+                self.response = ResponseBody::AwaitsAnswer;
+                action = FilterAction::Pause;
             }
             ResponseBody::Discarded => self.replace_discarded(host),
             ResponseBody::Observed(answer) => self.end_observed_answer(&answer, configuration),
             ResponseBody::Streamed | ResponseBody::Replaced(_) => {}
         }
-        let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return FilterAction::Continue };
+        let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return action };
         let lines = host.header_lines(HeaderMapKind::ResponseTrailers);
-        let Some(trailers) = lines.headers() else { return FilterAction::Continue };
+        let Some(trailers) = lines.headers() else { return action };
         let mut effects = Vec::new();
         self.exchange.response_trailers(&policy, &trailers, &mut effects);
         let _ = edit(host, &effects);
-        FilterAction::Continue
+        action
     }
 
-    /// Evaluates the response's body at its end; `size` is the number of bytes that have come.
-    fn evaluate_response_body<H: Host>(&mut self, host: &H, size: usize, limit: usize) {
-        let Some(policy) = self.policy.clone() else { return };
+    /// Evaluates the response's body at its end; `size` is the number of bytes that have come. The response may have to wait for
+    /// an answer then.
+    fn evaluate_response_body<H: Host>(
+        &mut self,
+        host: &H,
+        configuration: &Configuration,
+        size: usize,
+        limit: usize,
+    ) -> FilterAction {
+        let Some(policy) = self.policy.clone() else { return FilterAction::Continue };
         let body = if size > limit { None } else { host.response_body(limit).ok() };
         let mut effects = Vec::new();
         match body.filter(|body| body.len() >= size) {
             Some(body) => self.exchange.response_body(&policy, &body, &mut effects),
             None => self.exchange.response_body_too_large(&policy, &mut effects),
         }
+        self.finish_body(host, effects);
+        if self.exchange.pending_lookup().is_none() {
+            return FilterAction::Continue;
+        }
+        let answer = match self.look_up(host, configuration, &policy) {
+            Some(None) => {
+                self.response = ResponseBody::AwaitsAnswer;
+                return FilterAction::Pause;
+            }
+            Some(Some(answer)) => Some(answer),
+            None => None,
+        };
+        self.end_with_answer(host, &policy, answer.as_ref());
+        FilterAction::Continue
+    }
+
+    /// Whether the response waits for the answer to a lookup.
+    pub(super) const fn response_awaits_answer(&self) -> bool {
+        matches!(self.response, ResponseBody::AwaitsAnswer)
+    }
+
+    /// Handles the answer that the response waits for.
+    pub(super) fn response_answer<H: Host>(&mut self, host: &H, answer: &LookupAnswer) {
+        let Some(policy) = self.policy.clone() else { return };
+        self.response = ResponseBody::Streamed;
+        self.end_with_answer(host, &policy, Some(answer));
+        // If the response has ended meanwhile, there is nothing to resume.
+        let _ = host.resume_response();
+    }
+
+    fn end_with_answer<H: Host>(&mut self, host: &H, policy: &Policy, answer: Option<&LookupAnswer>) {
+        let mut effects = Vec::new();
+        self.exchange.on_progress(policy, answer, &mut effects);
         self.finish_body(host, effects);
     }
 
