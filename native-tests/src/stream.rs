@@ -525,6 +525,7 @@ pub fn exchange(
     settle(envoy, config, stream.0.worker, answer);
     if stream.awaits_upstream() {
         stream.send(Direction::Response, response, part);
+        settle(envoy, config, stream.0.worker, answer);
     }
 }
 

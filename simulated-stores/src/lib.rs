@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// The content of the stores, and the replies to lookups of invocations, to claims, and to questions about keys in flight.
+/// The content of the stores, and the replies to lookups of invocations, to claims, and to questions how far work is.
 ///
 /// `bindings` maps a webhook id to `{"tenant", "project", "provider", "key_scope"?, "bind_body"?}`. `api_keys` maps an API
 /// key to members of Unkey's `data`, such as `{"identity": {"externalId": "acme"}}`; `valid` and `code` are `true` and `VALID`
@@ -21,8 +21,8 @@ use sha2::{Digest as _, Sha256};
 /// `guard` is such a response to every claim of collision detection, or the word `unreachable`. Without it the guard returns
 /// the claim, as for the first request with a key.
 ///
-/// `in_flight` is Restate's response to every question whether a key is in flight, or the word `unreachable`. Without it no key
-/// is.
+/// `in_flight` is Restate's response to every question how far the work of an invocation is, or the word `unreachable`. Without
+/// it there is no invocation.
 ///
 /// By default neither store can be reached.
 #[derive(Debug, Clone, Default)]
@@ -250,7 +250,7 @@ fn invocation(body: &[u8]) -> StoreReply {
     StoreReply::new(200, format!(r#"{{"invocationId":"inv_{id}"}}"#))
 }
 
-/// Restate's reply to the question whether a key is in flight, if there is no invocation.
+/// Restate's reply to the question how far the work is, if there is no invocation.
 fn not_in_flight() -> StoreReply {
     StoreReply::new(404, r#"{"code":404,"message":"invocation not found","source":"ingress"}"#)
 }

@@ -72,11 +72,10 @@ impl Engine for Wasm {
         };
         let id = vm.open(info);
         vm.send_request(id, &case.request);
-        while let Some(call) = vm.calls().first().copied().cloned() {
-            vm.answer_call(call.token, reply(&stores, &call));
-        }
+        answer_calls(&mut vm, &stores);
         if vm.view(id).is_some_and(|exchange| exchange.ending == Ending::AwaitingUpstream) {
             vm.send_response(id, &case.response);
+            answer_calls(&mut vm, &stores);
         }
         let exchange = vm.close(id);
         vm.tick();
@@ -122,6 +121,13 @@ fn options(policy: &[u8], environment: &BTreeMap<String, String>) -> Options {
         clusters,
         whole_bodies: true,
         ..Options::default()
+    }
+}
+
+/// Answers every call, and those that follow from the answers.
+fn answer_calls(vm: &mut Vm, stores: &SimulatedStores) {
+    while let Some(call) = vm.calls().first().copied().cloned() {
+        vm.answer_call(call.token, reply(stores, &call));
     }
 }
 
