@@ -27,7 +27,7 @@ pub(crate) const STATUS: &str = "idempotency-status";
 pub(crate) const RETRY: &str = "idempotency-retry";
 
 /// The names of response headers that the exchange reads in every response, beside those of the policy.
-pub(crate) const RESPONSE_NAMES: [&str; 12] = [
+pub(crate) const RESPONSE_NAMES: [&str; 13] = [
     ":status",
     "x-restate-id",
     "x-restate-error-source",
@@ -37,6 +37,7 @@ pub(crate) const RESPONSE_NAMES: [&str; 12] = [
     "x-idempotency-internal-hit",
     "retry-after",
     "vary",
+    IDEMPOTENCY_KEY,
     // Marks of the filter, which a backend's own are hidden for
     REPLAYED,
     STATUS,

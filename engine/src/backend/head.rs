@@ -2,7 +2,7 @@
 
 use super::restate::{CORS_VARY, ERROR_SOURCE, EXPIRES, INVOCATION};
 use super::{Backend, Protocol};
-use crate::headers::{Headers, REPLAYED, RETRY, STATUS};
+use crate::headers::{Headers, IDEMPOTENCY_KEY, REPLAYED, RETRY, STATUS};
 
 /// A handler that deduplicates by itself (Case C) sets this header to `true` on an answer that it had given before.
 const HANDLER_HIT: &[u8] = b"x-idempotency-internal-hit";
@@ -41,6 +41,8 @@ pub(crate) struct ResponseHead<'a> {
     pub(crate) handler_hit: bool,
     /// The value of `retry-after`; empty if there are several lines.
     pub(crate) retry_after: Option<&'a [u8]>,
+    /// A line has the name of the header of keys.
+    pub(crate) names_key: bool,
 }
 
 impl ResponseHead<'_> {
@@ -74,6 +76,7 @@ impl Backend {
                 // Of several lines nobody can tell which one counts, so they are like a line that cannot be read.
                 b"retry-after" => head.retry_after = Some(if head.retry_after.is_some() { b"" } else { value }),
                 b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
+                _ if name == IDEMPOTENCY_KEY.as_bytes() => head.names_key = true,
                 b"vary" => hidden |= restate && value.starts_with(CORS_VARY),
                 _ => {}
             }
@@ -135,6 +138,7 @@ mod tests {
             b"retry-after",
             b"content-encoding",
             b"vary",
+            IDEMPOTENCY_KEY.as_bytes(),
             REPLAYED.as_bytes(),
             STATUS.as_bytes(),
             RETRY.as_bytes(),

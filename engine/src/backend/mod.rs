@@ -99,24 +99,26 @@ pub(crate) enum Protocol {
 }
 
 impl Backend {
-    /// A backend. `hide`: names of response headers that clients do not see, or prefixes with `*`.
-    #[inline(never)]
-    pub(crate) fn new(
-        kind: BackendKind,
-        hide: &[String],
-        operation_id: Option<OperationId>,
-        replay_headers: Vec<String>,
-    ) -> Self {
-        let mut hidden = NameSet::default();
-        hide.iter().for_each(|name| hidden.insert(name));
-        let own = operation_id.iter().map(|id| &id.from).chain(&replay_headers).map(String::as_str);
-        let read: Vec<&str> = RESPONSE_NAMES.into_iter().chain(own).collect();
-        let names = NamePrefilter::new(&hidden, &read);
+    /// A backend, which hides nothing yet.
+    pub(crate) fn new(kind: BackendKind, operation_id: Option<OperationId>, replay_headers: Vec<String>) -> Self {
         let protocol = match kind {
             BackendKind::Restate => Protocol::Restate,
             BackendKind::Generic => Protocol::Generic { replay_headers },
         };
-        Self { protocol, hide: hidden, operation_id, names, ..Self::default() }
+        Self { protocol, operation_id, ..Self::default() }
+    }
+
+    /// Hides response headers from clients: names, or prefixes with `*`.
+    #[inline(never)]
+    pub(crate) fn hide<'n>(&mut self, patterns: impl Iterator<Item = &'n String>) {
+        patterns.for_each(|pattern| self.hide.insert(pattern));
+        let marks = match &self.protocol {
+            Protocol::Restate => &[],
+            Protocol::Generic { replay_headers } => replay_headers.as_slice(),
+        };
+        let own = self.operation_id.iter().map(|id| &id.from).chain(marks).map(String::as_str);
+        let read: Vec<&str> = RESPONSE_NAMES.into_iter().chain(own).collect();
+        self.names = NamePrefilter::new(&self.hide, &read);
     }
 
     /// Whether it gets a header with this very name although the filter would remove it.

@@ -10,7 +10,7 @@ use super::trace::{TraceEvent, TraceStep};
 use super::{Case, Effect, Exchange, RequestFlow};
 use crate::headers::Headers;
 use crate::identity::{self, Attributes, Identity, IdentityRefusal, Rules};
-use crate::key::{self, KeySyntax, RESERVED_PREFIX};
+use crate::key::{self, KeySyntax};
 use crate::policy::authority;
 use crate::policy::path::{PathError, split_query};
 use crate::policy::recovery::request_path;
@@ -162,8 +162,7 @@ impl Exchange {
                 EnforcedDecision::Refused(Box::new(problem), None)
             }
         };
-        let forged = |line: &[u8]| key::unwrapped(line).starts_with(RESERVED_PREFIX.as_bytes());
-        let sends_key = matches!(edited.key, [Some(line), None] if !forged(line));
+        let sends_key = matches!(edited.key, [Some(line), None] if !key::is_forged(line));
         Ok(Decision::Shadow { enforced, sends_key })
     }
 

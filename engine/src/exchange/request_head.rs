@@ -2,7 +2,7 @@
 
 use super::telemetry_fields::{ATTEMPT, attempt};
 use crate::backend::Backend;
-use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
+use crate::headers::{Headers, IDEMPOTENCY_KEY};
 use crate::policy::Policy;
 use crate::problem::CallerProtocol;
 use crate::provider::Provider;
@@ -168,7 +168,7 @@ const CONNECT: &[u8] = b"connect-protocol-version";
 /// Whether a backend does not get headers with this name. [`super::decision::Decision`] decides about the exact name
 /// `idempotency-key`.
 pub(super) fn is_stripped(backend: &Backend, name: &[u8]) -> bool {
-    same_name(IDEMPOTENCY_KEY, name) || backend.strip.contains(name)
+    backend.strip.contains(name)
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 use super::decision::Decision;
 use super::edits::{bound_retry_after, set, set_body, set_retry_headers, set_status_of};
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, PROCESSING, status_body};
-use super::{BackendAnswer, Effect, Exchange, HeaderMapKind, Outcome, ResponseFlow, State, TrailerEdit};
+use super::{BackendAnswer, Case, Effect, Exchange, HeaderMapKind, Outcome, ResponseFlow, State, TrailerEdit};
 use crate::backend::{Backend, ErrorSource, Protocol, ResponseHead, restate};
-use crate::headers::{Headers, REPLAYED, RETRY, STATUS, distinct};
+use crate::headers::{Headers, IDEMPOTENCY_KEY, REPLAYED, RETRY, STATUS, distinct};
+use crate::key::{is_forged, is_sent_key, raw_of};
 use crate::policy::answer::Unmapped;
 use crate::policy::recovery::Wait;
 use crate::policy::{Policy, Route};
@@ -61,6 +62,9 @@ impl Exchange {
         let route = self.route(policy);
         let backend = self.backend(policy);
         let head = read(backend, headers, effects);
+        if head.names_key {
+            self.return_key(&decision, headers, effects);
+        }
         self.telemetry.handler_hit = head.handler_hit && self.leaves_keys_to_handler();
         let stored_result = decision.stored_result();
         let action = match stored_result {
@@ -151,6 +155,27 @@ impl Exchange {
                     ResponseFlow::Stream
                 }
             }
+        }
+    }
+
+    /// Gives a caller the key back that its request brought, if the backend's answer has it as the backend got it. Any other value of
+    /// the header, the filter's namespaced key included, stays hidden.
+    #[inline(never)]
+    fn return_key<'a>(&self, decision: &Decision, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
+        let mut lines = headers.iter().filter(|(name, _)| *name == IDEMPOTENCY_KEY.as_bytes()).map(|(_, value)| value);
+        match (decision, self.telemetry.case, self.telemetry.key_syntax) {
+            (Decision::Keyed(key), Some(Case::A), Some(syntax)) if lines.any(|line| is_sent_key(line, &key.text)) => {
+                set(IDEMPOTENCY_KEY, syntax.write(raw_of(&key.text)).into_bytes(), effects);
+            }
+            // The backend got the client's own line. It knows the namespaced key if `shadow_key_header` shows it.
+            (Decision::Shadow { sends_key: true, .. }, ..) => {
+                if let (Some(line), None) = (lines.next(), lines.next())
+                    && !is_forged(line)
+                {
+                    set(IDEMPOTENCY_KEY, line, effects);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reads the `Idempotency-Key` header, in the bare form (`abc`) and as the Structured Field string of the IETF draft
 //! (`"abc"`, draft-ietf-httpapi-idempotency-key-header section 2.1, RFC 8941 section 3.3.3). Both mean the same key.
 
-use super::grammar::{KeyError, KeyGrammar, RawKey};
+use super::grammar::{KeyError, KeyGrammar, RESERVED_PREFIX, RawKey};
 use std::borrow::Cow;
 
 /// The form of the key in the header.
@@ -25,6 +25,14 @@ impl KeySyntax {
         }
     }
 
+    /// A key in this form, as the value of a header.
+    pub(crate) fn write(self, key: &str) -> String {
+        match self {
+            Self::Quoted => ["\"", &key.replace('\\', "\\\\").replace('"', "\\\""), "\""].concat(),
+            Self::Bare | Self::Repeated => key.to_owned(),
+        }
+    }
+
     /// The form of what a client sent, valid or not; `None` if there is no line.
     pub fn of<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let mut lines = lines.into_iter();
@@ -37,6 +45,13 @@ impl KeySyntax {
             Self::Bare
         })
     }
+}
+
+/// Whether a value of the header is this key, in either form without escapes.
+pub(crate) fn is_sent_key(value: &[u8], key: &str) -> bool {
+    let value = trim(value);
+    let unquoted = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    unquoted.unwrap_or(value) == key.as_bytes()
 }
 
 /// Reads a client's key from the values of all `Idempotency-Key` lines of a request; `None` if there is no line.
@@ -73,9 +88,14 @@ pub fn read_as<'a>(
     grammar.parse_from(min_length, string.text()).map(|key| Some((key, KeySyntax::Quoted)))
 }
 
+/// Whether a backend may read a namespaced key in this header value.
+pub(crate) fn is_forged(line: &[u8]) -> bool {
+    unwrapped(line).starts_with(RESERVED_PREFIX.as_bytes())
+}
+
 /// Removes all whitespace and quotes from the beginning of a header value, for the check in shadow mode
 /// (docs/contract.md section 2). The check holds for a backend that removes any number of quotes.
-pub(crate) fn unwrapped(mut line: &[u8]) -> &[u8] {
+fn unwrapped(mut line: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'"', rest @ ..] = line {
         line = rest;
     }
@@ -359,7 +379,7 @@ mod tests {
     #[test]
     fn what_shadow_mode_looks_at_is_neither_quoted_nor_padded() {
         for line in ["t-a", " t-a", "\"t-a\"", "\t\" t-a", "\"\"t-a", " \" \"t-a"] {
-            assert!(unwrapped(line.as_bytes()).starts_with(b"t-"), "{line}");
+            assert!(is_forged(line.as_bytes()), "{line}");
         }
     }
 }

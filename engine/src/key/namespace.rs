@@ -32,6 +32,11 @@ pub fn encode(identity: &Identity, raw: &str) -> Result<String, KeyError> {
     Ok(key)
 }
 
+/// The raw key in a text that [`encode`] has made.
+pub(crate) fn raw_of(key: &str) -> &str {
+    key.splitn(5, ':').nth(4).unwrap_or_default()
+}
+
 /// The beginning that all keys of a tenant have, of a tenant's project, or of one subject in it. It ends with the colon
 /// behind the last part, so no key of another tenant, project or subject begins so.
 pub fn prefix(tenant: &Tenant, rest: Option<(&Project, Option<&Subject>)>) -> String {

@@ -160,8 +160,10 @@ impl Compiler<'_> {
         let providers = self.providers();
         self.check_signed_members(&routes, &providers);
         self.check_shadow_key(&identities, caller_headers.as_ref(), &providers, &routes);
+        let written = self.written_headers(&identities);
         for (declared, backend) in document.backends.iter().zip(&mut backends) {
-            backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers);
+            backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers, &written);
+            backend.hide(declared.hide_headers.iter().chain(&written));
         }
         self.check_compared_headers(&routes, &backends);
         self.check_clusters(&routes);

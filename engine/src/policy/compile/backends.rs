@@ -79,12 +79,7 @@ impl<'d> Compiler<'d> {
     /// A backend without the headers that it does not get.
     #[inline(never)]
     pub(super) fn backend(&self, declared: &BackendDocument) -> Backend {
-        let mut backend = Backend::new(
-            declared.kind,
-            &declared.hide_headers,
-            declared.operation_id.clone(),
-            declared.replay_headers.clone(),
-        );
+        let mut backend = Backend::new(declared.kind, declared.operation_id.clone(), declared.replay_headers.clone());
         // A gateway that chooses the backend by the path could take a client to Restate's own, whatever the route's backend is.
         let asks_guard = || self.document.routes.iter().any(|(_, route)| route.collision != Collision::Off);
         let is_restate = self.document.backends.iter().any(BackendDocument::is_restate);
@@ -177,7 +172,17 @@ impl<'d> Compiler<'d> {
         }
     }
 
-    /// The request headers that are removed before a backend.
+    /// The request headers that the filter writes for backends: names, or prefixes with `*`. No backend gets a client's, and no
+    /// client a backend's (docs/contract.md section 6).
+    pub(super) fn written_headers(&self, identities: &[IdentityRules]) -> Vec<String> {
+        let document = self.document;
+        let parameters = document.parameter_prefix.iter().map(|prefix| format!("{prefix}*"));
+        let of_identity = identities.iter().flat_map(|rules| rules.forward.names());
+        let names = [IDEMPOTENCY_KEY, REWRITE_MARK].into_iter().chain(document.shadow_key_header.as_deref());
+        names.chain(of_identity).map(str::to_owned).chain(parameters).collect()
+    }
+
+    /// The request headers that are removed before a backend. `written`: those that the filter writes.
     #[inline(never)]
     pub(super) fn strip(
         &mut self,
@@ -185,6 +190,7 @@ impl<'d> Compiler<'d> {
         identities: &[IdentityRules],
         callers: Option<&CallerHeaders>,
         providers: &BTreeMap<String, Provider>,
+        written: &[String],
     ) -> NameSet {
         let mut strip = NameSet::default();
         let signatures = self.document.callers.iter().map(|caller| &caller.signature);
@@ -196,9 +202,8 @@ impl<'d> Compiler<'d> {
             .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
             .chain(callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]))
             .collect();
-        let shadow_key = self.document.shadow_key_header.as_deref();
         let always =
-            METHOD_OVERRIDES.into_iter().chain([REWRITE_MARK]).chain(shadow_key).chain(identity.iter().copied());
+            METHOD_OVERRIDES.into_iter().chain(identity.iter().copied()).chain(written.iter().map(String::as_str));
         let of_restate = restate::CREDENTIALS.into_iter().chain(of_webhooks.iter().map(String::as_str));
         let of_restate = of_restate.filter(|_| backend.is_restate());
         let names = signatures.iter().map(String::as_str).chain(of_restate).chain(always.clone());
@@ -209,13 +214,9 @@ impl<'d> Compiler<'d> {
             self.check_prefix(signatures.chain(known));
         }
         let prefix = self.document.parameter_prefix.as_deref();
-        prefix.into_iter().for_each(|prefix| strip.insert(&format!("{prefix}*")));
         for (index, name) in backend.keep_headers.iter().enumerate() {
             let name_of_parameter = prefix.is_some_and(|prefix| canonical(name).starts_with(prefix));
-            if canonical(name) == IDEMPOTENCY_KEY
-                || name_of_parameter
-                || always.clone().any(|removed| removed == canonical(name))
-            {
+            if name_of_parameter || always.clone().any(|removed| removed == canonical(name)) {
                 let message = format!("the backend never gets `{name}` as a client sent it: remove it from this list");
                 self.issues.add(format!("{}/{index}", backend.pointer("keep_headers")), message);
             }
