@@ -1,6 +1,7 @@
 //! Problem documents (RFC 9457), the replies to refused requests (docs/contract.md section 8). Their details name the
 //! violated limit and never repeat a value of the request (invariant I6).
 
+mod challenge;
 mod identity;
 mod rpc;
 
@@ -8,14 +9,19 @@ pub use crate::codes::{Audience, Code, CodeExplanation, Reason, ReasonTable, Ret
 pub use identity::IdentityProblem;
 pub use rpc::{CallerProtocol, ProblemAnswer};
 
+use crate::identity::ApiKeyPlace;
 use crate::json::to_text;
 use crate::key::{KeyError, KeyRules};
 use crate::policy::Answers;
 use crate::policy::path::PathError;
 use crate::uuid::Uuid;
+use challenge::{Credential, SIGNATURE};
+use identity::PartProblem;
 use serde::Serialize;
 use std::borrow::Cow;
 
+/// The status that asks for a credential.
+const UNAUTHENTICATED: u16 = 401;
 /// The `Retry-After` of a problem with a store or with memory, in seconds.
 const STORE_RETRY_AFTER: u32 = 30;
 /// The `Retry-After` of a problem with the backend, in seconds. A cluster elects a new leader in about this time, and clients
@@ -46,6 +52,8 @@ pub struct Problem {
     pub instance: Option<Uuid>,
     /// The parts of the caller's identity that are missing or wrong
     pub identity: Vec<IdentityProblem>,
+    /// What a 401 asks for in `WWW-Authenticate`, if it is no signature
+    pub challenge: Option<Cow<'static, str>>,
 }
 
 /// The members of a problem document, in their order (RFC 9457 section 3.1; `code` and what follows are our own).
@@ -63,7 +71,7 @@ struct ProblemDocument<'p> {
     reason: Option<&'p str>,
     retry: &'p str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    identity: &'p [IdentityProblem],
+    identity: &'p [PartProblem],
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorMember<'p>>,
 }
@@ -96,6 +104,7 @@ impl Problem {
             advice: None,
             instance: None,
             identity: Vec::new(),
+            challenge: None,
         }
     }
 
@@ -156,8 +165,7 @@ impl Problem {
     pub fn policy_invalid() -> Self {
         Self::new(
             Code::PolicyInvalid,
-            "The gateway's configuration is inconsistent: its route and its idempotency policy do not fit together. The \
-             operator has to mend it.",
+            "The service is set up wrongly and cannot take this request. Its operator has to mend that.",
         )
     }
 
@@ -227,9 +235,12 @@ impl Problem {
         Self::new(Code::TransportTranslationFailed, detail)
     }
 
-    /// The API key is not valid. The answer is the same for unknown, disabled and expired keys.
-    pub fn api_key_invalid() -> Self {
-        Self::new(Code::ApiKeyInvalid, "The request's API key is not valid. Send a valid one.")
+    /// The API key at this place is not valid. The answer is the same for unknown, disabled and expired keys.
+    pub fn api_key_invalid(place: Option<&ApiKeyPlace>) -> Self {
+        Self {
+            challenge: place.map(|place| Credential::ApiKey(place).challenge_to_invalid()),
+            ..Self::new(Code::ApiKeyInvalid, "The request's API key is not valid. Send a valid one.")
+        }
     }
 
     /// The API key is valid, and may not do this.
@@ -431,7 +442,7 @@ impl Problem {
             code: name,
             reason: self.reason.map(Reason::name),
             retry: self.retry().name(),
-            identity: &self.identity,
+            identity: &self.parts(),
             error,
         })
     }
@@ -445,6 +456,9 @@ impl Problem {
         ];
         if let Some(url) = &answers.docs_url {
             headers.push(("link", format!("<{url}>; rel=\"describedby\"")));
+        }
+        if self.status() == UNAUTHENTICATED {
+            headers.push(("www-authenticate", self.challenge.as_deref().unwrap_or(SIGNATURE).to_owned()));
         }
         if let Some(allow) = &self.allow {
             headers.push(("allow", allow.clone()));

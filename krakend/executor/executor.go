@@ -97,7 +97,7 @@ func (e *Executor) For(extra map[string]any, instrument func(http.RoundTripper) 
 			if request.Body != nil {
 				_ = request.Body.Close()
 			}
-			return gateway.Misconfigured("The gateway has no valid configuration."), nil
+			return gateway.Misconfigured(), nil
 		}
 		if via != nil && via != gateway.Plain {
 			ctx = gateway.WithTransport(ctx, via)

@@ -40,9 +40,9 @@ type documentError struct {
 	DocURL  string `json:"doc_url,omitempty"`
 }
 
-// Misconfigured is the answer to a request that the configuration leaves undecided: 503 policy_invalid, which the operator has
-// to mend.
-func Misconfigured(detail string) *http.Response { return problems{}.misconfigured(detail) }
+// Misconfigured is the answer to a request that the configuration leaves undecided: 503 policy_invalid, in the module's words. What
+// the operator has to mend is in the log.
+func Misconfigured() *http.Response { return problems{}.misconfigured() }
 
 // again is the advice of an answer of the bridge's own.
 const again = " Send the same request again later, with the same idempotency key if it had one: then nothing is done twice."
@@ -64,8 +64,9 @@ func (p problems) message(cause bridge.Cause) *bridge.Message {
 	return &bridge.Message{Header: header, Body: response.Body}
 }
 
-func (p problems) misconfigured(detail string) *http.Response {
-	return p.make(document{Title: "Gateway misconfigured", Status: http.StatusServiceUnavailable, Detail: detail, Code: "policy_invalid", Retry: "never"})
+func (p problems) misconfigured() *http.Response {
+	return p.make(document{Title: "Gateway misconfigured", Status: http.StatusServiceUnavailable, Code: "policy_invalid", Retry: "never",
+		Detail: "The service is set up wrongly and cannot take this request. Its operator has to mend that."})
 }
 
 func (p problems) unavailable(detail string) *http.Response {

@@ -90,7 +90,7 @@ const (
 func (g *Gateway) roundTrip(ctx context.Context, endpoint string, request *http.Request) (answer *http.Response, from client, rest unread, err error) {
 	b := g.bindings[endpoint]
 	if b == nil {
-		return g.problems.misconfigured("The gateway's configuration has no such endpoint."), client{}, bodyDone, nil
+		return g.problems.misconfigured(), client{}, bodyDone, nil
 	}
 	from, ok := clientOf(ctx)
 	if !ok {

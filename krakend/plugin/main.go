@@ -53,17 +53,17 @@ func newServer(ctx context.Context, extra map[string]interface{}, router http.Ha
 	const closed = gateway.Prefix + "all endpoints of this gateway answer 503, its health endpoint too"
 	if !wazeroIsKnown {
 		log(bridge.LevelCritical, closed)
-		return misconfigured("The gateway was built wrongly, and its log says how."), nil
+		return misconfigured(), nil
 	}
 	running := plugins.get(ctx, os.Args, log)
 	if running == nil {
 		log(bridge.LevelCritical, closed)
-		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
+		return misconfigured(), nil
 	}
 	if !running.RunsWith(extra[gateway.Namespace]) {
 		log(bridge.LevelCritical, closed+": KrakenD runs with another configuration of the bridge than the file has that the plugin found: set "+
 			gateway.ConfigVariable+" to the file that KrakenD runs with, and restart KrakenD")
-		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
+		return misconfigured(), nil
 	}
 	return running.Guard(router), nil
 }
@@ -74,22 +74,22 @@ func newHandler(ctx context.Context, extra map[string]interface{}) (http.Handler
 	endpoint, _ := gateway.EndpointOf(map[string]any{"plugin/http-client": extra})
 	if !wazeroIsKnown {
 		log(bridge.LevelCritical, gateway.Prefix+"the plugin was built with a wazero that it does not know: build it with the version of its go.mod")
-		return misconfigured("The gateway was built wrongly, and its log says how."), nil
+		return misconfigured(), nil
 	}
 	running := plugins.get(ctx, os.Args, log)
 	if running == nil {
-		return misconfigured("The gateway's configuration is broken, and its log says where."), nil
+		return misconfigured(), nil
 	}
 	if !running.Has(endpoint) {
 		log(bridge.LevelCritical, gateway.Prefix+"a backend is bound to the endpoint "+endpoint+", which krakend.json did not have when the plugin read it: restart KrakenD")
-		return misconfigured("The gateway's configuration has no such endpoint."), nil
+		return misconfigured(), nil
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { running.ServeHTTP(w, r, endpoint) }), nil
 }
 
-func misconfigured(detail string) http.Handler {
+func misconfigured() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		response := gateway.Misconfigured(detail)
+		response := gateway.Misconfigured()
 		body, _ := io.ReadAll(response.Body)
 		gateway.Write(w, response, body)
 	})

@@ -55,11 +55,11 @@ impl Code {
                     "send a new key for a new operation; repeat a request unchanged, byte for byte. If you are not sure whether the first request took effect, [ask for its result](clients.md) before you send the changed one with a new key";
             },
             Self::IdentityMissing => explained! {
-                Caller: "the credentials do not name the tenant, the project or the subject that the operation needs; [`identity`](errors.md#identity) says which and where",
+                Caller: "the credentials do not name the tenant, the project or the subject that the operation needs; [`identity`](errors.md#identity) says which, and `WWW-Authenticate` which credentials count",
                     "authenticate with credentials that name them. If the credentials do name them, the policy looks in the wrong place: [what to look at](errors.md#mistakes-in-the-policys-identity)";
             },
             Self::IdentityInvalid => explained! {
-                Caller: "the tenant, the project or the subject is malformed or ambiguous: wrong characters, too long, not a string, given twice; [`identity`](errors.md#identity) says which and where",
+                Caller: "the tenant, the project or the subject is malformed or ambiguous: wrong characters, too long, not a string, given twice; [`identity`](errors.md#identity) says which",
                     "have the credentials issued anew. If only the subject is wrong, the policy may lack its type: [what to look at](errors.md#mistakes-in-the-policys-identity)";
             },
             Self::IdentityReserved => explained! {

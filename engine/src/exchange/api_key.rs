@@ -42,7 +42,8 @@ impl Exchange {
         match identity::asked_source(&rules.sources, headers, attributes) {
             Some(source) if source.api_key.is_none() => Ok(None),
             Some(_) => {
-                let key = place.find(headers).map_err(|why| self.because(why, Problem::api_key_invalid()))?;
+                let key =
+                    place.find(headers).map_err(|why| self.because(why, Problem::api_key_invalid(Some(place))))?;
                 let key = key.ok_or_else(Problem::internal_error)?;
                 let permissions = route.and_then(|route| route.api_key.permissions.clone());
                 let question = KeyQuestion { key, permissions };
@@ -66,7 +67,11 @@ impl Exchange {
 
     /// Takes what the registry says of the API key. The request is evaluated again.
     #[inline(never)]
-    pub(super) fn on_holder(&mut self, answer: StoreAnswer<Arc<KeyHolder>>) -> Result<RequestFlow, Problem> {
+    pub(super) fn on_holder(
+        &mut self,
+        policy: &Policy,
+        answer: StoreAnswer<Arc<KeyHolder>>,
+    ) -> Result<RequestFlow, Problem> {
         self.note_lookup(StoreKind::ApiKeys.name(), answer.name());
         match answer.result {
             Ok(holder) => {
@@ -75,7 +80,10 @@ impl Exchange {
                 Ok(RequestFlow::Again)
             }
             Err(why) => Err(match why {
-                LookupFailure::Unknown(reason) => self.because(reason, Problem::api_key_invalid()),
+                LookupFailure::Unknown(reason) => {
+                    let place = policy.identity_of(self.route(policy)).api_keys();
+                    self.because(reason, Problem::api_key_invalid(place))
+                }
                 LookupFailure::Forbidden(reason) => self.because(reason, Problem::api_key_forbidden()),
                 LookupFailure::RateLimited { seconds } => {
                     self.because(Reason::ApiKeyRateLimited, Problem::rate_limited(seconds))

@@ -348,7 +348,7 @@ impl Exchange {
             (State::AwaitsDelivery(waiting), LookupAnswer::Secrets(secrets)) => {
                 self.on_secrets(waiting, policy, secrets)
             }
-            (State::AwaitsCaller(_), LookupAnswer::Holder(holder)) => self.on_holder(holder),
+            (State::AwaitsCaller(_), LookupAnswer::Holder(holder)) => self.on_holder(policy, holder),
             (other, _) => self.no_such_event(other),
         };
         self.flow_of(result, effects)

@@ -144,6 +144,10 @@ impl Differences {
             let seen = shown(client.headers.all(name));
             self.check(&format!("the problem's {name}"), &quoted(value.as_bytes()), &seen);
         }
+        // RFC 9110 section 15.5.2
+        if client.headers.status() == Some(401) && client.headers.get("www-authenticate").is_none() {
+            self.add("the problem's www-authenticate", "a challenge", NOTHING);
+        }
         let Ok(Value::Object(document)) = serde_json::from_slice(&client.body) else {
             return self.add("the client's body", "a problem document", &quoted(&client.body));
         };
