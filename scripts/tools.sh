@@ -377,10 +377,10 @@ path_readers() {
         fastapi express spring servemux nginx
 }
 
-# The programs of examples/guard with Restate's SDKs, which the end-to-end tests `guards` and `promises` run. Of examples/promises it
-# builds what has to be built.
+# The programs of examples/guard with Restate's SDKs, which the end-to-end tests `guards` and `promises` run. Of examples/promises and
+# e2e/tests/guards it builds what has to be built.
 guards() {
-    local also=("$ROOT"/examples/promises/go/*)
+    local also=("$ROOT"/examples/promises/go/* "$ROOT"/e2e/tests/guards/*)
     collection guards "$ROOT/examples/guard" \
         "Restate's SDKs for TypeScript (with Node.js 22), Python, Go and Java from npm, PyPI, Go's proxy and Maven Central (about 75 MB)" \
         typescript python go java
@@ -499,6 +499,7 @@ path_readers_nginx() {
 # The newest Node.js of this machine may be too old for the SDK, so one is fetched with it.
 guards_typescript() {
     fetch_node && ln -s node_modules/node-linux-*/bin/node node && cp "$sources/guard.ts" guard.mts &&
+        cp "$ROOT/e2e/tests/guards/keys.ts" keys.mts &&
         ./node -e 'require("@restatedev/restate-sdk")'
 }
 
@@ -509,13 +510,13 @@ guards_python() {
 guards_go() {
     local go
     go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
-    mkdir promises && cp "$ROOT"/examples/promises/go/* promises && cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
+    mkdir promises keys-of && cp "$ROOT"/examples/promises/go/* promises && cp "$ROOT/e2e/tests/guards/keys.go" keys-of && cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
     export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules CGO_ENABLED=0
-    "$go" build -trimpath -o guard . && "$go" build -trimpath -o orders ./promises
+    "$go" build -trimpath -o guard . && "$go" build -trimpath -o orders ./promises && "$go" build -trimpath -o keys ./keys-of
 }
 
 guards_java() {
-    fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/IdempotencyGuard.java"
+    fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/IdempotencyGuard.java" "$ROOT/e2e/tests/guards/Keys.java"
 }
 
 recipes_node() {

@@ -1,5 +1,6 @@
 //! The guard in other languages, as docs/guard.md shows it: each program of `examples/guard` runs with Restate's SDK of its language,
-//! behind a real Restate, and the filter in a real Envoy refuses another request under a used key because of it.
+//! behind a real Restate, and the filter in a real Envoy refuses another request under a used key because of it. And a handler in each
+//! language, and in Rust, that reads its key from the header of the policy (`guards/keys.*`).
 
 use std::env;
 use std::fs;
@@ -25,6 +26,15 @@ use serde_json::{Value, json};
 const READY: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(100);
 const LISTENER: &str = "guards";
+/// The header of the policy.
+const KEY_HEADER: &str = "x-idempotency-key";
+
+/// The programs of a language.
+#[derive(Clone, Copy)]
+enum Program {
+    Guard,
+    Keys,
+}
 
 /// A program, the language of its block on the page, and how it is installed below [`installed`].
 #[derive(Clone, Copy)]
@@ -47,6 +57,8 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         let name = format!("{}: another request under a used key is refused", language.name);
         if installed().join(language.name).is_dir() {
             tests.push(Test::new(name, move |setup: &GuardsSetup| guards(setup, language)));
+            let name = format!("{}: a handler sees the key, and not a client's", language.name);
+            tests.push(Test::new(name, move |setup: &GuardsSetup| keys(setup, language)));
         } else {
             eprintln!(
                 "SKIPPED: the guard in {} is not installed, so examples/guard/{} is not tested. `scripts/tools.sh guards` installs it.",
@@ -57,6 +69,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     }
     let page = Test::new("the page shows the programs", |_: &GuardsSetup| page());
     tests.push(page);
+    tests.push(Test::new("rust: a handler sees the key, and not a client's", keys_in_rust));
     let group = sharing(GuardsSetup::start, tests);
     Ok(vec![left_out.into_iter().fold(group, Group::leaving_out)])
 }
@@ -80,15 +93,30 @@ impl GuardsSetup {
                 "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
                 "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
             }]},
-            "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend", "guard": {"retention": "170h"}},
-            "routes": [{
-                "endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create",
-                "collision": "enforce",
-            }],
+            "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend", "guard": {"retention": "170h"}, "key_header": KEY_HEADER},
+            "routes": [
+                {"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create", "collision": "enforce"},
+                {"endpoint": "conversations.send", "path": "/messages", "policy": "ACCEPTED", "target": "Conversations/sendMessage"},
+                {"endpoint": "keys.show", "path": "/keys", "policy": "ACCEPTED", "target": "Keys/show"},
+            ],
         });
         let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
         let chain = Chain::start(TestEnvironment::default(), &[(LISTENER.to_owned(), listener)])?;
         Ok(Self { chain, turn: Mutex::default() })
+    }
+
+    /// Sends a request with a key of the client's own making beside its key, if it has one.
+    fn send(&self, path: &str, key: Option<&str>, body: Option<&Value>) -> Result<Reply> {
+        let gateway = &self.chain.gateway;
+        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let mut request = Request::new("POST", path).bearer(&token).header(KEY_HEADER, "t-globex:shop:user:u1:forged");
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        raw::exchange(gateway.address(LISTENER)?, "POST", &request.http1())
     }
 
     fn refund(&self, key: &str, order: &str) -> Result<Reply> {
@@ -108,26 +136,30 @@ impl GuardsSetup {
     }
 }
 
-fn command(language: Language, port: u16) -> Command {
+fn command(language: Language, program: Program, port: u16) -> Command {
     let files = installed().join(language.name);
+    let (name, class, sources) = match program {
+        Program::Guard => ("guard", "IdempotencyGuard", "examples/guard"),
+        Program::Keys => ("keys", "Keys", "e2e/tests/guards"),
+    };
     let mut command = match language.name {
         "typescript" => {
             let mut node = Command::new(files.join("node"));
-            node.arg(files.join("guard.mts"));
+            node.arg(files.join(format!("{name}.mts")));
             node
         }
         "python" => {
             let mut python = Command::new("python3");
-            python.args(["-m", "hypercorn", "--bind", &loopback(port).to_string(), "guard:app"]);
-            python.current_dir(repository().join("examples/guard"));
+            python.args(["-m", "hypercorn", "--bind", &loopback(port).to_string(), &format!("{name}:app")]);
+            python.current_dir(repository().join(sources));
             python.env("PYTHONPATH", files.join("packages")).env("PYTHONDONTWRITEBYTECODE", "1");
             python
         }
-        "go" => Command::new(files.join("guard")),
+        "go" => Command::new(files.join(name)),
         _ => {
             let mut java = Command::new("java");
             let path = format!("{}:{}", files.join("classes").display(), files.join("jars/*").display());
-            java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &path, "IdempotencyGuard"]);
+            java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &path, class]);
             java
         }
     };
@@ -135,13 +167,13 @@ fn command(language: Language, port: u16) -> Command {
     command
 }
 
-/// Starts the guard and registers it as docs/guard.md says. From then on Restate calls it, and not the one before.
-fn register(setup: &GuardsSetup, language: Language) -> Result<(Process, String)> {
+/// Starts a program and registers it as docs/guard.md says. From then on Restate calls it, and not the one before.
+fn register(setup: &GuardsSetup, language: Language, program: Program) -> Result<(Process, String)> {
     let port = TcpListener::bind(loopback(0))?.local_addr()?.port();
     let log = setup.chain.directory.path().join(format!("{}.log", language.name));
-    let mut guard = Process::spawn(language.name, &mut command(language, port), &log)?;
+    let mut guard = Process::spawn(language.name, &mut command(language, program, port), &log)?;
     runtime()?.block_on(guard.ready(READY, async || {
-        TcpStream::connect(loopback(port)).map(drop).context("the guard does not listen yet")
+        TcpStream::connect(loopback(port)).map(drop).context("the program does not listen yet")
     }))?;
     let deployment = json!({"uri": loopback_url(port)});
     let (admin, request) = (setup.chain.restate.admin_url(), http::Request::post("/deployments").json(&deployment));
@@ -153,7 +185,7 @@ fn register(setup: &GuardsSetup, language: Language) -> Result<(Process, String)
 
 fn guards(setup: &GuardsSetup, language: Language) -> Result<()> {
     let _turn = setup.turn.lock().map_err(|_| anyhow::anyhow!("another test panicked"))?;
-    let (_guard, deployment) = register(setup, language)?;
+    let (_guard, deployment) = register(setup, language, Program::Guard)?;
     let [key, order, other] = ["key", "order", "other"].map(|what| format!("{}-{what}", language.name));
     for (order, status) in [(&order, 200), (&order, 200), (&other, 422), (&order, 200)] {
         let reply = setup.refund(&key, order)?;
@@ -179,6 +211,35 @@ fn guards(setup: &GuardsSetup, language: Language) -> Result<()> {
     // So `retention plan` prints these lines (`cli/src/restate_admin/plan.rs`).
     ensure!(member("retry_policy").get("on_max_attempts") == Some(&json!("Pause")), "{service}");
     Ok(())
+}
+
+/// The handler answers with what it sees: the namespaced key with a key, nothing without, and never what the client sends.
+fn keys(setup: &GuardsSetup, language: Language) -> Result<()> {
+    let _turn = setup.turn.lock().map_err(|_| anyhow::anyhow!("another test panicked"))?;
+    let _program = register(setup, language, Program::Keys)?;
+    let key = format!("{}-seen", language.name);
+    for (key, seen) in [(Some(&key), json!(namespaced(&key))), (None, json!("none"))] {
+        let reply = setup.send("/keys", key.map(String::as_str), None)?;
+        ensure!(reply.status == 200 && reply.json() == seen, "{key:?}: {} {}", reply.status, reply.json());
+    }
+    Ok(())
+}
+
+/// The sample service notes what its handlers see.
+fn keys_in_rust(setup: &GuardsSetup) -> Result<()> {
+    for (key, id) in [(Some("rust-seen"), "with"), (None, "without")] {
+        let body = json!({"conversation_id": id, "text": "hello"});
+        let reply = setup.send("/messages", key, Some(&body))?;
+        ensure!(reply.status == 200, "{key:?}: {} {}", reply.status, reply.json());
+        let calls = runtime()?.block_on(setup.chain.service.calls(0))?.calls;
+        let run = calls.iter().rfind(|call| call.handler == "Conversations/sendMessage").context("no run")?;
+        ensure!(run.header(KEY_HEADER).map(str::to_owned) == key.map(namespaced), "{key:?}: {:?}", run.headers);
+    }
+    Ok(())
+}
+
+fn namespaced(key: &str) -> String {
+    format!("t-acme:shop:user:u1:{key}")
 }
 
 /// docs/guard.md has each program as it stands in `examples/guard`.

@@ -50,7 +50,11 @@ fn restate() -> Result<()> {
     let mut tutorial = Tutorial::new()?;
     tutorial.run("own-api.md", |block| block.contains("token.mjs"))?;
     tutorial.install(&tools("EDGE_GUARDS", ".tools/guards").join("typescript/node_modules"), "trial/node_modules")?;
-    tutorial.run("restate.md", |_| true)
+    tutorial.run("restate.md", |_| true)?;
+    let log = tutorial.log("server.mjs")?;
+    ensure!(log.matches("POST /orders key=t-acme:shop:user:alice:order-7 ->").count() == 1, "{log}");
+    ensure!(log.matches("POST /orders").count() == 1, "{log}");
+    Ok(())
 }
 
 /// Without the last step, for which the demo has to run: `story` has it.
@@ -92,7 +96,10 @@ struct Tutorial {
     ports: Vec<(&'static str, u16)>,
     /// The variables that were set
     variables: String,
-    running: Vec<Process>,
+    /// How many programs were started
+    started: usize,
+    /// Programs, by the ports at which they listen
+    running: Vec<(u16, Process)>,
 }
 
 impl Tutorial {
@@ -127,12 +134,13 @@ impl Tutorial {
             ("10000", free.gateway),
             ("9901", free.admin),
             ("9000", free.service),
-            ("9080", free.service),
+            ("9001", free.registry),
+            ("9080", free.ledger),
             ("8080", free.restate_ingress),
             ("9070", free.restate_admin),
             ("5122", free.restate_node),
         ];
-        Ok(Self { folder, ports, variables: String::new(), running: Vec::new() })
+        Ok(Self { folder, ports, variables: String::new(), started: 0, running: Vec::new() })
     }
 
     /// Puts what a command of the page would fetch into its place.
@@ -164,7 +172,8 @@ impl Tutorial {
         for (there, here) in &self.ports {
             text = text
                 .replace(&format!(":{there}"), &format!(":{here}"))
-                .replace(&format!("port: {there}"), &format!("port: {here}"));
+                .replace(&format!("port: {there}"), &format!("port: {here}"))
+                .replace(&format!("PORT={there}"), &format!("PORT={here}"));
         }
         text
     }
@@ -234,24 +243,31 @@ impl Tutorial {
         Ok(())
     }
 
-    /// Starts a program that a reader leaves running in another terminal.
+    /// Starts a program that a reader leaves running in another terminal, and ends the one before it at its port.
     fn start(&mut self, command: &str, port: &str) -> Result<()> {
-        let log = self.folder.path().join(format!("{}.log", self.running.len()));
-        self.running.push(Process::spawn(command, &mut self.shell(command), &log)?);
+        let own = self.port(port)?;
+        self.running.retain(|(other, _)| *other != own);
+        self.started += 1;
+        let log = self.folder.path().join(format!("{}.log", self.started));
+        self.running.push((own, Process::spawn(command, &mut self.shell(command), &log)?));
         self.listens(port)
     }
 
     /// Waits until the program that was started last listens.
     fn listens(&mut self, port: &str) -> Result<()> {
         let port = self.port(port)?;
-        let process = self.running.last_mut().context("a program")?;
+        let (_, process) = self.running.last_mut().context("a program")?;
         runtime()?.block_on(process.ready(READY, async || Ok(TcpStream::connect(("127.0.0.1", port)).map(drop)?)))
     }
 
     /// What a program has printed.
     fn log(&self, part: &str) -> Result<String> {
-        let process =
-            self.running.iter().find(|process| process.record().name.contains(part)).context("no such program")?;
+        let process = self
+            .running
+            .iter()
+            .map(|(_, process)| process)
+            .find(|process| process.record().name.contains(part))
+            .context("no such program")?;
         Ok(fs::read_to_string(process.log())?)
     }
 }

@@ -302,6 +302,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ),
     ("/routes/*/policy", "/routes/*/subject", "takes keys of clients"),
     ("/shadow_key_header", "/shadow_key_header", "already uses the header"),
+    ("/backends/*/key_header", "/backends/*/key_header", "already uses the header"),
     ("/backends/*/cluster", "/routes/*/collision", "needs /backends/restate/guard, and /backends/restate/cluster"),
     ("/backends/*/guard", "/routes/*/collision", "needs /backends/restate/guard, and /backends/restate/cluster"),
     ("/backends/*/keep_headers/*", "/backends/*/keep_headers/*", "the backend never gets"),

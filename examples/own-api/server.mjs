@@ -2,7 +2,8 @@
 // requests apart. It knows nothing of tenants and nothing of the gateway. Node.js 18 or newer, no packages:
 //   node server.mjs [PORT]                (default 9000; 0 takes a free port)
 //   FUTURE_KEY_HEADER=future-idempotency-key node server.mjs
-// With FUTURE_KEY_HEADER it stores each answer under the key of this header, too (docs/moving-over.md).
+// With FUTURE_KEY_HEADER it stores each answer under the key of this header, too (docs/moving-over.md). With KEPT_PORT it tells at
+// this port, which no client may reach, what it has stored under a key (docs/restate.md).
 import { createServer } from 'node:http';
 
 const ORIGIN = 'https://app.example.com';
@@ -62,4 +63,12 @@ const server = createServer(async (request, response) => {
   response.end(document === null ? '' : JSON.stringify(document));
 });
 
+if (process.env.KEPT_PORT) {
+  const told = createServer(async (request, response) => {
+    const work = kept.get(decodeURIComponent(request.url.slice(1)));
+    response.statusCode = work === undefined ? 404 : work.done ? 200 : 409;
+    response.end(work?.done ? JSON.stringify((await work.result)[1]) : '');
+  });
+  told.listen(Number(process.env.KEPT_PORT), '127.0.0.1');
+}
 server.listen(Number(process.argv[2] ?? 9000), '127.0.0.1', () => console.log(`listening on ${server.address().port}`));

@@ -69,6 +69,8 @@ func changes() map[string]change {
 		"claim, other validator":   {at("endpoints", 4), open(list{"X-Claim-Tenant"}, list{list{"sub", "X-Claim-Subject"}}), "/endpoints/4/input_headers/0", "carries a verified claim"},
 		"claim of bound endpoints": {at("endpoints"), list{withRoles(testEndpoint("GET", "/api/files", "files.list")), open(list{"X-Roles"}, nil)}, "/endpoints/1/input_headers/0", "carries a verified claim"},
 		"what the policy writes":   {at("endpoints", 4), open(list{"X-Tenant-Id"}, nil), "/endpoints/4/input_headers/0", "what the filter has verified"},
+		"written, other spelling":  {at("endpoints", 4), open(list{"x_tenant-id"}, nil), "/endpoints/4/input_headers/0", "what the filter has verified"},
+		"the key for handlers":     {at("endpoints", 4), open(list{"X_Idempotency_Key"}, nil), "/endpoints/4/input_headers/0", "what the filter has verified"},
 		"control of the filter":    {at("endpoints", 4), open(list{"X-Edge-Idempotency"}, nil), "/endpoints/4/input_headers/0", "must not come from a client"},
 		"control of a router":      {at("endpoints", 0, "input_headers", 0), "x-envoy-retry-on", "/endpoints/0/input_headers/0", "must not come from a client"},
 		"no module":                {at("extra_config", serverPlugin, own, "module"), nil, ownAt + "/module", "name the .wasm file"},

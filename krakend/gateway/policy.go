@@ -12,6 +12,7 @@ type policyView struct {
 	DocsURL       string                 `json:"docs_url"`
 	GatewayRoutes bool                   `json:"gateway_routes"`
 	Mode          string                 `json:"mode"`
+	FutureKeys    string                 `json:"shadow_key_header"`
 	Identity      *identityView          `json:"identity"`
 	Backend       defaultBackend         `json:"backend"`
 	Named         map[string]backendView `json:"backends"`
@@ -260,7 +261,10 @@ func krakendPath(template string) string {
 // ownedHeaders says which request headers the policy itself sets or removes. What the module leaves of them goes to the
 // upstream, whatever input_headers lists.
 func (p *policyView) ownedHeaders() func(name string) bool {
-	owned := map[string]bool{"idempotency-key": true, "x-request-id": true}
+	owned := map[string]bool{"idempotency-key": true, "x-request-id": true, strings.ToLower(p.FutureKeys): true}
+	for _, backend := range p.backends() {
+		owned[strings.ToLower(backend.KeyHeader)] = true
+	}
 	rules := []*identityView{p.Identity}
 	for at := range p.Routes {
 		rules = append(rules, p.Routes[at].Identity)
@@ -273,5 +277,8 @@ func (p *policyView) ownedHeaders() func(name string) bool {
 		}
 	}
 	prefix := strings.ToLower(p.Forward.Parameters)
-	return func(name string) bool { return owned[name] || prefix != "" && strings.HasPrefix(name, prefix) }
+	return func(name string) bool {
+		name = strings.ReplaceAll(name, "_", "-")
+		return owned[name] || prefix != "" && strings.HasPrefix(name, prefix)
+	}
 }

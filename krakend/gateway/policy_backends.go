@@ -6,6 +6,7 @@ import "encoding/json"
 type backendView struct {
 	Kind       string `json:"kind"`
 	Cluster    string `json:"cluster"`
+	KeyHeader  string `json:"key_header"`
 	Operations *struct {
 		Path string `json:"path"`
 	} `json:"operations"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -315,6 +316,12 @@ func TestAnIdentityHeaderThatTheClientAlsoSendsArrives(t *testing.T) {
 	exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", header: header})
 	if got := upstream.requests[0].Header.Values("X-Tenant-Id"); len(got) != 1 || got[0] != "acme" {
 		t.Errorf("%q", got)
+	}
+	key := upstream.requests[0].Header.Values("X-Idempotency-Key")
+	header["X-Idempotency-Key"] = key
+	exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", header: header})
+	if got := upstream.requests[1].Header.Values("X-Idempotency-Key"); len(key) != 1 || !slices.Equal(got, key) {
+		t.Errorf("%q after %q", got, key)
 	}
 }
 

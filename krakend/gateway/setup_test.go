@@ -50,7 +50,7 @@ func testPolicy() object {
 			}},
 			"forward": object{"tenant": "x-tenant-id"},
 		},
-		"backend": object{"kind": "restate", "rewrite_path": true, "cluster": "backend"},
+		"backend": object{"kind": "restate", "rewrite_path": true, "cluster": "backend", "key_header": "X-Idempotency-Key"},
 		"routes": list{
 			object{"endpoint": "refunds.create", "path": "/api/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},
 			object{"endpoint": "carts.checkout", "path": "/api/carts/{cart_id}/checkout", "policy": "ACCEPTED", "recovery": false, "target": "Cart/{tenant}:{cart_id}/checkout"},

@@ -236,7 +236,7 @@ impl InitAnswers {
         document.insert("backend".to_owned(), match self.backend {
             BackendChoice::Generic => json!({"kind": "generic"}),
             BackendChoice::Restate => json!({
-                "kind": "restate", "rewrite_path": true, "cluster": self.cluster,
+                "kind": "restate", "rewrite_path": true, "cluster": self.cluster, "key_header": "x-idempotency-key",
                 "operation_id": {"from": "x-restate-id", "to": "x-operation-id"}, "hide_headers": ["x-restate-*", "access-control-*"],
             }),
         });

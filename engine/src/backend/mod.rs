@@ -79,6 +79,8 @@ pub(crate) struct Backend {
     pub(crate) strip: NameSet,
     /// Names of request headers that it gets although the filter would remove them; lower case
     pub(crate) keep_headers: Vec<String>,
+    /// The request header in which it gets the namespaced key as well; lower case
+    pub(crate) key_header: Option<String>,
     /// Where the ids of invocations are looked up; `None` if no result of its routes is found by id
     pub(crate) invocations: Option<Arc<InvocationStore>>,
     /// The guard; `None` if none of its routes detects collisions

@@ -60,6 +60,9 @@ impl Decision {
         if let (Some(name), Some(EnforcedDecision::Keyed(key))) = (policy.shadow_key_header(), self.shadowed()) {
             added.push((name, key.text.clone().into_bytes()));
         }
+        if let (Some(name), Self::Keyed(key)) = (&policy.backend_of(matched.route).key_header, self) {
+            added.push((name, key.text.clone().into_bytes()));
+        }
         self.edit_headers(edited, forward, policy.mark_of(matched.route), added, effects);
         Ok(())
     }
@@ -71,7 +74,7 @@ impl Decision {
         target.path(&values, self.identity()).ok_or_else(no_segment)
     }
 
-    /// Edits the headers for the backend. `added` are the headers with the path's parameters and with the future key.
+    /// Edits the headers for the backend. `added` are the headers with the path's parameters, and those that repeat the key.
     #[inline(never)]
     pub(super) fn edit_headers<'a>(
         &self,

@@ -5,12 +5,12 @@ mod backends;
 mod callers;
 mod collision;
 mod identity;
+mod key_headers;
 mod keys;
 mod operations;
 mod parameters;
 mod readings;
 mod recovery;
-mod shadow;
 mod webhooks;
 
 use super::document::{Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched};
@@ -159,7 +159,7 @@ impl Compiler<'_> {
         self.check_retry_headers();
         let providers = self.providers();
         self.check_signed_members(&routes, &providers);
-        self.check_shadow_key(&identities, caller_headers.as_ref(), &providers, &routes);
+        self.check_key_headers(&identities, caller_headers.as_ref(), &providers, &routes);
         let written = self.written_headers(&identities);
         for (declared, backend) in document.backends.iter().zip(&mut backends) {
             backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers, &written);

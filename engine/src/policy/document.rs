@@ -186,7 +186,7 @@ impl<'j> Document<'j> {
             key: read_key(&fields, issues),
             strips_prohibited: read_on_prohibited(&fields, issues).unwrap_or_default(),
             parameter_prefix: forward.and_then(|at| at.parse("parameters", issues, parse_prefix)),
-            shadow_key_header: fields.parse("shadow_key_header", issues, parse_shadow_key_header),
+            shadow_key_header: fields.parse("shadow_key_header", issues, parse_key_header),
             retentions: retentions.unwrap_or_default(),
         }
     }
@@ -227,8 +227,8 @@ fn parse_prefix(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses the name of a request header that nothing else uses.
-fn parse_shadow_key_header(text: &str) -> Result<String, String> {
+/// Parses the name of a request header that nothing else uses, for a namespaced key.
+fn parse_key_header(text: &str) -> Result<String, String> {
     const FAMILIES: [&str; 12] = [
         "accept",
         "access-control-",
@@ -273,7 +273,7 @@ fn parse_shadow_key_header(text: &str) -> Result<String, String> {
     if name.contains('_') {
         Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
     } else if FAMILIES.iter().any(|family| name.starts_with(family)) || TAKEN.contains(&name.as_str()) {
-        Err(format!("`{name}` already has a meaning: choose another header, such as `future-idempotency-key`"))
+        Err(format!("`{name}` already has a meaning: choose another header, such as `x-idempotency-key`"))
     } else {
         Ok(name)
     }

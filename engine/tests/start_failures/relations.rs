@@ -251,6 +251,31 @@ pub(super) fn relations() -> Vec<Row> {
             [("/shadow_key_header", json!("future-key")), ("/backend/keep_headers", json!(["Future-Key"]))],
             [("/backend/keep_headers/0", "the backend never gets `future-key` as a client sent it")],
         ),
+        // The header of keys for handlers.
+        row(
+            [("/backend/key_header", json!("x-who")), ("/identity/forward", json!({"subject": "X-Who"}))],
+            [("/backend/key_header", "this policy already uses the header `x-who`: choose another one")],
+        ),
+        row(
+            [
+                ("/backend/key_header", json!("future-key")),
+                ("/shadow_key_header", json!("future-key")),
+                ("/mode", json!("shadow")),
+            ],
+            [("/backend/key_header", "this policy already uses the header `future-key`: choose another one")],
+        ),
+        row(
+            [("/backend/key_header", json!("x-timer-signature")), ("/callers", json!({"timer": timer(json!({}))}))],
+            [("/backend/key_header", "this policy already uses the header `x-timer-signature`")],
+        ),
+        row(
+            [("/backend/key_header", json!("x-path-key")), ("/forward", json!({"parameters": "x-path-"}))],
+            [("/forward/parameters", "the header `x-path-key`, which this policy uses, has the same beginning")],
+        ),
+        row(
+            [("/backend/key_header", json!("x-key")), ("/backend/keep_headers", json!(["X_Key"]))],
+            [("/backend/keep_headers/0", "the backend never gets `x_key` as a client sent it")],
+        ),
         // Headers.
         row(
             [("/backend/keep_headers", json!(["cookie", "Idempotency_Key", "x-http-method", "X-Edge-Idempotency"]))],

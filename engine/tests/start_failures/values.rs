@@ -32,6 +32,10 @@ pub(super) fn values() -> Vec<Row> {
                 "write the header with - instead of _: many servers and proxies drop names with _",
             )],
         ),
+        row(
+            [("/backend/key_header", json!("Authorization"))],
+            [("/backend/key_header", "`authorization` already has a meaning: choose another header")],
+        ),
         // Rules for keys.
         row(
             [(

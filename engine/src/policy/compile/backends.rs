@@ -86,6 +86,7 @@ impl<'d> Compiler<'d> {
         let own = (is_restate || asks_guard()).then(|| restate::PATHS.to_owned());
         backend.reserved_paths = own.into_iter().chain(declared.reserved_paths.iter().cloned()).collect();
         backend.keep_headers.clone_from(&declared.keep_headers);
+        backend.key_header.clone_from(&declared.key_header);
         declared.name.unwrap_or("1").clone_into(&mut backend.mark);
         if let Some(cluster) = declared.cluster.clone() {
             let authority = declared.authority.clone().unwrap_or_else(|| cluster.clone());
@@ -178,7 +179,9 @@ impl<'d> Compiler<'d> {
         let document = self.document;
         let parameters = document.parameter_prefix.iter().map(|prefix| format!("{prefix}*"));
         let of_identity = identities.iter().flat_map(|rules| rules.forward.names());
+        let key_headers = document.backends.iter().filter_map(|backend| backend.key_header.as_deref());
         let names = [IDEMPOTENCY_KEY, REWRITE_MARK].into_iter().chain(document.shadow_key_header.as_deref());
+        let names = names.chain(key_headers);
         names.chain(of_identity).map(str::to_owned).chain(parameters).collect()
     }
 

@@ -2,7 +2,7 @@
 //! as `backend`; one with several names them in `backends`, and `backend` is the name of the default.
 
 use super::operations::OperationsDocument;
-use super::{check_name, parse_duration, parse_header_name, parse_text};
+use super::{check_name, parse_duration, parse_header_name, parse_key_header, parse_text};
 use crate::backend::{BackendKind, OperationId, restate};
 use crate::json::Json;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, child, suggestion};
@@ -51,6 +51,8 @@ pub(crate) struct BackendDocument<'j> {
     pub hide_headers: Vec<String>,
     /// Request headers that the backend gets although the default removes them
     pub keep_headers: Vec<String>,
+    /// The request header with the namespaced key, beside `Idempotency-Key`
+    pub key_header: Option<String>,
     /// Response headers that mark a replay; empty for Restate, which uses `idempotency-expires`
     pub replay_headers: Vec<String>,
     /// The gateway's cluster for calls of the filter
@@ -160,6 +162,7 @@ impl<'j> BackendDocument<'j> {
                 .then(|| OperationId { from: restate::INVOCATION.to_owned(), to: "x-operation-id".to_owned() }),
             hide_headers: names(&restate::HIDDEN),
             keep_headers: Vec::new(),
+            key_header: None,
             replay_headers: if is_restate { Vec::new() } else { vec!["idempotent-replayed".to_owned()] },
             cluster: None,
             authority: None,
@@ -178,6 +181,7 @@ impl<'j> BackendDocument<'j> {
             "operation_id",
             "hide_headers",
             "keep_headers",
+            "key_header",
             "replay_headers",
             "cluster",
             "authority",
@@ -199,6 +203,7 @@ impl<'j> BackendDocument<'j> {
             operation_id: fields.get("operation_id").map_or(default.operation_id, |at| read_operation_id(&at, issues)),
             hide_headers: fields.list("hide_headers", issues, parse_header_pattern).unwrap_or(default.hide_headers),
             keep_headers: fields.list("keep_headers", issues, parse_header_name).unwrap_or_default(),
+            key_header: fields.parse("key_header", issues, parse_key_header),
             replay_headers: replay_headers.filter(|_| kind == BackendKind::Generic).unwrap_or(default.replay_headers),
             // A cluster without a valid name has its own issue and is not missing.
             cluster: fields

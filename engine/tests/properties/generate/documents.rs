@@ -136,11 +136,15 @@ pub(crate) struct PolicyModel {
     pub(crate) parameters: bool,
     /// Whether the backend gets the future key in [`FUTURE_KEY`] in shadow mode
     pub(crate) future_keys: bool,
+    /// Whether the first backend gets the key in [`KEY_COPY`], too
+    pub(crate) key_copies: bool,
     pub(crate) routes: Vec<RouteModel>,
 }
 
 /// The header of future keys.
 pub(crate) const FUTURE_KEY: &str = "future-key";
+/// The header of `key_header`.
+pub(crate) const KEY_COPY: &str = "x-idempotency-key";
 
 /// The beginning of the headers with path parameters.
 pub(crate) const PARAMETERS: &str = "x-path-";
@@ -225,6 +229,7 @@ impl PolicyModel {
             strip: false,
             parameters: false,
             future_keys: false,
+            key_copies: false,
             routes,
         }
     }
@@ -306,7 +311,12 @@ impl PolicyModel {
         if self.future_keys {
             document["shadow_key_header"] = json!(FUTURE_KEY);
         }
-        let mut backends = self.backends.iter().map(backend_document);
+        let mut backends = self.backends.iter().map(backend_document).enumerate().map(|(index, mut backend)| {
+            if self.key_copies && index == 0 {
+                backend["key_header"] = json!(KEY_COPY);
+            }
+            backend
+        });
         match self.names {
             None => document["backend"] = backends.next().unwrap(),
             Some(names) => {

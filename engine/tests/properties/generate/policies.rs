@@ -314,10 +314,10 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let modes = (likely().prop_map(|enforce| !enforce), likely());
     let keys = (prop_oneof![3 => Just(1_usize), 1 => 2_usize..5], any::<bool>());
     let keys = keys.prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
-    let rules = (keys, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let rules = (keys, any::<bool>(), any::<bool>(), any::<[bool; 2]>(), any::<bool>());
     (modes, unmatched, backends(), identity(), rules, vec(route(), 1..7)).prop_map(
         |((shadow, gateway_routes), unmatched, (mut backends, names), mut identity, rules, generated)| {
-            let (keys, strip, parameters, future_keys, mark_all) = rules;
+            let (keys, strip, parameters, [future_keys, key_copies], mark_all) = rules;
             // A policy has a route.
             let of_first = generated[0].backend.min(backends.len() - 1);
             backends[of_first].reserved =
@@ -340,6 +340,7 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                 strip,
                 parameters,
                 future_keys,
+                key_copies,
                 routes,
             }
         },

@@ -1,6 +1,6 @@
 //! Requests made of near misses.
 
-use super::documents::{FUTURE_KEY, HOOK_TOKEN, PolicyModel, Segment};
+use super::documents::{FUTURE_KEY, HOOK_TOKEN, KEY_COPY, PolicyModel, Segment};
 use super::policies::{HEADERS, NAMESPACES, PAYLOADS, policy};
 use crate::properties::model::percent_encoded;
 use base64::Engine as _;
@@ -182,8 +182,10 @@ fn metadata() -> impl Strategy<Value = Json> {
     })
 }
 
-const OTHER_HEADERS: [&str; 20] = [
+const OTHER_HEADERS: [&str; 22] = [
     FUTURE_KEY,
+    KEY_COPY,
+    "x_idempotency_key",
     "future-keys",
     "x-path-p0",
     "x-path-other",

@@ -6,7 +6,7 @@ mod key;
 mod paths;
 mod routes;
 
-use super::generate::{FUTURE_KEY, Kind, PARAMETERS, PolicyModel, RouteModel, ScopeModel, Segment};
+use super::generate::{FUTURE_KEY, KEY_COPY, Kind, PARAMETERS, PolicyModel, RouteModel, ScopeModel, Segment};
 use serde_json::Value as Json;
 use testkit::requests::{OwnedLine, Request};
 
@@ -68,6 +68,7 @@ pub(crate) fn is_stripped(policy: &PolicyModel, backend: usize, name: &[u8]) -> 
     let identity = policy.identity_headers();
     name == "idempotency-key"
         || (policy.future_keys && name == FUTURE_KEY)
+        || (policy.key_copies && name == KEY_COPY)
         || (policy.parameters && name.starts_with(PARAMETERS))
         || (!backend.keep.contains(&name.as_str())
             && (always.contains(&name.as_str())
@@ -302,6 +303,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     }
     if let Some(key) = &key {
         set("idempotency-key", key.as_bytes());
+        if policy.key_copies && route.is_none_or(|route| route.backend == 0) {
+            set(KEY_COPY, key.as_bytes());
+        }
     }
     if let Some(future) = &future {
         set(FUTURE_KEY, future.as_bytes());

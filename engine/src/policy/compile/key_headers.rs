@@ -1,0 +1,50 @@
+//! The headers that carry the namespaced key beside `Idempotency-Key`: what else uses them, and in shadow mode whether any request
+//! carries the future key.
+
+use super::Compiler;
+use crate::headers::canonical;
+use crate::policy::Route;
+use crate::policy::document::{CallerHeaders, IdentityRules, Mode};
+use crate::provider::Provider;
+use std::collections::BTreeMap;
+
+impl Compiler<'_> {
+    /// Reports a header for keys that the policy uses for something else, and one for future keys that no request ever carries.
+    #[inline(never)]
+    pub(super) fn check_key_headers(
+        &mut self,
+        identities: &[IdentityRules],
+        callers: Option<&CallerHeaders>,
+        providers: &BTreeMap<String, Provider>,
+        routes: &[(usize, Route)],
+    ) {
+        const FUTURE: &str = "/shadow_key_header";
+        let document = self.document;
+        let future = document.shadow_key_header.as_deref();
+        let of_backends = document
+            .backends
+            .iter()
+            .filter_map(|backend| Some((backend.pointer("key_header"), backend.key_header.as_deref()?)));
+        let of_identity = identities.iter().flat_map(|rules| rules.source_headers().chain(rules.forward.names()));
+        let of_callers = callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]);
+        let used: Vec<String> = of_identity.chain(of_callers).map(canonical).collect();
+        let reads = |name: &str| {
+            let mut signed = document.callers.iter().map(|caller| &caller.signature).chain(providers.values());
+            signed.any(|provider| provider.reads(name.as_bytes()))
+        };
+        for (at, header) in future.map(|header| (FUTURE.to_owned(), header)).into_iter().chain(of_backends) {
+            let is_future = at != FUTURE && future == Some(header);
+            if is_future || reads(header) || used.iter().any(|name| name == header) {
+                self.issues.add(at, format!("this policy already uses the header `{header}`: choose another one"));
+            }
+            self.check_prefix(std::iter::once(header));
+        }
+        let carries = |(_, route): &(usize, Route)| {
+            route.mode == Mode::Shadow && route.policy.is_case_a() && route.webhook.is_none()
+        };
+        if future.is_some() && !routes.iter().any(carries) {
+            let message = "this member has no effect without a REQUIRED_A or ACCEPTED route in shadow mode";
+            self.warnings.add(FUTURE, message);
+        }
+    }
+}
