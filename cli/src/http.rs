@@ -35,6 +35,8 @@ pub(crate) struct HttpReply {
     pub(crate) status: u16,
     /// `location`, where a redirect leads
     pub(crate) location: Option<String>,
+    /// `content-type`
+    pub(crate) content_type: Option<String>,
     /// The body
     pub(crate) body: Vec<u8>,
 }
@@ -141,9 +143,10 @@ impl HttpClient {
             None => agent.run(request.body(()).map_err(|error| unusable(&error))?),
         }
         .map_err(no_reply)?;
-        let location = response.headers().get("location").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let (location, content_type) = (header("location"), header("content-type"));
         let body = response.body_mut().with_config().limit(LONGEST_REPLY).read_to_vec().map_err(no_reply)?;
-        Ok(HttpReply { status: response.status().as_u16(), location, body })
+        Ok(HttpReply { status: response.status().as_u16(), location, content_type, body })
     }
 
     /// Refuses what must not go over plain http. Its error does not repeat the credential.

@@ -49,6 +49,7 @@ mod render;
 mod rendered;
 mod request_ids;
 mod restate;
+mod restate_doors;
 mod rpc;
 mod sdks;
 mod secrets;
@@ -105,6 +106,7 @@ const MODULES: &[Module] = &[
     ("rendered", rendered::groups),
     ("request_ids", request_ids::groups),
     ("restate", restate::groups),
+    ("restate_doors", restate_doors::groups),
     ("rpc", rpc::groups),
     ("sdks", sdks::groups),
     ("secrets", secrets::groups),

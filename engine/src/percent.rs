@@ -77,10 +77,12 @@ impl Iterator for Lenient<'_> {
     }
 }
 
-/// Whether `path` is `prefix`, or lies below it, for the most lenient reader of paths.
+/// Whether `path` is `prefix`, or lies below it, for the most lenient reader of paths. Below a prefix that ends in a full stop, such as
+/// the package of gRPC services, lies every path that begins so.
 pub(crate) fn is_below(path: &str, prefix: &str) -> bool {
     let mut rest = lenient(path);
-    lenient(prefix).all(|byte| rest.next() == Some(byte)) && rest.next().is_none_or(|byte| byte == b'/')
+    lenient(prefix).all(|byte| rest.next() == Some(byte))
+        && (prefix.ends_with('.') || rest.next().is_none_or(|byte| byte == b'/'))
 }
 
 /// Splits a text behind this number of bytes, as they are once decoded; `None` if it is shorter.

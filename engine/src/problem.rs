@@ -273,6 +273,14 @@ impl Problem {
         )
     }
 
+    /// The content type is one of gRPC, and the backend would take the request for another call.
+    pub fn unsupported_content_type() -> Self {
+        Self::new(
+            Code::UnsupportedContentType,
+            "This operation cannot be called by gRPC: send another content type than application/grpc, such as application/json.",
+        )
+    }
+
     /// A store that the request needs is not available.
     pub fn dependency_unavailable() -> Self {
         Self {

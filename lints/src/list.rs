@@ -144,12 +144,13 @@ pub static LINTS: &[Lint] = &[
     },
     Lint {
         name: "unmatched-service",
-        severity: Warning,
+        severity: Error,
         summary: "Requests that no route declares reach services of Restate that the policy does not name.",
-        why: "Restate's ingress calls every registered service by its path. The filter closes `/restate`, and every undeclared path of \
-              the services that the policy names (targets, `retention.services`, the guard). It cannot know the others, and with \
-              `unmatched` other than `REJECT` their paths pass. It is no error, because the gateway may lead such paths elsewhere.",
-        instead: "Write `\"unmatched\": \"REJECT\"`. If no route of the gateway takes such paths to Restate, allow this lint.",
+        why: "Restate's ingress calls every registered service by its path. The filter closes `/restate`, `/dev.restate.`, and every \
+              undeclared path of the services that the policy names (targets, `retention.services`, the guard). It cannot know the others, \
+              and with `unmatched` other than `REJECT` their paths pass: a client calls them without a key.",
+        instead: "Write `\"unmatched\": \"REJECT\"`. If the gateway leads such paths elsewhere, say so: name that backend in `backends`, and \
+                  make it the default.",
     },
     Lint {
         name: "unmatched-write",

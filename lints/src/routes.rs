@@ -84,7 +84,8 @@ fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
             "unmatched-service",
             "/unmatched",
             "at `/{Service}/{handler}` a client can call every handler of Restate whose service the policy does not name",
-            "write `\"unmatched\": \"REJECT\"`; if no route of the gateway takes such paths to Restate, allow this lint",
+            "write `\"unmatched\": \"REJECT\"`; if the gateway leads such paths elsewhere, name that backend in `backends` and make \
+             it the default",
         ));
     }
 }

@@ -36,6 +36,14 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Register a guard whose handler `claim` returns its input, and call it through Restate's ingress (docs/guard.md).",
     },
     Lint {
+        name: "live-ingestion",
+        severity: Warning,
+        summary: "Restate's ingress takes calls by gRPC.",
+        why: "From 1.8 on such a call names any handler, any object and any idempotency key. The filter lets none of them pass; whoever reaches \
+              the ingress by another way writes under the key of every tenant.",
+        instead: "Write `disable = true` under `[ingress.ingestion-api]` in Restate's configuration.",
+    },
+    Lint {
         name: "live-missing-handler",
         severity: Error,
         summary: "Restate does not have a service or a handler that the policy names.",

@@ -1,6 +1,7 @@
 //! Restate: does its ingress answer, and does it have the services and handlers that the policy names, for the time that it says?
 
 use super::LiveCheck;
+use crate::http::HttpReply;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
 use crate::restate_admin::plan::{Plan, State};
@@ -63,8 +64,26 @@ fn ingress(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>) {
             format!("GET {url} is answered {}, and Restate's ingress answers 200", reply.status),
             "the ingress has port 8080 by default; 9070 is the admin API",
         ),
+        Err(error) => return live.add("live-unreachable", &at, format!("Restate's ingress: {error}"), ""),
+    }
+    // No service has this name, so nothing is called.
+    let url = format!("{}/edge.idempotency.Probe/Call", upstream.url());
+    let rpc = [("content-type", "application/grpc"), ("te", "trailers")];
+    match live.upstreams.client().send("POST", &url, &rpc, Some(b"")) {
+        Ok(reply) if takes_rpc(&reply) => live.add(
+            "live-ingestion",
+            &at,
+            "Restate's ingress takes calls by gRPC, which name any handler and any idempotency key",
+            "switch it off in Restate's configuration: `disable = true` under `[ingress.ingestion-api]`",
+        ),
+        Ok(_) => {}
         Err(error) => live.add("live-unreachable", &at, format!("Restate's ingress: {error}"), ""),
     }
+}
+
+/// Whether an ingress has given a request with a content type of gRPC to a gRPC service: it is answered in kind.
+fn takes_rpc(reply: &HttpReply) -> bool {
+    reply.content_type.as_deref().is_some_and(|kind| kind.to_ascii_lowercase().starts_with("application/grpc"))
 }
 
 /// Routes of a backend, with their places.

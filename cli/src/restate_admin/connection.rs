@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn an_error_of_restate_has_its_members() {
         let is = |body: &str| {
-            refusal(&HttpReply { status: 404, location: None, body: body.as_bytes().to_vec() }).is_restates
+            refusal(&HttpReply { status: 404, location: None, content_type: None, body: body.as_bytes().to_vec() })
+                .is_restates
         };
         assert!(is(r#"{"message":"The requested invocation 'inv_1' does not exist","restate_code":null}"#));
         for other in ["", "404 page not found", r#"{"message":"Not Found"}"#, r#"{"restate_code":null}"#] {
@@ -277,7 +278,8 @@ mod tests {
 
     #[test]
     fn what_restate_says_is_short_and_printable() {
-        let reply = |body: &str| HttpReply { status: 500, location: None, body: body.as_bytes().to_vec() };
+        let reply =
+            |body: &str| HttpReply { status: 500, location: None, content_type: None, body: body.as_bytes().to_vec() };
         assert_eq!(refusal(&reply(r#"{"message": "no \u001b[2J table"}"#)).message, "no \\u{1b}[2J table");
         assert_eq!(refusal(&reply(&"é".repeat(400))).message, format!("{}…", "é".repeat(300)));
     }

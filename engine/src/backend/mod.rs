@@ -73,6 +73,8 @@ pub(crate) struct Backend {
     names: NamePrefilter,
     /// The value of [`REWRITE_MARK`](crate::policy::REWRITE_MARK) on requests for it
     pub(crate) mark: String,
+    /// Whether the paths of its targets are written by the filter
+    pub(crate) rewrite_path: bool,
     /// Path prefixes that are closed to clients, without a trailing slash
     pub(crate) reserved_paths: Vec<String>,
     /// Request headers that it does not get

@@ -3,6 +3,16 @@
 
 /// The prefix of the paths with which Restate calls every handler, returns the result of any caller and resolves awakeables.
 pub(crate) const PATHS: &str = "/restate";
+/// The prefix of the paths of Restate's own gRPC services, one of which calls every handler under every key (Restate 1.8). It ends
+/// in the middle of a segment.
+pub(crate) const RPC_PATHS: &str = "/dev.restate.";
+/// The content type with which every request goes to those services, whatever its path.
+const RPC_TYPE: &[u8] = b"application/grpc";
+/// The query parameters that steer a call: when it runs, and under whose limit. Letters alone, see [`steers`].
+const STEERING: [&str; 3] = ["delay", "delaysec", "limitkey"];
+/// The request headers that steer a call.
+pub(crate) const STEERING_HEADERS: &str = "x-restate-";
+
 /// The path in front of a handler that is called.
 pub(crate) const CALL: &str = "/restate/call";
 /// The path in front of a handler that is called one way: the answer does not wait for the work.
@@ -41,6 +51,22 @@ pub(crate) const CREDENTIALS: [&str; 7] = [
     "access-control-request-*",
     "x-restate-*",
 ];
+
+/// Whether some reader takes a `content-type` for one of gRPC: it begins so, or what follows a comma does, whatever the letter case
+/// and whatever stands in front of the first letter.
+pub(crate) fn is_rpc_type(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').any(|part| {
+        let start = part.iter().position(u8::is_ascii_alphanumeric).unwrap_or(part.len());
+        let begins = part.get(start..).and_then(|part| part.get(..RPC_TYPE.len()));
+        begins.is_some_and(|begins| begins.eq_ignore_ascii_case(RPC_TYPE))
+    })
+}
+
+/// Whether a query parameter steers a call. Its name, decoded, is compared by its letters and digits alone and without their case.
+pub(crate) fn steers(name: &[u8]) -> bool {
+    let letters = || name.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase);
+    STEERING.iter().any(|known| letters().eq(known.bytes()))
+}
 
 /// The path of the result of an invocation; `waits`: the response waits for it.
 pub(crate) fn result_path(waits: bool, invocation: &str) -> String {

@@ -112,6 +112,8 @@ codes! {
     BodyTooLarge = "body_too_large", 413, "Body too large", Never, ResourceExhausted;
     /// The body has to be read and is compressed.
     UnsupportedContentEncoding = "unsupported_content_encoding", 415, "Content encoding not supported", Never, Unimplemented;
+    /// The backend would not take the request for a call of this operation.
+    UnsupportedContentType = "unsupported_content_type", 415, "Content type not supported", Never, Unimplemented;
     /// A store or the backend is not available.
     DependencyUnavailable = "dependency_unavailable", 503, "Temporarily unavailable", SameKey, Unavailable;
     /// Nothing is stored for this caller under the key.

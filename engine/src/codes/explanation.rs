@@ -128,6 +128,10 @@ impl Code {
                 WebhookSender: "the body is compressed and has to be read",
                     "send it without `Content-Encoding`";
             },
+            Self::UnsupportedContentType => explained! {
+                Caller: "(Restate only) the content type is one of gRPC or gRPC-Web, with which Restate does not call the operation",
+                    "send another content type, such as `application/json`, or call by Connect";
+            },
             Self::DependencyUnavailable => explained! {
                 CallerOfBackend: "the backend is busy or cannot be reached, also where the filter asks it for the invocation before a recovery (`Retry-After` says when to try again)",
                     "send it again with the same key";

@@ -6,6 +6,7 @@ use super::refusal::no_segment;
 use super::request_head::{EditedLines, is_stripped};
 use super::trace::TraceStep;
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow, State};
+use crate::backend::{Backend, restate};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct};
 use crate::identity::{Identity, Project};
 use crate::percent::percent_decode;
@@ -48,13 +49,15 @@ impl Decision {
         effects.reserve(8);
         let target = matched.target();
         let rewritten = target.map(|target| self.rewrite(target, matched)).transpose()?;
+        let backend = policy.backend_of(matched.route);
         let listed = matched.route.map(|route| route.query.as_slice()).unwrap_or_default();
-        let method = target.and_then(|_| policy.backend_of(matched.route).target_method(line.method));
+        let query = KeptQuery::of(backend, target.is_some(), listed);
+        let method = target.and_then(|_| backend.target_method(line.method));
         if let Some(method) = method {
             let value = Cow::Borrowed(method.as_bytes());
             effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value });
         }
-        edit_path(line.target, path, rewritten, listed, effects);
+        edit_path(line.target, path, rewritten, &query, effects);
         let forward = &policy.identity_of(matched.route).forward;
         let mut added = matched.parameters();
         if let (Some(name), Some(EnforcedDecision::Keyed(key))) = (policy.shadow_key_header(), self.shadowed()) {
@@ -149,47 +152,75 @@ impl Exchange {
     }
 }
 
-/// Sets the path if it changes: the target's path with the listed query parameters, or the normalised path with the
-/// unchanged query.
+/// Which parameters of the query the backend gets (docs/contract.md section 4).
+enum KeptQuery<'p> {
+    /// All of them, as they came
+    All,
+    /// All but those that steer Restate. Without a target the path does not lead there where the filter writes Restate's paths; the
+    /// gateway may do it all the same.
+    NotSteering,
+    /// Those of the list. `semicolons`: they separate parameters, too
+    Listed { names: &'p [String], semicolons: bool },
+}
+
+impl<'p> KeptQuery<'p> {
+    const fn of(backend: &Backend, to_target: bool, names: &'p [String]) -> Self {
+        match (backend.is_restate(), to_target) {
+            (true, false) if backend.rewrite_path => Self::NotSteering,
+            (false, false) => Self::All,
+            (semicolons, _) => Self::Listed { names, semicolons },
+        }
+    }
+
+    /// What the backend gets of a query; `None` for nothing.
+    fn cut<'q>(&self, query: &'q [u8]) -> Option<Cow<'q, [u8]>> {
+        let parts = |semicolons: bool| query.split(move |byte| *byte == b'&' || semicolons && *byte == b';');
+        let kept: Vec<&[u8]> = match self {
+            Self::All => return Some(Cow::Borrowed(query)),
+            Self::NotSteering if !parts(true).any(is_steering) => return Some(Cow::Borrowed(query)),
+            Self::NotSteering => parts(true).filter(|part| !is_steering(part)).collect(),
+            Self::Listed { names, semicolons } => parts(*semicolons).filter(|part| is_listed(part, names)).collect(),
+        };
+        (!kept.is_empty()).then(|| Cow::Owned(kept.join(&b'&')))
+    }
+}
+
+/// Sets the path if it changes: the target's path, or the normalised path, with what the backend gets of the query.
 fn edit_path<'a>(
     target: &[u8],
     path: &str,
     rewritten: Option<Cow<'a, str>>,
-    listed: &[String],
+    kept: &KeptQuery<'_>,
     effects: &mut Vec<Effect<'a>>,
 ) {
     let (raw, query) = split_query(target);
-    let value: Cow<'a, [u8]> = match rewritten {
-        Some(path) => {
-            let pairs = query.unwrap_or_default().split(|byte| *byte == b'&').filter(|pair| is_listed(pair, listed));
-            let pairs: Vec<&[u8]> = pairs.collect();
-            match path {
-                path if !pairs.is_empty() => Cow::Owned([path.as_bytes(), &pairs.join(&b'&')].join(&b'?')),
-                Cow::Borrowed(fixed) => Cow::Borrowed(fixed.as_bytes()),
-                Cow::Owned(path) => Cow::Owned(path.into_bytes()),
-            }
-        }
-        None => {
-            if raw == path.as_bytes() {
-                return;
-            }
-            match query {
-                Some(query) => Cow::Owned([path.as_bytes(), query].join(&b'?')),
-                None => Cow::Owned(path.as_bytes().to_vec()),
-            }
-        }
+    let query_kept = query.and_then(|query| kept.cut(query));
+    let is_same_query = query_kept.as_deref() == query;
+    let value: Cow<'a, [u8]> = match (rewritten, query_kept) {
+        (None, _) if raw == path.as_bytes() && is_same_query => return,
+        (Some(path), Some(query)) => Cow::Owned([path.as_bytes(), &query].join(&b'?')),
+        (Some(Cow::Borrowed(fixed)), None) => Cow::Borrowed(fixed.as_bytes()),
+        (Some(Cow::Owned(path)), None) => Cow::Owned(path.into_bytes()),
+        (None, Some(query)) => Cow::Owned([path.as_bytes(), &query].join(&b'?')),
+        (None, None) => Cow::Owned(path.as_bytes().to_vec()),
     };
     if value != target {
         effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":path", value });
     }
 }
 
-/// Whether the name of a query parameter, decoded as in a form (`+` is a space), is in the list.
-fn is_listed(pair: &[u8], listed: &[String]) -> bool {
-    if listed.is_empty() {
-        return false;
-    }
-    let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+/// The name of a query parameter, decoded as in a form (`+` is a space); `None` if its escapes are malformed.
+fn parameter_name(part: &[u8]) -> Option<Vec<u8>> {
+    let name = part.split(|byte| *byte == b'=').next().unwrap_or_default();
     let plain: Vec<u8> = name.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    percent_decode(&plain).is_some_and(|name| listed.iter().any(|listed| listed.as_bytes() == name))
+    percent_decode(&plain)
+}
+
+fn is_listed(part: &[u8], listed: &[String]) -> bool {
+    !listed.is_empty() && parameter_name(part).is_some_and(|name| listed.iter().any(|listed| listed.as_bytes() == name))
+}
+
+/// Whether a parameter steers Restate. One whose escapes are malformed may do so for a reader that forgives it.
+fn is_steering(part: &[u8]) -> bool {
+    parameter_name(part).is_none_or(|name| restate::steers(&name))
 }

@@ -35,6 +35,7 @@ impl Exchange {
         self.telemetry.is_operation = true;
         head.edited.choose(policy, policy.backend_of_operations());
         only_get(head.line.method)?;
+        head.refuse_rpc(policy.backend_of_operations())?;
         only_finite(headers).inspect_err(|_| self.begin(TraceStep::Body))?;
         if let Some(flow) = self.await_caller(policy, (None, head.line), false, headers, attributes)? {
             return Ok(Some(flow));

@@ -56,6 +56,7 @@ impl Exchange {
         self.telemetry.policy = Some(route.policy.name());
         self.telemetry.case = Some(Case::A);
         only_get(head.line.method)?;
+        head.refuse_rpc(policy.backend_of(Some(route)))?;
         self.note_policy();
         if let Some(flow) = self.await_caller(policy, (Some(route), head.line), true, headers, attributes)? {
             return Ok(Some(flow));

@@ -62,6 +62,7 @@ impl Exchange {
             return Ok(flow);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
+        head.refuse_rpc(policy.backend_of(matched.route))?;
         head.edited.choose(policy, policy.backend_of(matched.route));
         if let Some(name) = self.kept_key_header(policy) {
             head.edited.keep(name);

@@ -1,10 +1,10 @@
 //! What decisions need of a request's headers, and which of its header lines the filter edits.
 
 use super::telemetry_fields::{ATTEMPT, attempt};
-use crate::backend::Backend;
-use crate::headers::{Headers, IDEMPOTENCY_KEY};
+use crate::backend::{Backend, restate};
+use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
 use crate::policy::Policy;
-use crate::problem::CallerProtocol;
+use crate::problem::{CallerProtocol, Problem};
 use crate::provider::Provider;
 use crate::uuid::Uuid;
 
@@ -38,6 +38,8 @@ pub(super) struct RequestHead<'a> {
     pub(super) attempt: Option<u8>,
     /// What the client expects of an answer
     pub(super) protocol: CallerProtocol,
+    /// Whether some reader takes the request for one of gRPC
+    is_rpc: bool,
 }
 
 impl<'a> RequestHead<'a> {
@@ -60,8 +62,11 @@ impl<'a> RequestHead<'a> {
                         has_id = true;
                     } else if name == ATTEMPT {
                         head.attempt = attempt(value);
-                    } else if name == CONTENT_TYPE {
-                        head.protocol = CallerProtocol::of_content_type(value);
+                    } else if same_name(CONTENT_TYPE, name) {
+                        head.is_rpc |= restate::is_rpc_type(value);
+                        if name == CONTENT_TYPE.as_bytes() {
+                            head.protocol = CallerProtocol::of_content_type(value);
+                        }
                     } else if name == CONNECT {
                         has_connect = true;
                     }
@@ -76,6 +81,11 @@ impl<'a> RequestHead<'a> {
             head.protocol = CallerProtocol::Connect;
         }
         head
+    }
+
+    /// Refuses a request that Restate would give to its own gRPC services, whatever its path.
+    pub(super) fn refuse_rpc(&self, backend: &Backend) -> Result<(), Problem> {
+        if self.is_rpc && backend.is_restate() { Err(Problem::unsupported_content_type()) } else { Ok(()) }
     }
 }
 
@@ -161,7 +171,7 @@ impl<'a> EditedLines<'a> {
 
 /// The header with the gateway's id of the request.
 const REQUEST_ID: &[u8] = b"x-request-id";
-const CONTENT_TYPE: &[u8] = b"content-type";
+const CONTENT_TYPE: &str = "content-type";
 /// The header of unary calls of Connect, whose content types are those of other requests, too.
 const CONNECT: &[u8] = b"connect-protocol-version";
 
@@ -186,7 +196,7 @@ mod tests {
             IDEMPOTENCY_KEY.as_bytes(),
             REQUEST_ID,
             ATTEMPT,
-            CONTENT_TYPE,
+            CONTENT_TYPE.as_bytes(),
             CONNECT,
         ];
         assert!(read.iter().all(|name| REQUEST_NAMES.iter().any(|known| known.as_bytes() == *name)));

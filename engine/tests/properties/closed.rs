@@ -146,7 +146,7 @@ impl PathMembers {
         let is_declared = self.declared(path, endpoint).is_some();
         if self.reserved.into_iter().flatten().any(|prefix| below(prefix)) {
             Some("a reserved path")
-        } else if (is_restate || self.collision.is_some()) && below("/restate") {
+        } else if (is_restate || self.collision.is_some()) && (below("/restate") || path.starts_with("/dev.restate.")) {
             Some("Restate's own path")
         } else if self.guard == Some(service) && (is_restate || self.rewrite_path || self.collision.is_some()) {
             Some("the guard")
@@ -173,7 +173,8 @@ fn is_in_other_case(template: &str, path: &str) -> bool {
 }
 
 /// Paths that a client could try, normalised; every form of path that Restate 1.7.12 answers is among them.
-const PATHS: [&str; 36] = [
+const PATHS: [&str; 37] = [
+    "/dev.restate.ingress.ingestion.v1.IngestionSvc/Ingest",
     "/restate",
     "/restate/health",
     "/restate/output",

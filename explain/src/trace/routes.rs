@@ -32,7 +32,7 @@ impl Told<'_> {
         let sent = String::from_utf8_lossy(sent);
         let text = match (found.problem, self.path) {
             (_, Some(path)) if found.has(|event| matches!(event, TraceEvent::Closed)) => format!(
-                "{path} is closed to clients: it is a path of the backend's own (`/restate`, `reserved_paths`), or its \
+                "{path} is closed to clients: it is a path of the backend's own (`/restate`, `/dev.restate.`, `reserved_paths`), or its \
                  first segment is the guard, or the service of a target."
             ),
             // The path is one, so it is the query or the authority.

@@ -151,7 +151,8 @@ pub(crate) fn members(listener: Listener) -> [(String, Value); 2] {
 }
 
 /// Paths that lead to one backend, to the other, or to something closed.
-const PATHS: [&str; 42] = [
+const PATHS: [&str; 43] = [
+    "/dev.restate.ingress.ingestion.v1.IngestionSvc/Ingest",
     "/restate",
     "/restate/health",
     "/restate/output/inv_1",
@@ -239,7 +240,7 @@ pub(crate) fn closed(path: &str, backend: Option<Backend>) -> Option<&'static st
     let first = path.split('/').nth(1).unwrap_or_default();
     let lenient = String::from_utf8_lossy(&reading::decoded(first.as_bytes())).to_ascii_lowercase();
     let reserves = |backend: Backend| lenient == backend.reserved();
-    if first == "restate" {
+    if first == "restate" || lenient.starts_with("dev.restate.") {
         return Some("a path of Restate");
     }
     match backend {

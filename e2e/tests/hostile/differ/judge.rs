@@ -150,6 +150,16 @@ fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
     if case.listener.is_guarded() && !case.listener.rewrites() && path == "/api/v1/vault" {
         wrong.push("only hosts that RBAC denies have the path /api/v1/vault".to_owned());
     }
+    if record.at == Backend::Restate {
+        let (_, query) = reading::split_query(&target);
+        let query = String::from_utf8_lossy(query.unwrap_or_default()).into_owned();
+        if query.split(['&', ';']).any(model::steers) {
+            wrong.push(format!("the query steers Restate: {query}"));
+        }
+        if upstream::lines(message, "content-type").any(model::is_rpc_type) {
+            wrong.push("Restate gives it to a gRPC service".to_owned());
+        }
+    }
     let lengths = upstream::lines(message, "content-length").count();
     let encodings = upstream::lines(message, "transfer-encoding").count();
     if lengths + encodings > 1 {

@@ -155,6 +155,8 @@ fn claimed(case: &mut Case, random: &mut Random) -> String {
             ("te", "trailers"),
             ("expect", "100-continue"),
             ("content-type", "application/grpc"),
+            ("content-type", "Application/grpc-web; a=b"),
+            ("content-type", "application/json, application/grpc"),
         ]);
         let mut name = name.to_owned();
         if case.protocol == Protocol::Http2 {

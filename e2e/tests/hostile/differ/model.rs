@@ -5,7 +5,7 @@ use testkit::stores::invocation_reply;
 
 use super::api::{ADMIN, DENIED, DENIED_METHOD, DENIED_PREFIX, INTERNAL, Keys, Listener, PRIVATE, Route};
 use super::backends::{self, Backend};
-use super::case::{Case, Protocol, Sound, Token};
+use super::case::{Case, CaseLine, Protocol, Sound, Token};
 use super::reading::{self, Key};
 use super::{native, spellings};
 
@@ -134,6 +134,7 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     if case.listener.rewrites()
         && let Some(target) = recovered(case, &host, &path, identity)?
     {
+        refuse_rpc(case, Backend::Restate)?;
         return Ok(Forwarded { at: Backend::Restate, target, ..forwarded });
     }
     let (routes, values) = routes_at(case.listener, &host, &path, exactly);
@@ -170,6 +171,7 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
     let Some(keys) = route.map(|route| route.keys).or(case.listener.unmatched()) else {
         return Err("a path that no route has");
     };
+    refuse_rpc(case, forwarded.at)?;
     if route.is_none() {
         if path.contains("%2F") {
             return Err("an escaped slash where no value stands");
@@ -203,10 +205,47 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
             forwarded.method = "POST".to_owned();
         }
     } else {
-        let query = query.map(|query| format!("?{}", String::from_utf8_lossy(query))).unwrap_or_default();
+        let query = query.map(|query| String::from_utf8_lossy(query).into_owned());
+        let writes_paths = case.listener.rewrites() || case.listener.has_two_backends();
+        let query = match forwarded.at {
+            Backend::Api => query,
+            Backend::Restate if !writes_paths => None,
+            Backend::Restate => {
+                let parts = query.as_deref().map(|query| query.split(['&', ';']).collect::<Vec<_>>());
+                match parts.filter(|parts| parts.iter().any(|part| steers(part))) {
+                    Some(parts) => {
+                        let kept: Vec<&str> = parts.into_iter().filter(|part| !steers(part)).collect();
+                        (!kept.is_empty()).then(|| kept.join("&"))
+                    }
+                    None => query,
+                }
+            }
+        };
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
         forwarded.target = format!("{path}{query}");
     }
     Ok(forwarded)
+}
+
+/// Restate gets no request that it would give to a gRPC service of its own.
+fn refuse_rpc(case: &Case, at: Backend) -> Result<(), &'static str> {
+    let is_rpc = |line: &CaseLine| line.name.eq_ignore_ascii_case("content-type") && is_rpc_type(&line.value);
+    match at == Backend::Restate && case.lines.iter().any(is_rpc) {
+        true => Err("a content type of gRPC"),
+        false => Ok(()),
+    }
+}
+
+/// Whether a content type is one of gRPC, as any reader could find.
+pub(crate) fn is_rpc_type(value: &[u8]) -> bool {
+    String::from_utf8_lossy(value).to_ascii_lowercase().contains("application/grpc")
+}
+
+/// Whether a query parameter steers Restate.
+pub(crate) fn steers(parameter: &str) -> bool {
+    let name = parameter.split('=').next().unwrap_or_default();
+    let name = String::from_utf8_lossy(&reading::decoded(name.as_bytes())).to_ascii_lowercase();
+    ["delay", "delaysec", "limit-key"].contains(&name.as_str())
 }
 
 /// The values of the key's lines, if all lines are well formed.

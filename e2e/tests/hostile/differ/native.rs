@@ -86,7 +86,9 @@ pub(crate) fn retention(listener: Listener) -> Option<Value> {
 }
 
 /// Paths that lead to something closed, or nearly.
-const PATHS: [&str; 46] = [
+const PATHS: [&str; 48] = [
+    "/dev.restate.ingress.ingestion.v1.IngestionSvc/Ingest",
+    "/dev.restate./Ingest",
     "/restate",
     "/restate/health",
     "/restate/output",
@@ -159,7 +161,7 @@ pub(crate) fn closed(listener: Listener, path: &str, is_declared: bool) -> Optio
     let below = |prefix: &str| path == prefix || path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
     let service = path.split('/').nth(1).unwrap_or_default();
     let named = || listener.routes().iter().any(|route| route.target.split('/').next() == Some(service));
-    if below("/restate") || (listener.is_native() && below(&format!("/{GUARD}"))) {
+    if below("/restate") || path.starts_with("/dev.restate.") || (listener.is_native() && below(&format!("/{GUARD}"))) {
         return Some("a path of Restate or of the guard");
     }
     if listener == Listener::Native && below(RESERVED) {
@@ -175,6 +177,9 @@ pub(crate) fn is_nearly_closed(listener: Listener, path: &str, is_declared: bool
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let known = ["restate", GUARD, RETAINED, "openapi", "internal", "Orders", "Cart"];
     let Some((first, rest)) = segments.split_first() else { return false };
+    if !first.starts_with("dev.restate.") && first.to_ascii_lowercase().starts_with("dev.restate.") {
+        return true;
+    }
     known.iter().filter(|name| name.eq_ignore_ascii_case(first) && *name != first).any(|name| {
         let other = [&[*name], rest].concat().iter().map(|segment| format!("/{segment}")).collect::<String>();
         closed(listener, &other, is_declared).is_some()

@@ -197,6 +197,7 @@ fn query(case: &mut Case, random: &mut Random) -> String {
         "?access=1&idempotency-key=t-globex:shop:user:u2:k",
         "??",
         "?delay=1",
+        "?a=1;%44ELAY=1h&limit%2dkey=b",
         "?;",
         "?\\",
     ]);

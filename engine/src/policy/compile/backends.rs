@@ -83,8 +83,10 @@ impl<'d> Compiler<'d> {
         // A gateway that chooses the backend by the path could take a client to Restate's own, whatever the route's backend is.
         let asks_guard = || self.document.routes.iter().any(|(_, route)| route.collision != Collision::Off);
         let is_restate = self.document.backends.iter().any(BackendDocument::is_restate);
-        let own = (is_restate || asks_guard()).then(|| restate::PATHS.to_owned());
-        backend.reserved_paths = own.into_iter().chain(declared.reserved_paths.iter().cloned()).collect();
+        let own = (is_restate || asks_guard()).then_some([restate::PATHS, restate::RPC_PATHS]);
+        let own = own.into_iter().flatten().map(str::to_owned);
+        backend.reserved_paths = own.chain(declared.reserved_paths.iter().cloned()).collect();
+        backend.rewrite_path = declared.rewrite_path;
         backend.keep_headers.clone_from(&declared.keep_headers);
         backend.key_header.clone_from(&declared.key_header);
         declared.name.unwrap_or("1").clone_into(&mut backend.mark);
@@ -221,6 +223,10 @@ impl<'d> Compiler<'d> {
             let name_of_parameter = prefix.is_some_and(|prefix| canonical(name).starts_with(prefix));
             if name_of_parameter || always.clone().any(|removed| removed == canonical(name)) {
                 let message = format!("the backend never gets `{name}` as a client sent it: remove it from this list");
+                self.issues.add(format!("{}/{index}", backend.pointer("keep_headers")), message);
+            }
+            if backend.is_restate() && canonical(name).starts_with(restate::STEERING_HEADERS) {
+                let message = format!("`{name}` controls the backend itself, so a client cannot send it: remove it");
                 self.issues.add(format!("{}/{index}", backend.pointer("keep_headers")), message);
             }
             strip.exempt(name);

@@ -143,7 +143,7 @@ impl Pair {
     fn closes(&self, side: &Side, path: &str) -> bool {
         let service = path.split('/').nth(1).unwrap_or_default();
         let restates = self.sides().iter().any(|side| side.is_restate() || side.guard.1);
-        restates && is_below("/restate", path)
+        restates && (is_below("/restate", path) || path.starts_with("/dev.restate."))
             || side.reserved && is_below(RESERVED, path)
             || side.services().contains(&service)
     }

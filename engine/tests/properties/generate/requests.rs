@@ -229,6 +229,9 @@ fn odd_lines(most: usize) -> BoxedStrategy<Vec<OwnedLine>> {
         .prop_map(|(name, noise, value)| (spelled(name, noise), value.into_bytes()));
     let other = (select(OTHER_HEADERS.to_vec()), noise(), "[a-z ]{0,5}")
         .prop_map(|(name, noise, value)| (spelled(name, noise), value.into_bytes()));
+    let rpc = select(vec!["application/grpc", "application/grpc-web+proto"])
+        .prop_map(|value| (b"content-type".to_vec(), value.into()));
+    let other = prop_oneof![20 => other, 1 => rpc];
     vec(prop_oneof![1 => key, 2 => identity, 4 => other], 0..most).boxed()
 }
 
@@ -351,6 +354,7 @@ fn place_of_call(policy: &PolicyModel) -> BoxedStrategy<(String, &'static str, &
     // Some are closed for requests of one backend, and those that no route has are closed for any.
     let paths = [
         "/restate/health",
+        "/dev.restate.a/b",
         "/restate",
         "/RESTATE/a",
         "/Svc/run",
@@ -374,7 +378,16 @@ fn place_of_call(policy: &PolicyModel) -> BoxedStrategy<(String, &'static str, &
 /// A request that has a chance to lead somewhere.
 pub(crate) fn request(policy: &PolicyModel) -> BoxedStrategy<Request> {
     let noise = prop_oneof![3 => Just(Vec::new()), 1 => vec(any::<u8>(), 0..24)];
-    let queries = ["", "page=2", "x=1&page=2&page%5Ftoken=a%26b", "pa%67e=3&%zz=1", "?", "delay=1h", "page+token=1"];
+    let queries = [
+        "",
+        "page=2",
+        "x=1&page=2&page%5Ftoken=a%26b",
+        "pa%67e=3&%zz=1",
+        "?",
+        "delay=1h",
+        "page+token=1",
+        "page=1;D%45LAYSEC=1&x=2;limit%2dkey=a",
+    ];
     let query = option::of(select(queries.to_vec()));
     let odd = [json!("nope"), json!(7), json!("")];
     let endpoints: Vec<Json> = policy.routes.iter().map(|route| json!(route.endpoint)).chain(odd).collect();

@@ -93,7 +93,8 @@ fn closes(policy: &PolicyModel, index: usize, path: &str) -> bool {
     let collides = |route: &RouteModel| route.collision.is_some();
     let has_restate = policy.backends.iter().any(|backend| backend.restate);
     let has_guard = backend.restate || backend.rewrite || policy.routes_of(index).any(collides);
-    (has_restate || policy.routes.iter().any(collides)) && is_below("/restate")
+    (has_restate || policy.routes.iter().any(collides))
+        && (is_below("/restate") || lenient.starts_with("/dev.restate."))
         || backend.reserved.is_some_and(|prefix| is_below(&prefix.to_ascii_lowercase()))
         || backend.rewrite && policy.services(index).contains(&first)
         || has_guard && first == "IdempotencyGuard"
@@ -195,12 +196,19 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         }
         Declared::Route(route, values) => (Some(route), values),
     };
+    if route.is_none() && policy.unmatched == "REJECT" {
+        return refused("not_found");
+    }
+    let index = route.map_or(0, |route| route.backend);
+    let is_rpc = |(name, value): &OwnedLine| name == b"content-type" && value.starts_with(b"application/grpc");
+    if policy.backends[index].restate && request.headers.iter().any(is_rpc) {
+        return refused("unsupported_content_type");
+    }
     if route.is_some_and(|route| route.webhook) {
         return Ok(Expected::Webhook);
     }
     let kind = match (route, policy.unmatched) {
         (Some(route), _) => route.kind,
-        (None, "REJECT") => return refused("not_found"),
         (None, "PROHIBITED") => Kind::Prohibited,
         (None, _) => Kind::HandlerInternalC,
     };
@@ -247,7 +255,6 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     };
 
     // What is forwarded.
-    let index = route.map_or(0, |route| route.backend);
     let backend = &policy.backends[index];
     let mut headers: Vec<OwnedLine> = request
         .headers
@@ -270,20 +277,18 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         let Some(path) = target.path(backend.restate, &decoded, caller.as_ref().ok()) else {
             return refused("path_ambiguous");
         };
-        let listed = |pair: &&[u8]| {
-            let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
-            let name = String::from_utf8_lossy(name).replace('+', " ");
-            let name = if MALFORMED.is_match(name.as_bytes()) { Vec::new() } else { percent_decoded(&name) };
-            route.is_some_and(|route| route.query.iter().any(|listed| listed.as_bytes() == name))
-        };
-        let pairs: Vec<&[u8]> = query.unwrap_or_default().split(|byte| *byte == b'&').filter(listed).collect();
-        let query = if pairs.is_empty() { Vec::new() } else { [b"?".as_slice(), &pairs.join(&b'&')].concat() };
+        let query = listed_query(route, backend.restate, query);
         set(":path", &[path.as_bytes(), &query].concat());
         if backend.restate && matches!(pseudo(request, ":method"), b"PUT" | b"PATCH" | b"DELETE") {
             set(":method", b"POST");
         }
     } else {
-        let query = query.map(|query| [b"?", query].concat()).unwrap_or_default();
+        let whole = query.map(|query| [b"?", query].concat()).unwrap_or_default();
+        let query = match (backend.restate, backend.rewrite) {
+            (false, _) => whole,
+            (true, false) => listed_query(route, true, query),
+            (true, true) => unsteered_query(query).unwrap_or(whole),
+        };
         set(":path", &[path.as_bytes(), &query].concat());
     }
     if let Some(mark) = mark(policy, route) {
@@ -312,6 +317,40 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     }
     headers.sort();
     Ok(Expected::Forwarded { headers, caller: caller.ok(), key })
+}
+
+/// The name of a query parameter; `None` if its escapes are malformed.
+fn parameter_name(pair: &[u8]) -> Option<Vec<u8>> {
+    let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name).replace('+', " ");
+    (!MALFORMED.is_match(name.as_bytes())).then(|| percent_decoded(&name))
+}
+
+fn joined(pairs: &[&[u8]]) -> Vec<u8> {
+    if pairs.is_empty() { Vec::new() } else { [b"?".as_slice(), &pairs.join(&b'&')].concat() }
+}
+
+/// What a query keeps by the route's list.
+fn listed_query(route: Option<&RouteModel>, restate: bool, query: Option<&[u8]>) -> Vec<u8> {
+    let listed = |pair: &&[u8]| {
+        let name = parameter_name(pair).unwrap_or_default();
+        route.is_some_and(|route| route.query.iter().any(|listed| listed.as_bytes() == name))
+    };
+    let pairs = query.unwrap_or_default().split(|byte| *byte == b'&' || restate && *byte == b';');
+    joined(&pairs.filter(listed).collect::<Vec<_>>())
+}
+
+/// A query without what steers Restate; `None` if it has nothing of that.
+fn unsteered_query(query: Option<&[u8]>) -> Option<Vec<u8>> {
+    let steers = |pair: &[u8]| {
+        parameter_name(pair).is_none_or(|name| {
+            let name = String::from_utf8_lossy(&name).to_ascii_lowercase().replace(['-', '_', ' '], "");
+            ["delay", "delaysec", "limitkey"].contains(&name.as_str())
+        })
+    };
+    let pairs: Vec<&[u8]> = query?.split(|byte| matches!(byte, b'&' | b';')).collect();
+    let kept: Vec<&[u8]> = pairs.iter().copied().filter(|pair| !steers(pair)).collect();
+    (kept.len() < pairs.len()).then(|| joined(&kept))
 }
 
 /// The headers that carry the path's parameters.
