@@ -1,7 +1,7 @@
 //! Reads YAML into a tree with the place of each value.
 
 use edge_idempotency_lints::diagnostics::tree::{NodeContent, SpannedMember, SpannedNode};
-use granit_parser::{Event, Parser, ScalarStyle, Span};
+use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -34,11 +34,25 @@ struct Open {
 /// # Errors
 /// The text is no YAML, is empty, has more than [`MAX_NODES`] values, or more than [`MAX_DEPTH`] of them in each other.
 pub(crate) fn read(text: &str) -> Result<SpannedNode, YamlError> {
+    let mut parser = Parser::new_from_str(text);
+    next(&mut || parser.next_event(), text)
+}
+
+/// Reads the documents of a text up to the first that cannot be read.
+pub(crate) fn documents(text: &str) -> Vec<SpannedNode> {
+    let mut parser = Parser::new_from_str(text);
+    let mut events = || parser.next_event();
+    std::iter::from_fn(|| next(&mut events, text).ok()).collect()
+}
+
+/// Events of a parser.
+type Events<'e, 't> = dyn FnMut() -> Option<Result<(Event<'t>, Span), ScanError>> + 'e;
+
+fn next(events: &mut Events<'_, '_>, text: &str) -> Result<SpannedNode, YamlError> {
     let mut open: Vec<Open> = Vec::new();
     let mut anchors: BTreeMap<usize, SpannedNode> = BTreeMap::new();
     let mut count = 0;
-    let mut parser = Parser::new_from_str(text);
-    while let Some(event) = parser.next_event() {
+    while let Some(event) = events() {
         let (event, span) = event.map_err(|error| {
             let at = error.marker().byte_offset().unwrap_or_default().min(text.len());
             YamlError { at, message: format!("not YAML: {}", error.info()) }
@@ -76,7 +90,6 @@ pub(crate) fn read(text: &str) -> Result<SpannedNode, YamlError> {
                 count += size(anchored);
                 (SpannedNode { span: range, content: anchored.content.clone() }, 0)
             }
-            Event::DocumentEnd => break,
             _ => continue,
         };
         // The value of an anchor is kept beside the document.

@@ -139,10 +139,42 @@ pub(super) static LINTS: &[Lint] = &[
                   (docs/native.md).",
     },
     Lint {
+        name: "envoy-sds-module",
+        severity: Error,
+        summary: "The policy names secrets of SDS, and the filter is a WebAssembly module.",
+        why: "Envoy gives such a module no secrets by SDS, so the filter does not start.",
+        instead: "Write `{\"env\": \"NAME\"}` in the policy, let OpenBao give the secrets, or run the native module (docs/native.md).",
+    },
+    Lint {
+        name: "envoy-no-node",
+        severity: Error,
+        summary: "The gateway discovers a part of its configuration, and has no name.",
+        why: "Envoy asks for secrets (SDS), filters (ECDS), routes and clusters under the name in `node`, also where it reads them from files. \
+              Without it Envoy does not start: \"node 'id' and 'cluster' are required\".",
+        instead: "Write for example `node: {id: gateway, cluster: gateway}`, or give `--service-node` and `--service-cluster` to Envoy and \
+                  allow this lint.",
+    },
+    Lint {
+        name: "envoy-cors-key",
+        severity: Error,
+        summary: "Scripts in browsers may not send the key.",
+        why: "A browser asks before it sends a header that is not on its own list. Without `idempotency-key` in `allow_headers` it sends no \
+              request with a key, so operations that need one cannot be called.",
+        instead: "Add `idempotency-key` to `allow_headers` (docs/clients.md, \"From a browser\").",
+    },
+    Lint {
+        name: "envoy-cors-answers",
+        severity: Warning,
+        summary: "Scripts in browsers cannot read what the filter says in headers.",
+        why: "A browser shows a script of another origin only the headers in `expose_headers`. Without them it knows neither whether an answer is \
+              a replay, nor how to try again.",
+        instead: "Add the headers that the message names to `expose_headers` (docs/clients.md, \"From a browser\").",
+    },
+    Lint {
         name: "envoy-native-metrics",
         severity: Warning,
         summary: "Names of a native module's metrics begin with a prefix.",
-        why: "Envoy shows `envoy_edge_idempotency_idempotency_requests_total` in the place of `idempotency_requests_total`, so the \
+        why: "Envoy shows `envoy_edge_idempotency_idempotency_answer_total` in the place of `idempotency_answer_total`, so the \
               dashboard and the alerts of this project find nothing.",
         instead: "Write `envoy.reloadable_features.dynamic_modules_strip_custom_stat_prefix: true` into a `static_layer` of \
                   `layered_runtime`.",

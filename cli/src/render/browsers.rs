@@ -53,22 +53,28 @@ pub(crate) fn cors(document: &Value, needs: &GatewayNeeds, origins: &[String]) -
         methods.extend(["GET", "POST", "PUT", "PATCH", "DELETE"]);
     }
     methods.retain(|method| *method != "OPTIONS");
-    let retry = document.pointer("/answers/retry_headers").and_then(Value::as_array).into_iter().flatten();
-    let backends = Backends::<Value>::deserialize(document);
-    let operation = |backend: BackendAt<'_, Value>| {
-        let named = backend.value.pointer("/operation_id/to").and_then(Value::as_str);
-        named.unwrap_or("x-operation-id").to_owned()
-    };
-    let operations: BTreeSet<String> = backends.iter().flat_map(Backends::iter).map(operation).collect();
-    let operations = operations.iter().map(String::as_str);
-    let exposed: Vec<&str> = EXPOSED.into_iter().chain(operations).chain(retry.filter_map(Value::as_str)).collect();
     let origins: Vec<Value> = origins.iter().map(|origin| json!({"exact": origin})).collect();
     json!({
         "origins": origins,
         "methods": methods.into_iter().collect::<Vec<_>>().join(", "),
         "allowed": ALLOWED.into_iter().chain(needs.api_keys.as_deref()).collect::<Vec<_>>().join(", "),
-        "exposed": exposed.join(", "),
+        "exposed": exposed(document).join(", "),
     })
+}
+
+/// The headers of answers that clients of a policy read. A backend of another kind than Restate has operation ids only where the policy
+/// says so.
+pub(crate) fn exposed(document: &Value) -> Vec<String> {
+    let retry = document.pointer("/answers/retry_headers").and_then(Value::as_array).into_iter().flatten();
+    let backends = Backends::<Value>::deserialize(document);
+    let operation = |backend: BackendAt<'_, Value>| {
+        let is_restate = backend.value.get("kind").is_some_and(|kind| kind == "restate");
+        let named = backend.value.pointer("/operation_id/to").and_then(Value::as_str);
+        named.or_else(|| is_restate.then_some("x-operation-id")).map(str::to_owned)
+    };
+    let operations: BTreeSet<String> = backends.iter().flat_map(Backends::iter).filter_map(operation).collect();
+    let retry = retry.filter_map(Value::as_str).map(str::to_ascii_lowercase);
+    EXPOSED.into_iter().map(str::to_owned).chain(operations).chain(retry).collect()
 }
 
 #[cfg(test)]

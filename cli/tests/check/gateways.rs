@@ -277,6 +277,7 @@ fn each_planted_mistake_is_found_and_nothing_else() {
         let gateway = ConfiguredGateway::new(&config.replacen(right, wrong, 1));
         let report = gateway.report();
         let found: BTreeSet<&str> = names(&report).into_iter().collect();
+        super::planted::no_advice_is_there_already(&report, &config.replacen(right, wrong, 1));
         // Without the mark's route the others have no mark either.
         let also = match *lint {
             "envoy-no-marked-route" => Some("envoy-unmarked-route"),
@@ -389,6 +390,7 @@ fn every_lint_of_a_gateway_has_a_mistake() {
         .map(|(lint, ..)| *lint)
         .chain(["envoy-host-spelling", "envoy-open-host", "envoy-unserved-host"])
         .chain(["envoy-second-filter", "envoy-token-removed", "envoy-wrong-backend"])
+        .chain(["envoy-sds-module", "envoy-no-node", "envoy-cors-key", "envoy-cors-answers"])
         .chain(super::native::LINTS)
         .collect();
     for name in all_lints().iter().filter(|name| name.starts_with("envoy-")) {

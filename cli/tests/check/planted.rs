@@ -3,7 +3,8 @@
 
 use super::gateways::{ConfiguredGateway, demo};
 use super::names;
-use super::rendered::{render, root};
+use super::rendered::{render, render_with, root};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Off for our filter, with the indentation that follows.
@@ -242,13 +243,28 @@ fn each_form_of_a_mistake_is_found() {
     let mut missed = Vec::new();
     for (right, wrong, lints) in edits() {
         assert!(demo.contains(right), "the demo has no {right}");
-        let report = ConfiguredGateway::new(&demo.replacen(right, &wrong, 1)).report();
+        let config = demo.replacen(right, &wrong, 1);
+        let report = ConfiguredGateway::new(&config).report();
         let found: BTreeSet<&str> = names(&report).into_iter().collect();
+        no_advice_is_there_already(&report, &config);
         if found != lints.iter().copied().collect() {
             missed.push(format!("{wrong}\nhas {found:?} for {lints:?}"));
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n\n"));
+}
+
+/// What a finding says to write does not stand in its line already: `member: value` in the help.
+pub(super) fn no_advice_is_there_already(report: &serde_json::Value, config: &str) {
+    for finding in report["findings"].as_array().unwrap() {
+        let help = finding["help"].as_str().unwrap_or_default();
+        let line = finding["line"].as_u64().and_then(|line| config.lines().nth(usize::try_from(line).unwrap() - 1));
+        // This one names what stands there twice.
+        let Some(line) = line.filter(|_| finding["lint"] != "envoy-streamed-requests") else { continue };
+        for code in help.split('`').skip(1).step_by(2).filter(|code| code.contains(": ")) {
+            assert!(!line.contains(code), "{} advises `{code}`, which is there", finding["lint"]);
+        }
+    }
 }
 
 #[test]
@@ -461,4 +477,124 @@ fn a_filter_in_a_second_document_is_told() {
     let report = gateway.report();
     assert_eq!(names(&report), ["envoy-no-filter"]);
     assert!(report["findings"][0]["message"].as_str().unwrap().contains("first document"), "{report}");
+}
+
+/// The demo with secrets of SDS: its module is a WebAssembly one, and a native one has to ask for them under a name.
+#[test]
+fn secrets_of_sds_need_a_native_module_and_a_node() {
+    let policy = json!({
+        "version": 1, "backend": {"kind": "generic"},
+        "routes": [{"endpoint": "hooks", "path": "/hooks", "policy": "REQUIRED_B", "webhook": {"provider": "stripe", "id": "wh_01JABC12"}}],
+        "webhooks": {"static": {"wh_01JABC12": {"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [
+            {"sds": "stripe", "config_source": {"path_config_source": {"path": "/etc/envoy/stripe.yaml"}}}]}}},
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.json");
+    std::fs::write(&file, policy.to_string()).unwrap();
+    let native = render_with(&file, &["--native"]);
+    let node = "node: {id: gateway, cluster: gateway}\n";
+    assert!(native.contains(node));
+    let found = |config: &str| {
+        names_of(config).into_iter().filter(|name| name.contains("sds") || name.contains("node")).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&native), [""; 0]);
+    for other in ["", "node: {id: gateway}\n", "node: {id: gateway, cluster: \"\"}\n"] {
+        assert_eq!(found(&native.replacen(node, other, 1)), ["envoy-no-node"], "{other}");
+    }
+    // A secret of the bootstrap is not asked for.
+    let fixed =
+        policy.to_string().replace(r#","config_source":{"path_config_source":{"path":"/etc/envoy/stripe.yaml"}}"#, "");
+    assert_ne!(fixed, policy.to_string());
+    std::fs::write(&file, &fixed).unwrap();
+    assert_eq!(found(&render_with(&file, &["--native"]).replacen(node, "", 1)), [""; 0]);
+    // In the place of the native module the other one.
+    let demo = demo();
+    let secret = r#"{"env": "STRIPE_WHSEC"}"#;
+    for other in
+        [r#"{"sds": "stripe"}"#, r#"{"sds": "stripe", "config_source": {"path_config_source": {"path": "/a"}}}"#]
+    {
+        assert!(demo.contains(secret));
+        assert_eq!(found(&demo.replacen(secret, other, 1)), ["envoy-sds-module"], "{other}");
+    }
+    // Other parts that are discovered, too.
+    let own = demo.lines().find(|line| line.starts_with("node:")).unwrap();
+    assert_eq!(found(&demo.replacen(own, "", 1)), ["envoy-no-node"]);
+    for gateway in ["envoy", "krakend"] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
+        command.args(["render", gateway, "--upstream=backend=http://a", "--policy"]).arg(&file);
+        let output = command.output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && told.contains("SDS"), "{gateway}: {told}");
+    }
+}
+
+/// What scripts of another origin may send and read, in each form in which Envoy takes it.
+#[test]
+fn scripts_may_send_keys_and_read_answers() {
+    let config =
+        render_with(&root().join("policies/examples/payments.json"), &["--cors-origin=https://app.example.com"]);
+    let line = |name: &str| config.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+    let (allow, expose) = (line("allow_headers:"), line("expose_headers:"));
+    let found = |old: &str, new: &str| {
+        assert!(config.contains(old), "{old}");
+        names_of(&config.replacen(old, new, 1))
+    };
+    assert_eq!(names_of(&config), [""; 0]);
+    let put = |line: &str, value: &str| format!("{}: {value}", line.split(':').next().unwrap());
+    for wrong in
+        ["authorization, content-type", "idempotency_key", "\"\"", "\"*\"\n                  allow_credentials: true"]
+    {
+        assert_eq!(found(allow, &put(allow, wrong)), ["envoy-cors-key"], "{wrong}");
+    }
+    for right in ["\"*\"", "Authorization,  Idempotency-Key"] {
+        assert_eq!(found(allow, &put(allow, right)), [""; 0], "{right}");
+    }
+    assert_eq!(found(allow, ""), ["envoy-cors-key"]);
+    assert_eq!(found(expose, ""), ["envoy-cors-answers"]);
+    assert_eq!(found("idempotent-replayed, ", ""), ["envoy-cors-answers"]);
+    assert_eq!(found(expose, &put(expose, "\"*\"")), [""; 0]);
+    // A route's own rules count as well, and a filter that is not there has none.
+    let route = "              - name: public\n";
+    let own = "                typed_per_filter_config: {envoy.filters.http.cors: {\"@type\": \
+               type.googleapis.com/envoy.extensions.filters.http.cors.v3.CorsPolicy, allow_headers: a, expose_headers: \"*\"}}\n";
+    assert_eq!(found(route, &format!("{route}{own}")), ["envoy-cors-key"]);
+    let filter = "          - name: envoy.filters.http.cors\n";
+    assert!(config.contains(filter));
+    let off = config.replacen(filter, &format!("{filter}            disabled: true\n"), 1).replacen(allow, "", 1);
+    assert_eq!(names_of(&off), [""; 0]);
+}
+
+/// Resources of Kubernetes that have requests tried again: they cannot ask for a key.
+#[test]
+fn retries_of_resources_are_told() {
+    let route = |rule: &str| {
+        format!("apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nspec:\n  rules:\n  - {rule}\n")
+    };
+    let policy = |retry: &str| format!("kind: BackendTrafficPolicy\nspec: {{retry: {retry}}}\n");
+    let istio = |retries: &str| format!("kind: VirtualService\nspec: {{http: [{{retries: {retries}}}]}}\n");
+    for (resource, is_told) in [
+        (route("retry: {codes: [503], attempts: 2}"), true),
+        (route("retry: {attempts: 1}"), true),
+        (route("{matches: [{path: {value: /}}], retry: {backoff: 1s}}"), true),
+        (
+            route(
+                "{matches: [{headers: [{name: Idempotency-Key, type: RegularExpression, value: .+}]}], retry: {attempts: 2}}",
+            ),
+            false,
+        ),
+        (route("retry: {attempts: 0}"), false),
+        (route("timeouts: {request: 60s}"), false),
+        (policy("{numRetries: 2}"), true),
+        (policy("{retryOn: {triggers: [connect-failure], httpStatusCodes: [503]}}"), true),
+        (policy("{retryOn: {triggers: [connect-failure, refused-stream]}}"), false),
+        (istio("{attempts: 2, retryOn: \"5xx,reset\"}"), true),
+        (istio("{attempts: 2, retryOn: \"connect-failure,unavailable\"}"), false),
+        (istio("{attempts: 2}"), false),
+    ] {
+        // Also behind other documents.
+        for text in [resource.clone(), format!("kind: Other\n---\n{resource}")] {
+            let found = names_of(&text);
+            assert_eq!(found.contains(&"envoy-keyless-retry".to_owned()), is_told, "{text}: {found:?}");
+        }
+    }
 }

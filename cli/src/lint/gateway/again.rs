@@ -5,10 +5,10 @@ use super::route::{asks_for, leads_to};
 use super::{GatewayFindings, member_span};
 use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
 
-const KEY: &str = "idempotency-key";
+pub(super) const KEY: &str = "idempotency-key";
 
 /// Conditions of `retry_on` under which the backend has not seen the request.
-const NEVER_RAN: [&str; 5] =
+pub(super) const NEVER_RAN: [&str; 5] =
     ["connect-failure", "refused-stream", "reset-before-request", "http3-post-connect-failure", "envoy-ratelimited"];
 
 /// Whether a route takes requests with a key only. `rule`: its match.

@@ -107,6 +107,7 @@ fn streams(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut Gateway
 fn escaped_slashes(manager: &SpannedNode, needs: Option<&CheckedNeeds>, findings: &mut GatewayFindings) {
     let member = manager.member(ESCAPED_SLASHES);
     let allowed = needs.and_then(|needs| needs.encoded_slash.as_deref());
+    let action = if allowed.is_some() { "KEEP_UNCHANGED" } else { "REJECT_REQUEST" };
     let message = match member.map_or("", |member| member.value.text().unwrap_or_default()) {
         "UNESCAPE_AND_REDIRECT" | "UNESCAPE_AND_FORWARD" | "3" | "4" => match allowed {
             Some(endpoint) => format!(
@@ -121,7 +122,8 @@ fn escaped_slashes(manager: &SpannedNode, needs: Option<&CheckedNeeds>, findings
         "KEEP_UNCHANGED" | "1" => return,
         _ => format!("the connection manager lacks `{ESCAPED_SLASHES}`, so the runtime decides what happens to `%2F`"),
     };
-    findings.at_member("envoy-escaped-slashes", member, &manager.span, message);
+    let place = member.map_or(manager.span.clone(), member_span);
+    findings.helped("envoy-escaped-slashes", place, message, format!("write `{ESCAPED_SLASHES}: {action}`"));
 }
 
 /// Limits on what one connection can have the gateway and the filter hold.

@@ -15,6 +15,9 @@
 //! | `endpoints` | clusters that lead to the same place |
 //! | `paths` | which paths a route takes |
 //! | `again` | requests that reach the backend a second time |
+//! | `resources` | the same, by resources of Kubernetes |
+//! | `cors` | what scripts in browsers may send and read |
+//! | `node` | the gateway's own name, without which nothing is discovered |
 //! | `ways` | ways to the backend that do not pass the filter |
 //! | `needs` | what the policy needs of a gateway |
 
@@ -22,6 +25,7 @@ mod again;
 mod backends;
 mod buffers;
 mod callers;
+mod cors;
 mod endpoints;
 mod find;
 mod hosts;
@@ -29,9 +33,11 @@ mod manager;
 mod mark;
 mod native;
 mod needs;
+mod node;
 mod paths;
 mod plugin;
 mod reading;
+mod resources;
 mod route;
 mod table;
 mod ways;
@@ -152,6 +158,8 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
         }
     }
     ways::check(&tree, &found, &all_needs, &mut findings);
+    node::check(&tree, &all_needs, &mut findings);
+    yaml::documents(&source.text).iter().for_each(|document| resources::check(document, &mut findings));
     reading::distinct(&mut findings);
     let summary = (!summaries.is_empty()).then(|| summaries.join("; "));
     let mut files = vec![CheckedFile { source, findings: findings.0, summary }];
@@ -255,6 +263,7 @@ fn around(
         if let Some(needs) = needs {
             hosts::check(chain, needs, findings);
             callers::check(chain, needs, findings);
+            cors::check(chain, needs, findings);
             buffers::check(chain, needs, findings);
         }
     }

@@ -1,6 +1,7 @@
 //! What a policy needs of a gateway.
 
 use super::mark::ONLY_MARK;
+use crate::render::browsers::exposed;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::target_parts;
 use edge_idempotency_lints::backends::Backends;
@@ -64,6 +65,12 @@ pub(super) struct CheckedNeeds {
     pub(super) namespaces: BTreeSet<String>,
     /// The first of the others
     pub(super) nameless: Option<String>,
+    /// Where the document names secrets of SDS, and whether Envoy has to ask for them
+    pub(super) sds: Vec<(String, bool)>,
+    /// The first route that takes keys of callers
+    pub(super) keyed: Option<String>,
+    /// The headers of answers that clients read
+    pub(super) exposed: Vec<String>,
 }
 
 /// Headers that name the caller.
@@ -279,6 +286,11 @@ impl CheckedNeeds {
             [namespace, key, ..] => Some((namespace.clone(), key.clone())),
             _ => None,
         };
+        let mut sds = Vec::new();
+        collect_secrets_of_sds(&whole, "", &mut sds);
+        let is_keyed = |route: &&RouteOfGateway| {
+            ["REQUIRED_A", "ACCEPTED"].contains(&route.policy.as_str()) && route.webhook.is_none()
+        };
         let cleans = |route: &RouteOfGateway| route.clean_errors == Some(true);
         let keeps_headers = document.backends.iter().any(|backend| backend.value.kind == "restate")
             || document.answers.clean_errors == Some(true)
@@ -313,6 +325,9 @@ impl CheckedNeeds {
                 .map(|path| path.namespace().to_owned())
                 .collect(),
             nameless: policy.metadata_paths().find(|path| !path.has_operator()).map(|path| path.namespace().to_owned()),
+            sds,
+            keyed: document.routes.iter().find(is_keyed).map(|route| route.endpoint.clone()),
+            exposed: exposed(&whole),
         })
     }
 }
@@ -329,6 +344,30 @@ fn sample_target(target: &str) -> String {
 fn sample(template: &str) -> String {
     let segments = template.split('/').map(|segment| if segment.contains('{') { "x" } else { segment });
     segments.collect::<Vec<_>>().join("/")
+}
+
+/// The places of a document with `{"sds": NAME, …}`.
+fn collect_secrets_of_sds(value: &Value, pointer: &str, found: &mut Vec<(String, bool)>) {
+    match value {
+        Value::Object(members) => {
+            if members.get("sds").is_some_and(Value::is_string) {
+                found.push((pointer.to_owned(), members.contains_key("config_source")));
+            }
+            for (name, value) in members {
+                collect_secrets_of_sds(
+                    value,
+                    &format!("{pointer}/{}", edge_idempotency_lints::view::token(name)),
+                    found,
+                );
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                collect_secrets_of_sds(item, &format!("{pointer}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Every `{"env": NAME}` of a document.

@@ -49,6 +49,10 @@ pub(super) fn check(
         let member = config.member("allow_on_headers_stop_iteration");
         findings.at_member("envoy-stop-iteration", member, at, "`allow_on_headers_stop_iteration: true` is missing");
     }
+    if let Some((pointer, _)) = needs.and_then(|needs| needs.sds.first()) {
+        let message = format!("{pointer} of the policy names a secret of SDS, which Envoy gives native modules only");
+        findings.at_member("envoy-sds-module", config.member("configuration"), at, message);
+    }
     let Some(vm) = config.member("vm_config") else { return };
     if let Some(runtime) = vm.value.member("runtime")
         && runtime.value.text().is_some_and(|name| name != "envoy.wasm.runtime.v8")
