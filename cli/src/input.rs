@@ -1,10 +1,11 @@
-//! Files, standard input and variables that commands read, and what they print.
+//! Files, standard input and variables that commands read.
 
 use crate::lines;
+use crate::output::{print_document, tell};
 use edge_idempotency_engine::{Policy, PolicyErrors};
 use serde_json::json;
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 /// A variable of this command's environment.
@@ -25,11 +26,11 @@ fn compiled(document: &[u8], file: &Path, as_json: bool) -> Result<Option<Policy
         Ok(policy) => Ok(Some(policy)),
         Err(errors) => {
             if as_json {
-                print(&json!({"errors": issues(&errors.0)}).to_string())?;
+                print_document(&json!({"errors": issues(&errors.0)}).to_string())?;
             }
             let PolicyErrors(list) = &errors;
-            eprintln!("{}: {}", file.display(), errors.headline());
-            list.iter().for_each(|error| eprintln!("  {error}"));
+            tell!("{}: {}", file.display(), errors.headline());
+            list.iter().for_each(|error| tell!("  {error}"));
             Ok(None)
         }
     }
@@ -47,14 +48,6 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
         std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
     };
     read.map(|_| bytes).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// A reader that has gone away (`| head`) is no error.
-pub(crate) fn print(text: &str) -> Result<(), String> {
-    match writeln!(std::io::stdout().lock(), "{text}") {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
-        _ => Ok(()),
-    }
 }
 
 /// The first line of standard input that is not empty, and the number of those behind it. All of the input is read, so that

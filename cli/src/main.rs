@@ -1,5 +1,8 @@
 //! `edge-idempotency`: the filter's engine on the command line.
 
+// `output` alone prints.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod commands;
 mod diagnostics;
 mod http;
@@ -11,6 +14,7 @@ mod live;
 mod log_line;
 mod material;
 mod openapi;
+mod output;
 mod record;
 mod render;
 mod restate_admin;
@@ -18,12 +22,13 @@ mod shadow_report;
 mod stores;
 mod webhook;
 
+use crate::output::tell;
 use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     ExitCode::from(commands::Cli::parse().run().unwrap_or_else(|message| {
-        eprintln!("edge-idempotency: {message}");
+        tell!("edge-idempotency: {message}");
         commands::BAD_INPUT
     }))
 }

@@ -4,6 +4,7 @@ mod check;
 mod command;
 mod credentials;
 mod explain;
+mod hostile_texts;
 mod keys;
 mod krakend_packaging;
 mod log_line;

@@ -5,18 +5,27 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 /// Whether a terminal could act on the character, or would show nothing.
-fn is_unprintable(letter: char) -> bool {
+pub fn is_unprintable(letter: char) -> bool {
     !matches!(letter, '\\' | '"' | '\'') && letter.escape_debug().len() > 1
 }
 
 /// The text with `\u{1b}` for an unprintable character, here for U+001B.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unprintable) {
+    without(text, is_unprintable)
+}
+
+/// [`printable`] for a text of several lines, whose ends and tabs stay.
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    without(text, |letter| !matches!(letter, '\n' | '\t') && is_unprintable(letter))
+}
+
+fn without(text: &str, is_escaped: fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for letter in text.chars() {
-        if is_unprintable(letter) { shown.extend(letter.escape_unicode()) } else { shown.push(letter) }
+        if is_escaped(letter) { shown.extend(letter.escape_unicode()) } else { shown.push(letter) }
     }
     Cow::Owned(shown)
 }
@@ -32,13 +41,15 @@ pub fn json_line(value: &Value) -> String {
     escaped(value.to_string())
 }
 
-fn escaped(text: String) -> String {
-    if !text.contains(|letter| letter != '\n' && is_unprintable(letter)) {
+/// A text in JSON, or in YAML with such texts in quotes, that has been written already: as [`json`].
+pub fn escaped(text: String) -> String {
+    let is_kept = |letter: char| matches!(letter, '\n' | '\t') || !is_unprintable(letter);
+    if text.chars().all(is_kept) {
         return text;
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for letter in text.chars() {
-        if letter == '\n' || !is_unprintable(letter) {
+        if is_kept(letter) {
             shown.push(letter);
         } else {
             letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| shown.push_str(&format!("\\u{unit:04x}")));

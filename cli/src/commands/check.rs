@@ -2,9 +2,10 @@
 
 use super::FORWARD;
 use super::findings::{self, FindingArguments, name};
-use crate::input::{print, read, variable};
+use crate::input::{read, variable};
 use crate::lint;
 use crate::live::{self, arguments::LiveArguments};
+use crate::output::print;
 use clap::Args;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_lints::diagnostics::CheckedFile;

@@ -1,7 +1,7 @@
 //! `completions`: what a shell needs to complete the command's names and options.
 
 use super::{Cli, FORWARD};
-use crate::input::print;
+use crate::output::print;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 

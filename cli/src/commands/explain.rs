@@ -1,9 +1,11 @@
 //! `explain`: what the filter would do with one request, or has done with one.
 
 use super::{BAD_INPUT, FORWARD, REJECT};
-use crate::input::{first_line_of_input, print, read_policy_document, variable};
+use crate::input::{first_line_of_input, read_policy_document, variable};
 use crate::log_line;
 use crate::material::{Material, now_unix_ms};
+use crate::output::tell;
+use crate::output::{print, print_document};
 use clap::{ArgGroup, Args};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_explain::request::Request;
@@ -103,7 +105,7 @@ pub(crate) fn run(args: &ExplainArguments) -> Result<u8, String> {
         let taken = read.read_secrets(variable, |_| true, edge_idempotency_envoy::ADVICE.environment);
         // The line of a delivery has no signature that a secret could fit.
         if let (Err(missing), None) = (taken, &args.log_line) {
-            missing.0.iter().for_each(|issue| eprintln!("warning: {issue}"));
+            missing.0.iter().for_each(|issue| tell!("warning: {issue}"));
         }
         policy = Some((Arc::new(read), document));
     }
@@ -117,12 +119,15 @@ pub(crate) fn run(args: &ExplainArguments) -> Result<u8, String> {
     let Some((policy, document)) = policy else { return Ok(BAD_INPUT) };
     let (source, request, notes) = read_request(args, &policy, &mut material)?;
     if args.print_request {
-        print(&String::from_utf8_lossy(&request))?;
+        print_document(&String::from_utf8_lossy(&request))?;
         return Ok(FORWARD);
     }
     let request = Request::parse(&request, now_unix_ms()).map_err(|errors| format!("{source}: {errors}"))?;
     let verdict = explain(&policy, &document, &request);
-    print(&if args.json { verdict.to_json(&notes).to_string() } else { verdict.to_text(&notes) })?;
+    match args.json {
+        true => print_document(&verdict.to_json(&notes).to_string())?,
+        false => print(&verdict.to_text(&notes))?,
+    }
     Ok(if verdict.is_forwarded() { FORWARD } else { REJECT })
 }
 
@@ -172,7 +177,7 @@ fn explain_line(line: &str, policy: Option<&Arc<Policy>>, args: &ExplainArgument
     };
     let line = log_line::LogLine::parse(&first.ok_or("there is no line to explain")?)?;
     if more > 0 {
-        eprintln!("edge-idempotency: only the first line is explained; {more} more came");
+        tell!("edge-idempotency: only the first line is explained; {more} more came");
     }
     let explanation = log_line::Explanation::of(line, policy);
     let file = args.policy.as_ref().map(|file| file.display().to_string());

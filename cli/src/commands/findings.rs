@@ -2,10 +2,11 @@
 
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::diagnostics::{formats, sarif};
-use crate::input::print;
 use crate::lint;
+use crate::output::print;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use edge_idempotency_explain::terminal_text::printable_lines;
 use edge_idempotency_lints::diagnostics::lint::Severity;
 use edge_idempotency_lints::diagnostics::{CheckedFile, FindingCounts, text};
 use std::io::Write as _;
@@ -58,12 +59,27 @@ pub(super) fn report(mut files: Vec<CheckedFile>, args: &FindingArguments) -> Re
             }
         }
     }
+    if args.format == FindingFormat::Text {
+        files.iter_mut().for_each(make_printable);
+    }
     write(&files, args.format)?;
     Ok(match FindingCounts::of(&files) {
         _ if own_errors => BAD_INPUT,
         FindingCounts { errors: 0, .. } => FORWARD,
         _ => REJECT,
     })
+}
+
+/// The renderer of findings writes colours, so what it gets holds nothing that a terminal acts on. Lines of the file it gets as
+/// `SourceText::shown` gives them.
+fn make_printable(file: &mut CheckedFile) {
+    let shown = |text: &mut String| *text = printable_lines(text).into_owned();
+    shown(&mut file.source.name);
+    for finding in &mut file.findings {
+        shown(&mut finding.message);
+        shown(&mut finding.help);
+        finding.pointer.iter_mut().for_each(shown);
+    }
 }
 
 fn write(files: &[CheckedFile], format: FindingFormat) -> Result<(), String> {

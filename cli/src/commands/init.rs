@@ -4,8 +4,10 @@ use super::{BAD_INPUT, FORWARD};
 use crate::init_policy::answers::{BackendChoice, GatewayChoice, IdentityKind, RouteAnswer};
 use crate::init_policy::guesses::guess;
 use crate::init_policy::questions::{GivenAnswers, Terminal, UsualAnswers, ask};
-use crate::input::{print, read};
+use crate::input::read;
 use crate::openapi::description;
+use crate::output::print_document;
+use crate::output::{tell, tell_text};
 use clap::Args;
 use edge_idempotency_engine::{Policy, PolicyErrors};
 use edge_idempotency_lints::diagnostics::source::SourceText;
@@ -139,21 +141,21 @@ pub(crate) fn run(args: &InitArguments) -> Result<u8, String> {
         Ok(policy) => policy,
         Err(errors) => {
             let PolicyErrors(list) = &errors;
-            eprintln!("these answers do not make a valid policy: {}", errors.headline());
-            list.iter().for_each(|error| eprintln!("  {error}"));
+            tell!("these answers do not make a valid policy: {}", errors.headline());
+            list.iter().for_each(|error| tell!("  {error}"));
             return Ok(BAD_INPUT);
         }
     };
-    policy.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+    policy.warnings().iter().for_each(|warning| tell!("warning: {warning}"));
     if to_output {
-        print(&document)?;
+        print_document(&document)?;
         return Ok(FORWARD);
     }
     write(&args.file, &document, args.force)?;
     let file = args.file.display();
-    eprintln!("{file}: {}", policy.summary());
+    tell!("{file}: {}", policy.summary());
     let gateway = answers.gateway.name();
-    eprintln!("next: edge-idempotency check {file}; edge-idempotency render {gateway} --policy {file} --help");
+    tell!("next: edge-idempotency check {file}; edge-idempotency render {gateway} --policy {file} --help");
     Ok(FORWARD)
 }
 
@@ -165,7 +167,7 @@ fn guessed(file: &Path) -> Result<Vec<RouteAnswer>, String> {
     let source = SourceText::new(file.display().to_string(), &read(file)?);
     let tree = description::read(&source).map_err(|error| error.told(&source))?;
     let guesses = guess(&source, &tree);
-    eprint!("{}", guesses.told(&source.name));
+    tell_text(&guesses.told(&source.name));
     if guesses.routes.is_empty() {
         return Err(format!("{}: the description has no operation that a route can take", source.name));
     }
@@ -184,7 +186,7 @@ fn leave_out(routes: &mut Vec<RouteAnswer>, errors: &PolicyErrors) -> bool {
     routes.retain(|route| {
         let why = wrong.get(&place);
         place += 1;
-        why.iter().for_each(|why| eprintln!("left out: {} {}: {why}", route.method, route.path));
+        why.iter().for_each(|why| tell!("left out: {} {}: {why}", route.method, route.path));
         why.is_none()
     });
     true

@@ -1,7 +1,8 @@
 //! `key`: reading a namespaced key.
 
 use super::FORWARD;
-use crate::input::{first_line_of_input, print};
+use crate::input::first_line_of_input;
+use crate::output::print;
 use crate::restate_admin::keys_text::readable_subject;
 use crate::restate_admin::selection::STORED_FORM;
 use clap::{Args, Subcommand};

@@ -5,6 +5,7 @@ mod erase;
 mod forget;
 mod session;
 
+use crate::output::tell;
 pub(crate) use arguments::KeysArguments;
 use arguments::{KeysAction, ListArguments, ShowArguments};
 use erase::erase;
@@ -12,7 +13,7 @@ use forget::forget;
 use session::Session;
 
 use super::{BAD_INPUT, FORWARD, REJECT};
-use crate::input::print;
+use crate::output::print;
 use crate::restate_admin::claims::StoredClaim;
 use crate::restate_admin::invocations::{Invocation, PAGE};
 use crate::restate_admin::keys_text::{details, details_to_json, table, to_json};
@@ -62,12 +63,12 @@ fn list(args: &ListArguments) -> Result<u8, String> {
         return Ok(FORWARD);
     }
     if rows.is_empty() {
-        eprintln!("nothing is stored under such keys");
+        tell!("nothing is stored under such keys");
         return Ok(FORWARD);
     }
     print(&table(&rows, now))?;
     if let Some(next) = next {
-        eprintln!("there are more results: continue with --after {next}");
+        tell!("there are more results: continue with --after {next}");
     }
     Ok(FORWARD)
 }
@@ -91,11 +92,11 @@ fn show(args: &ShowArguments) -> Result<u8, String> {
         print(&rows.iter().map(|row| details(row, claims, now)).collect::<Vec<_>>().join("\n\n"))?;
     }
     if rows.is_empty() {
-        eprintln!("edge-idempotency: nothing is stored under such a key");
+        tell!("edge-idempotency: nothing is stored under such a key");
         return Ok(REJECT);
     }
     if guard.is_none() {
-        eprintln!("edge-idempotency: {}", session::UNKNOWN_GUARD);
+        tell!("edge-idempotency: {}", session::UNKNOWN_GUARD);
     }
     Ok(FORWARD)
 }
@@ -104,22 +105,22 @@ fn show(args: &ShowArguments) -> Result<u8, String> {
 fn say(session: &Session, purged: &Purged, still_stored: &[Invocation]) {
     let Counts { results, claims, calls, in_flight, failed } = purged.counts;
     let (results, claims, calls) = (number(results, "result"), number(claims, "claim"), number(calls, "call"));
-    eprintln!("purged: {results}, {calls}, {claims}; under way: {in_flight}; failed: {failed}");
+    tell!("purged: {results}, {calls}, {claims}; under way: {in_flight}; failed: {failed}");
     for (id, said) in &purged.refused {
-        eprintln!("edge-idempotency: {id} was not purged: {said}");
+        tell!("edge-idempotency: {id} was not purged: {said}");
     }
     for (purpose, invocation) in &purged.under_way {
-        eprintln!("edge-idempotency: {}", in_flight_advice(&session.admin, *purpose, invocation));
+        tell!("edge-idempotency: {}", in_flight_advice(&session.admin, *purpose, invocation));
     }
     for claim in &purged.kept_claims {
-        eprintln!(
+        tell!(
             "edge-idempotency: the claim {} was not purged, because all operations of the caller share it, and another \
              operation has a result under the key or is still running",
             claim.invocation.id
         );
     }
     for invocation in still_stored {
-        eprintln!(
+        tell!(
             "edge-idempotency: {} ({}) is still stored, although Restate has said that it is gone",
             invocation.id,
             terminal_text::printable(&invocation.operation())

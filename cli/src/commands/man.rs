@@ -1,7 +1,7 @@
 //! `man`: manual pages, made from the help texts.
 
 use super::{Cli, FORWARD};
-use crate::input::print;
+use crate::output::print;
 use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
 use std::path::PathBuf;

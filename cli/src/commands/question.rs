@@ -1,6 +1,7 @@
 //! Questions on the terminal.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use crate::output::tell_text;
+use std::io::{BufRead as _, IsTerminal as _};
 
 /// Whether somebody can see a question, which is written to standard error, and answer it.
 pub(super) fn can_ask() -> bool {
@@ -19,8 +20,7 @@ pub(super) fn confirmed(question: &str) -> Result<bool, String> {
                 .to_owned(),
         );
     }
-    eprint!("{question} [y/N] ");
-    let _ = std::io::stderr().flush();
+    tell_text(&format!("{question} [y/N] "));
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).map_err(|error| format!("standard input: {error}"))?;
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))

@@ -4,7 +4,9 @@ mod krakend;
 mod resources;
 
 use super::{BAD_INPUT, FORWARD};
-use crate::input::{print, read};
+use crate::input::read;
+use crate::output::print_document;
+use crate::output::tell;
 use crate::render::browsers;
 use crate::render::envoy::{EnvoyPlan, NativeNeeds};
 use crate::render::ext_authz::{AuthorizationService, EXT_AUTHZ};
@@ -175,13 +177,13 @@ impl PolicyOption {
         let policy = match Policy::from_json(&bytes) {
             Ok(policy) => policy,
             Err(errors) => {
-                eprintln!("{}: {}", self.policy.display(), errors.headline());
+                tell!("{}: {}", self.policy.display(), errors.headline());
                 let PolicyErrors(list) = &errors;
-                list.iter().for_each(|error| eprintln!("  {error}"));
+                list.iter().for_each(|error| tell!("  {error}"));
                 return Ok(None);
             }
         };
-        policy.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
+        policy.warnings().iter().for_each(|warning| tell!("warning: {warning}"));
         let unreadable = |error: &dyn std::fmt::Display| format!("{}: {error}", self.policy.display());
         let text = String::from_utf8(bytes).map_err(|error| unreadable(&error))?;
         let document: Value = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
@@ -236,33 +238,29 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
         ecds: args.ecds.clone(),
     };
     if args.filter_only {
-        print(plan.filter_only(&needs)?.trim_end())?;
+        print_document(plan.filter_only(&needs)?.trim_end())?;
         return Ok(FORWARD);
     }
-    print(plan.bootstrap(&needs)?.trim_end())?;
+    print_document(plan.bootstrap(&needs)?.trim_end())?;
     let is_here = |owner: &str| plan.ext_authz.is_some() && owner == EXT_AUTHZ;
     for (owner, _) in needs.owners_without_payloads().into_iter().filter(|(owner, _)| !is_here(owner)) {
         let option = if owner == EXT_AUTHZ { "give --ext-authz, or " } else { "" };
-        eprintln!(
+        tell!(
             "note: {option}add {owner} where the configuration says CHECK: the policy takes identities from its headers"
         );
     }
     for file in plan.providers.iter().filter_map(TokenProvider::key_file).filter(|file| !Path::new(file).exists()) {
-        eprintln!(
-            "note: {file} (--jwt-keys) is not here: Envoy does not start if it does not find the file by this path"
-        );
+        tell!("note: {file} (--jwt-keys) is not here: Envoy does not start if it does not find the file by this path");
     }
     if !is_loopback(&args.admin.0) {
-        eprintln!(
+        tell!(
             "note: whoever reaches --admin {} can stop the gateway and read its configuration: make sure that only \
              operators can reach it",
             args.admin.0
         );
     }
     for owner in needs.other_metadata.iter().filter(|owner| !is_here(owner)) {
-        eprintln!(
-            "note: add {owner} where the configuration says CHECK: the policy takes identities from its metadata"
-        );
+        tell!("note: add {owner} where the configuration says CHECK: the policy takes identities from its metadata");
     }
     Ok(FORWARD)
 }

@@ -2,7 +2,9 @@
 
 use super::question::confirmed;
 use super::{BAD_INPUT, FORWARD, REJECT};
-use crate::input::{print, read_policy_document};
+use crate::input::read_policy_document;
+use crate::output::print;
+use crate::output::tell;
 use crate::restate_admin::claims_outlast::{guard_name, guard_of};
 use crate::restate_admin::connection::{Admin, ConnectionArguments};
 use crate::restate_admin::plan::Plan;
@@ -137,10 +139,10 @@ fn apply(args: &ApplyArguments) -> Result<u8, String> {
     let changes = plan.rows.iter().filter(|row| row.is_change()).count();
     if changes > 0 && !args.yes {
         // With --json the plan is for the terminal, and standard output gets what comes of it.
-        eprintln!("{}", plan.to_text(&admin, &common.policy.display().to_string()));
+        tell!("{}", plan.to_text(&admin, &common.policy.display().to_string()));
         let noun = if changes == 1 { "setting" } else { "settings" };
         if !confirmed(&format!("Change {changes} {noun} of the Restate at {}?", admin.address()))? {
-            eprintln!("edge-idempotency: nothing was changed");
+            tell!("edge-idempotency: nothing was changed");
             return Ok(REJECT);
         }
     }

@@ -1,7 +1,8 @@
 //! `shadow-report`: what enforcing would refuse, counted from access logs.
 
 use super::{BAD_INPUT, FORWARD, REJECT};
-use crate::input::print;
+use crate::output::print;
+use crate::output::tell;
 use crate::shadow_report;
 use clap::Args;
 use edge_idempotency_explain::terminal_text;
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &ShadowReportArguments) -> Result<u8, String> {
         Format::Table => report.to_text(if args.top == 0 { usize::MAX } else { args.top }),
         Format::Json => terminal_text::json(&report.to_json()),
     })?;
-    report.complaints().iter().for_each(|complaint| eprintln!("edge-idempotency: {complaint}"));
+    report.complaints().iter().for_each(|complaint| tell!("edge-idempotency: {complaint}"));
     Ok(match args.fail_over {
         _ if !report.is_complete() => BAD_INPUT,
         Some(percent) if report.is_over(percent) => REJECT,

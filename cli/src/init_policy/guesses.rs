@@ -6,6 +6,7 @@ use crate::openapi::key_parameter::{self, KEY_HEADER};
 use crate::openapi::operations::{self, ApiOperation};
 use crate::openapi::references::References;
 use edge_idempotency_engine::policy::Template;
+use edge_idempotency_explain::terminal_text::printable;
 use edge_idempotency_lints::diagnostics::source::SourceText;
 use edge_idempotency_lints::diagnostics::tree::SpannedNode;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,12 +117,14 @@ impl RouteGuesses {
         };
         let (methods, paths) = (width(&|route| route.method.len()), width(&|route| route.path.len()).min(60));
         let mut text = String::new();
+        let file = printable(file);
         for GuessedRoute { route, line, reason } in &self.routes {
             let RouteAnswer { method, path, policy, .. } = route;
+            let (path, reason) = (printable(path), printable(reason));
             let _ = writeln!(text, "{method:methods$}  {path:paths$}  {policy:18}  {file}:{line}: {reason}");
         }
         self.left_out.iter().for_each(|why| {
-            let _ = writeln!(text, "left out: {why}");
+            let _ = writeln!(text, "left out: {}", printable(why));
         });
         text
     }

@@ -2,6 +2,7 @@
 
 use super::answers::{BackendChoice, GatewayChoice, IdentityKind, InitAnswers, POLICIES, RouteAnswer};
 use dialoguer::{Confirm, Input, Select, theme::ColorfulTheme, theme::SimpleTheme, theme::Theme};
+use edge_idempotency_explain::terminal_text::printable;
 
 /// What options say; `None` where somebody has to be asked, or the usual answer taken.
 #[derive(Clone, Debug, Default)]
@@ -89,17 +90,17 @@ fn gone(error: dialoguer::Error) -> String {
 
 impl Respondent for Terminal {
     fn choose(&mut self, question: &str, items: &[&str]) -> Result<usize, String> {
-        Select::with_theme(&*self.0).with_prompt(question).items(items).default(0).interact().map_err(gone)
+        Select::with_theme(&*self.0).with_prompt(printable(question)).items(items).default(0).interact().map_err(gone)
     }
 
     fn text(&mut self, question: &str, usual: &str, fits: fn(&str) -> Result<(), String>) -> Result<String, String> {
-        let input = Input::<String>::with_theme(&*self.0).with_prompt(question);
+        let input = Input::<String>::with_theme(&*self.0).with_prompt(printable(question));
         let input = if usual.is_empty() { input.allow_empty(true) } else { input.default(usual.to_owned()) };
         input.validate_with(|text: &String| fits(text)).interact_text().map_err(gone)
     }
 
     fn confirm(&mut self, question: &str, usual: bool) -> Result<bool, String> {
-        Confirm::with_theme(&*self.0).with_prompt(question).default(usual).interact().map_err(gone)
+        Confirm::with_theme(&*self.0).with_prompt(printable(question)).default(usual).interact().map_err(gone)
     }
 }
 

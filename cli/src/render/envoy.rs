@@ -4,7 +4,7 @@ use super::ext_authz::{AuthorizationService, EXT_AUTHZ};
 use super::module::ModuleFile;
 use super::needs::{BackendNeeds, GatewayNeeds};
 use super::public_paths::PublicPath;
-use super::template::fill;
+use super::template::{fill, is_literal};
 use super::tokens::{KeySet, TokenProvider, rules};
 use super::upstream::{BackendClusters, NamedUpstream};
 use edge_idempotency_engine::Policy;
@@ -160,7 +160,7 @@ impl EnvoyPlan {
                 "waits": self.waits(needs, &backends)?,
                 "marked": self.marked(needs, &backends)?,
                 "closed": needs.closed,
-                "reserved": needs.reserved,
+                "reserved": needs.reserved.iter().map(|path| closed_match(path)).collect::<Vec<_>>(),
                 "clusters": self.clusters(needs, &backends)?.into_iter().map(|(_, text)| text).collect::<Vec<_>>(),
             }),
         );
@@ -180,7 +180,7 @@ impl EnvoyPlan {
         let owners = needs.owners.iter().map(|(name, headers)| json!({"name": name, "headers": headers}));
         let around = json!({
             "filter": filter.trim_end(), "clusters": needs.clusters(), "generic": needs.has_generic(), "tokens": needs.tokens,
-            "payloads": needs.payloads, "owners": owners.collect::<Vec<_>>(), "other_metadata": needs.other_metadata,
+            "sds": !needs.sds.is_empty(), "payloads": needs.payloads, "owners": owners.collect::<Vec<_>>(), "other_metadata": needs.other_metadata,
         });
         extend(&mut values, around);
         fill(BLOCK, &values)
@@ -188,10 +188,14 @@ impl EnvoyPlan {
 
     /// What all templates have in common.
     pub(crate) fn values(&self, needs: &GatewayNeeds) -> Result<Value, String> {
+        if let Some(name) = needs.sds.first().filter(|_| self.native.is_none()) {
+            return Err(format!(
+                "the policy names a secret of SDS ({name}), and Envoy gives a WebAssembly module none: add --native, or write \
+                 {{\"env\": \"NAME\"}} into the policy"
+            ));
+        }
         let policy = self.policy.trim_end();
-        // A literal block holds a text as it is, but for characters that YAML reads as line breaks or refuses.
-        let plain = |char: char| !char.is_control() && !"\u{2028}\u{2029}\u{feff}".contains(char);
-        let literal = policy.chars().all(|char| plain(char) || "\n\t".contains(char));
+        let literal = is_literal(policy);
         let module = json!({"path": self.module.path, "sha256": self.module.sha256, "hashed_name": self.module.hashed_name, "is_fetched": self.module.is_fetched()});
         let mut values = json!({
             "source": self.source,
@@ -337,6 +341,12 @@ impl EnvoyPlan {
             "connections": (is_waits || is_requests).then_some(CONNECTIONS), "retries": is_waits.then_some(RETRIES),
         })
     }
+}
+
+/// What a route matches that closes a path of the backend's own.
+fn closed_match(path: &str) -> Value {
+    let kind = if path.ends_with('.') { "prefix" } else { "path_separated_prefix" };
+    json!({kind: path})
 }
 
 fn extend(values: &mut Value, more: Value) {

@@ -1,6 +1,29 @@
 //! JSON for people: a value that fits stays on one line.
 
+use edge_idempotency_explain::terminal_text::is_unprintable;
 use serde_json::Value;
+use std::fmt::Write as _;
+
+/// A text in quotes, as JSON and YAML both read it. A character that YAML takes for the end of a line, that it refuses, or that a
+/// terminal acts on is an escape.
+pub(crate) fn quoted(text: &str) -> String {
+    let plain = Value::from(text).to_string();
+    let mut shown = String::with_capacity(plain.len());
+    for char in plain.chars() {
+        if is_escaped(char) {
+            // Writing to a string does not fail.
+            let _ = write!(shown, "\\u{:04x}", u32::from(char));
+        } else {
+            shown.push(char);
+        }
+    }
+    shown
+}
+
+/// Whether [`quoted`] writes an escape. YAML knows no escape of four digits for characters beyond these.
+pub(super) fn is_escaped(char: char) -> bool {
+    char <= '\u{ffff}' && is_unprintable(char)
+}
 
 /// How long a line may be.
 const WIDTH: usize = 142;
@@ -24,7 +47,7 @@ fn laid_out(value: &Value, indent: usize, before: usize) -> String {
         }
         Value::Object(members) if !members.is_empty() => {
             let items = members.iter().map(|(name, item)| {
-                let name = Value::from(name.as_str()).to_string();
+                let name = quoted(name);
                 format!("{inner}{name}: {}", laid_out(item, indent + 1, name.len() + 3))
             });
             format!("{{\n{}\n{outer}}}", items.collect::<Vec<_>>().join(",\n"))
@@ -38,9 +61,10 @@ fn flat(value: &Value) -> String {
         Value::Array(list) => format!("[{}]", list.iter().map(flat).collect::<Vec<_>>().join(", ")),
         Value::Object(members) => {
             let items: Vec<_> =
-                members.iter().map(|(name, item)| format!("{}: {}", Value::from(name.as_str()), flat(item))).collect();
+                members.iter().map(|(name, item)| format!("{}: {}", quoted(name), flat(item))).collect();
             format!("{{{}}}", items.join(", "))
         }
+        Value::String(text) => quoted(text),
         other => other.to_string(),
     }
 }

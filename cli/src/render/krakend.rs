@@ -260,6 +260,11 @@ impl KrakendPlan {
                 "write \"gateway_routes\": true: KrakenD chooses the endpoint, and the bridge tells the module its name".to_owned(),
             );
         }
+        if let Some(name) = needs.sds.first() {
+            problems.push(format!(
+                "write {{\"env\": \"NAME\"}} in the place of the secret of SDS ({name}): KrakenD has none"
+            ));
+        }
         for (owner, headers) in &needs.owners {
             problems.push(format!(
                 "remove the identity sources whose headers {owner} owns ({}): KrakenD has no such filter, so a client could set them",

@@ -106,6 +106,8 @@ pub(crate) struct GatewayNeeds {
     pub(crate) api_keys: Option<String>,
     /// Paths that no client may call
     pub(crate) reserved: Vec<String>,
+    /// Names of secrets that Envoy discovers
+    pub(crate) sds: Vec<String>,
     /// The path of operations, and the index of their backend
     pub(crate) operations: Option<(String, usize)>,
     /// A route takes escaped slashes, in a parameter's value or in the key of a recovery path
@@ -183,8 +185,8 @@ impl GatewayNeeds {
         let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).chain(answers).max().unwrap_or(MAX_BODY_BYTES);
         let unmatched = text_at(document, "/unmatched").unwrap_or_else(|| "REJECT".to_owned());
         let guard = guard.map(|guard| text_at(guard, "/service").unwrap_or_else(|| "IdempotencyGuard".to_owned()));
-        let reserved = has_restate.then(|| "/restate".to_owned()).into_iter();
-        let reserved: Vec<String> = reserved
+        let own = ["/restate", "/dev.restate."].into_iter().filter(|_| has_restate).map(str::to_owned);
+        let reserved: Vec<String> = own
             .chain(guard.map(|service| format!("/{service}")))
             .chain(strings(first.and_then(|backend| backend.get("reserved_paths"))))
             .collect();
@@ -230,6 +232,7 @@ impl GatewayNeeds {
             other_metadata: BTreeSet::new(),
             api_keys: None,
             reserved,
+            sds: secrets_of_sds(document),
             operations,
             encoded_slash,
         };
@@ -427,6 +430,18 @@ fn collect_variables(value: &Value, into: &mut Vec<String>) {
             _ => object.values().for_each(|value| collect_variables(value, into)),
         },
         _ => {}
+    }
+}
+
+/// Every `{"sds": NAME, …}`.
+fn secrets_of_sds(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(list) => list.iter().flat_map(secrets_of_sds).collect(),
+        Value::Object(object) => match object.get("sds") {
+            Some(Value::String(name)) => vec![name.clone()],
+            _ => object.values().flat_map(secrets_of_sds).collect(),
+        },
+        _ => Vec::new(),
     }
 }
 

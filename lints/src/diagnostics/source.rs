@@ -19,6 +19,11 @@ fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0b1100_0000 != 0b1000_0000).count()
 }
 
+/// Whether a terminal could act on a character of a line, or would show nothing.
+fn is_unprintable(char: char) -> bool {
+    !matches!(char, '\t' | '\\' | '"' | '\'') && char.escape_debug().len() > 1
+}
+
 /// A text with its name.
 #[derive(Debug)]
 pub struct SourceText {
@@ -102,6 +107,8 @@ impl SourceText {
             // As many bytes as before, so that what is underlined stays where it is.
             if is_hidden(line.start + at) {
                 shown.extend(std::iter::repeat_n('*', char.len_utf8()))
+            } else if is_unprintable(char) {
+                shown.extend(std::iter::repeat_n('?', char.len_utf8()))
             } else {
                 shown.push(char)
             }

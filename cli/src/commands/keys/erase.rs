@@ -5,7 +5,8 @@ use super::session::{Session, UNKNOWN_GUARD};
 use super::{number, say};
 use crate::commands::question::{can_ask, confirmed};
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
-use crate::input::print;
+use crate::output::print;
+use crate::output::tell;
 use crate::restate_admin::audit::Purpose;
 use crate::restate_admin::claims::StoredClaim;
 use crate::restate_admin::invocations::{BETWEEN_LOOKS, Invocation, LOOKS, ResultState};
@@ -40,11 +41,11 @@ pub(super) fn erase(args: &EraseArguments) -> Result<u8, String> {
         stored.show(args.common.json, asks)?;
     }
     if stored.rows.is_empty() {
-        eprintln!("no result of {} is stored in the tenant {tenant}", printable(subject));
+        tell!("no result of {} is stored in the tenant {tenant}", printable(subject));
         return Ok(FORWARD);
     }
     if !args.yes {
-        eprintln!("{}", stored.summary());
+        tell!("{}", stored.summary());
     }
     // Claims are found by their results only, so the results stay until the claims can be found.
     let Some(claims) = stored.claims else {
@@ -52,7 +53,7 @@ pub(super) fn erase(args: &EraseArguments) -> Result<u8, String> {
     };
     let is_wanted = args.yes || asks && confirmed("Erase this permanently?")?;
     if !is_wanted {
-        eprintln!("edge-idempotency: nothing was purged{}", if asks { "" } else { ": --yes purges" });
+        tell!("edge-idempotency: nothing was purged{}", if asks { "" } else { ": --yes purges" });
         return Ok(REJECT);
     }
     let mut audit = session.audit("erase", &args.purge)?;
@@ -71,13 +72,13 @@ pub(super) fn erase(args: &EraseArguments) -> Result<u8, String> {
     for row in left.iter().filter(|row| !known.contains(&*row.id)) {
         match row.state() {
             ResultState::InFlight => {
-                eprintln!("edge-idempotency: {}", in_flight_advice(&session.admin, Purpose::Result, row));
+                tell!("edge-idempotency: {}", in_flight_advice(&session.admin, Purpose::Result, row));
             }
-            _ => eprintln!("edge-idempotency: {} came in the meantime: run the command again", row.id),
+            _ => tell!("edge-idempotency: {} came in the meantime: run the command again", row.id),
         }
     }
     for id in &purged.kept {
-        eprintln!(
+        tell!(
             "edge-idempotency: the result {id} was not purged, because what is left is found through it: run the \
              command again"
         );
@@ -102,7 +103,7 @@ impl Stored {
         let lines: Vec<String> = std::iter::once(table(&self.rows, now)).chain(calls.map(call_to_text)).collect();
         let text = lines.join("\n");
         if asks {
-            eprintln!("{text}");
+            tell!("{text}");
             return Ok(());
         }
         print(&text)

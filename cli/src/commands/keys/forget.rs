@@ -5,6 +5,7 @@ use super::say;
 use super::session::{Session, UNKNOWN_GUARD};
 use crate::commands::question::confirmed;
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
+use crate::output::tell;
 use crate::restate_admin::audit::Purpose;
 use crate::restate_admin::claims::{ClaimKeys, StoredClaim};
 use crate::restate_admin::invocations::{Invocation, ResultState};
@@ -31,7 +32,7 @@ pub(super) fn forget(args: &ForgetArguments) -> Result<u8, String> {
         [] => lone_claims(&session, guard.as_deref())?,
         [_] => claims_of(&session.admin, guard.as_deref(), &rows)?,
         several => {
-            eprintln!("{}", table(several, now));
+            tell!("{}", table(several, now));
             return Err(format!("{} results match, so nothing was purged: choose one with --id", several.len()));
         }
     };
@@ -42,25 +43,25 @@ pub(super) fn forget(args: &ForgetArguments) -> Result<u8, String> {
         } else {
             ""
         };
-        eprintln!("edge-idempotency: nothing is stored under such a key{runs}");
-        not_looked_for.iter().for_each(|note| eprintln!("  {note}"));
+        tell!("edge-idempotency: nothing is stored under such a key{runs}");
+        not_looked_for.iter().for_each(|note| tell!("  {note}"));
         return Ok(REJECT);
     }
     if let Some(running) = rows.iter().find(|row| row.state() == ResultState::InFlight) {
-        eprintln!("edge-idempotency: {}", in_flight_advice(&session.admin, Purpose::Result, running));
+        tell!("edge-idempotency: {}", in_flight_advice(&session.admin, Purpose::Result, running));
         return Ok(REJECT);
     }
     for row in &rows {
-        eprintln!("{}", details(row, Some(&claims), now));
+        tell!("{}", details(row, Some(&claims), now));
     }
     if rows.is_empty() {
-        eprintln!(
+        tell!(
             "no result is stored under this key, but the guard has a claim of it: another request with it is refused"
         );
     }
-    not_looked_for.iter().for_each(|note| eprintln!("note: {note}"));
+    not_looked_for.iter().for_each(|note| tell!("note: {note}"));
     if !args.yes && !confirmed("Forget this?")? {
-        eprintln!("edge-idempotency: nothing was purged");
+        tell!("edge-idempotency: nothing was purged");
         return Ok(REJECT);
     }
     // The same id can have a new result by the time of the answer, and a key without a result can have one.

@@ -2,6 +2,7 @@
 
 use super::arguments::{OneKey, PurgeOptions, SharedKeysArguments};
 use crate::input::read_policy_document;
+use crate::output::tell;
 use crate::restate_admin::audit::Audit;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::Admin;
@@ -44,7 +45,7 @@ impl Session {
         let policy = policy.as_ref().map(|(policy, document)| (policy, document));
         let selection = Selection::parse(&text, policy)?;
         if let Some(warning) = common.subject.as_deref().and_then(warning) {
-            eprintln!("edge-idempotency: warning: {warning}");
+            tell!("edge-idempotency: warning: {warning}");
         }
         Ok(Some(Self {
             selection,

@@ -1,12 +1,14 @@
 //! `openapi overlay`: an OpenAPI Overlay from a policy.
 
 use crate::commands::{BAD_INPUT, FORWARD};
-use crate::input::{print, read, read_policy_document};
+use crate::input::{read, read_policy_document};
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;
 use crate::openapi::overlay::generators::{GeneratorSwitches, stainless};
 use crate::openapi::overlay::make;
 use crate::openapi::references::References;
+use crate::output::print_document;
+use crate::output::tell;
 use clap::Args;
 use edge_idempotency_lints::diagnostics::source::SourceText;
 use edge_idempotency_lints::diagnostics::tree::SpannedNode;
@@ -65,7 +67,7 @@ pub(super) fn run(args: &OverlayArguments) -> Result<u8, String> {
     let Some((policy, document)) = read_policy_document(&args.policy, false)? else { return Ok(BAD_INPUT) };
     let policy = DescribedPolicy::new(policy, document)?;
     if args.stainless {
-        print(&stainless(&policy))?;
+        print_document(&stainless(&policy))?;
         return Ok(FORWARD);
     }
     let switches = GeneratorSwitches { fern: args.fern, speakeasy: args.speakeasy };
@@ -76,8 +78,8 @@ pub(super) fn run(args: &OverlayArguments) -> Result<u8, String> {
             make(&policy, Some(&References::new(&tree)), switches)?
         }
     };
-    made.notes.iter().for_each(|note| eprintln!("note: {note}"));
-    print(written(&made.document, args.format)?.trim_end())?;
+    made.notes.iter().for_each(|note| tell!("note: {note}"));
+    print_document(written(&made.document, args.format)?.trim_end())?;
     Ok(FORWARD)
 }
 

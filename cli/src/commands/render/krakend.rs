@@ -2,7 +2,8 @@
 
 use super::super::{BAD_INPUT, FORWARD};
 use super::{PolicyOption, ReadPolicy};
-use crate::input::print;
+use crate::output::print_document;
+use crate::output::tell;
 use crate::render::browsers;
 use crate::render::krakend::KrakendPlan;
 use crate::render::upstream::NamedUpstream;
@@ -113,13 +114,13 @@ pub(super) fn run(args: &KrakendArguments) -> Result<u8, String> {
         webhook_providers: args.webhook_providers.clone(),
         timeout_s: args.timeout,
     };
-    print(&plan.configuration(&needs)?)?;
+    print_document(&plan.configuration(&needs)?)?;
     for endpoint in KrakendPlan::unserved(&needs) {
-        eprintln!("note: {endpoint}: KrakenD answers HEAD and OPTIONS by itself (405)");
+        tell!("note: {endpoint}: KrakenD answers HEAD and OPTIONS by itself (405)");
     }
     let keys = args.key_sets.iter().map(|text| text.split_once('=').map_or(text.as_str(), |(_, keys)| keys));
     for file in keys.filter(|keys| !keys.contains("://") && !Path::new(keys).exists()) {
-        eprintln!(
+        tell!(
             "note: {file} (--jwt-keys) is not here: KrakenD does not start if it does not find the file by this path"
         );
     }

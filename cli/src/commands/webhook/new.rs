@@ -2,7 +2,9 @@
 
 use crate::commands::{BAD_INPUT, FORWARD};
 use crate::http::{HttpClient, without_user};
-use crate::input::{print, read_policy_document, variable};
+use crate::input::{read_policy_document, variable};
+use crate::output::print;
+use crate::output::tell;
 use crate::webhook::address::{fixed_id, url_of};
 use crate::webhook::provider::KnownProvider;
 use crate::webhook::records::{NewWebhook, SecretPlace, create_key, new_id};
@@ -168,13 +170,13 @@ fn apply(
         let mut client = HttpClient::new(TIMEOUT).allow_plain_http(args.allow_plain_http);
         client.always("X-Vault-Token", &from(&["BAO_TOKEN", "VAULT_TOKEN"])?)?;
         place.write(&client, url, &secret, args.replace_secret)?;
-        eprintln!("edge-idempotency: wrote the secret of {} to {}/{}", webhook.owner(), place.mount, place.path);
+        tell!("edge-idempotency: wrote the secret of {} to {}/{}", webhook.owner(), place.mount, place.path);
     }
     let mut client = HttpClient::new(TIMEOUT).allow_plain_http(args.allow_plain_http);
     client.always("authorization", &format!("Bearer {root_key}"))?;
     let api = args.unkey_api.as_deref().unwrap_or_default();
     let id = create_key(&client, &args.unkey, &webhook.unkey_key(api))?;
-    eprintln!("edge-idempotency: made the key in {api}");
+    tell!("edge-idempotency: made the key in {api}");
     Ok(id)
 }
 

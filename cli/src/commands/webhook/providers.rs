@@ -1,7 +1,7 @@
 //! `webhook providers`: the catalogue.
 
 use crate::commands::FORWARD;
-use crate::input::print;
+use crate::output::print;
 use crate::webhook::provider::{KnownProvider, ProviderFile};
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};

@@ -2,8 +2,10 @@
 
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
 use crate::http::{HttpClient, without_user};
-use crate::input::{print, read_policy_document};
+use crate::input::read_policy_document;
 use crate::material::{Material, now_unix_ms};
+use crate::output::print;
+use crate::output::tell;
 use crate::webhook::address::{binding_of, url_of};
 use crate::webhook::delivery::{DeliveryOrder, SignedDelivery};
 use crate::webhook::provider::KnownProvider;
@@ -128,9 +130,7 @@ pub(super) fn run(args: &SignArguments) -> Result<u8, String> {
     };
     let delivery = order.sign()?;
     if let (Some(key), None) = (&delivery.public_key, &secret) {
-        eprintln!(
-            "edge-idempotency: a new key pair signed this delivery. The gateway verifies it with this secret: {key}"
-        );
+        tell!("edge-idempotency: a new key pair signed this delivery. The gateway verifies it with this secret: {key}");
     }
     if args.send {
         return send(&delivery, args);

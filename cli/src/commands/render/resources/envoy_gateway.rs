@@ -3,7 +3,8 @@
 use super::super::super::{BAD_INPUT, FORWARD};
 use super::super::TokenArguments;
 use super::ResourceArguments;
-use crate::input::print;
+use crate::output::print_document;
+use crate::output::tell;
 use crate::render::kubernetes::envoy_gateway::EnvoyGatewayForm;
 use crate::render::kubernetes::surroundings::Claims;
 use crate::render::needs::JWT_FILTER;
@@ -79,9 +80,9 @@ pub(in super::super) fn run(args: &EnvoyGatewayArguments) -> Result<u8, String> 
         plan.envoy.providers = TokenProvider::all(&verified, &options)?;
     }
     plan.claims = Claims(args.claims.clone());
-    print(plan.envoy_gateway(&needs, args.form)?.trim_end())?;
+    print_document(plan.envoy_gateway(&needs, args.form)?.trim_end())?;
     if !needs.closed {
-        eprintln!(
+        tell!(
             "note: the filter does not mark every request, so what it does not mark reaches the backend also where the filter is missing; \
              with \"mark_all\": true in the policy it does not"
         );

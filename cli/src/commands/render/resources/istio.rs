@@ -2,7 +2,7 @@
 
 use super::super::super::{BAD_INPUT, FORWARD};
 use super::ResourceArguments;
-use crate::input::print;
+use crate::output::print_document;
 use crate::render::kubernetes::istio::IstioForm;
 use clap::Args;
 
@@ -49,7 +49,7 @@ pub(in super::super) fn run(args: &IstioArguments) -> Result<u8, String> {
         return Ok(BAD_INPUT);
     };
     plan.labels.clone_from(&args.label);
-    print(plan.istio(&needs, args.form)?.trim_end())?;
+    print_document(plan.istio(&needs, args.form)?.trim_end())?;
     Ok(FORWARD)
 }
 
