@@ -69,6 +69,10 @@ fn put(directory: &TempDir, name: &str, value: &str) -> Result<()> {
         "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
         "name": name, "generic_secret": {"secret": {"inline_string": value}},
     }]});
+    move_into_place(directory, name, &resources)
+}
+
+fn move_into_place(directory: &TempDir, name: &str, resources: &Value) -> Result<()> {
     let new = path(directory, name).with_extension("new");
     fs::write(&new, resources.to_string())?;
     fs::rename(&new, path(directory, name)).context("the file cannot be moved")
@@ -158,6 +162,18 @@ fn rotation(setup: &Rotated) -> Result<()> {
     let mut connection = setup.connection()?;
     let statuses = [setup.status(&mut connection, DROPPED, 0)?, setup.status(&mut connection, DROPPED, 1)?];
     ensure!(statuses == [401, 200], "without a grace: {statuses:?}");
+    // Envoy keeps the value of a resource that is not there any more. An empty value withdraws it.
+    move_into_place(&setup.directory, DROPPED, &json!({"resources": []}))?;
+    setup.gateway.until("Envoy refuses it", |gateway| Ok(gateway.stat("^sds.dropped.update_rejected$")? == 1))?;
+    ensure!(setup.status(&mut setup.connection()?, DROPPED, 1)? == 200, "a secret without a resource");
+    for name in [DROPPED, KEPT] {
+        put(&setup.directory, name, "")?;
+    }
+    setup
+        .gateway
+        .until("the secret is withdrawn", |_| Ok(setup.status(&mut setup.connection()?, DROPPED, 1)? == 503))?;
+    let status = setup.status(&mut setup.connection()?, KEPT, TURNS)?;
+    ensure!(status == 200, "within its grace a withdrawn secret counts: {status}");
     let dump = setup.gateway.admin("/config_dump")?;
     let dump: Value = serde_json::from_str(&dump)?;
     ensure!(dump.to_string().contains(KEPT) && !dump.to_string().contains("planted"), "the config dump shows a secret");

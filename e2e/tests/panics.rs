@@ -25,7 +25,7 @@ const ROWS: [(&str, u16, &str); 7] = [
     ("request_trailers", 503, "internal_error"),
     ("response_headers", 503, "internal_error"),
     ("scheduled", 503, "internal_error"),
-    ("config_http_callout_done", 503, "dependency_unavailable"),
+    ("config_http_stream_complete", 503, "dependency_unavailable"),
     // The call is made at the next tick.
     ("config_scheduled", 200, ""),
 ];

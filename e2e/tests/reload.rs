@@ -2,6 +2,7 @@
 //! errors changes nothing.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,10 +16,15 @@ use e2e::deliveries::{self, now};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Received, TestEnvironment, TestGateway, received, tools};
 use e2e::raw::{Connection, Reply, Request};
-use e2e::runner::{Group, Test, sharing};
+use e2e::runner::{Group, Test, long, runtime, sharing};
 use e2e::wire::PATIENCE;
+use harness::faults::Fault;
+use harness::tools::{Filter, native};
+use harness::unkey::Unkey;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::api_keys::setup as api_keys;
 
 const LISTENER: &str = "reloaded";
 const PATH: &str = "/api/v1/x";
@@ -39,6 +45,8 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("a first document with errors, then a good one", first),
         test("a variable of the environment that is listed later", listed_later),
         test("another module: overwritten, and under a name of its own", another_module),
+        test("clients hang up during lookups under an old document", |_| hang_ups(tools()?.filter)),
+        test("clients hang up during lookups under an old document, in the native module", |_| hang_ups(native()?)),
     ];
     Ok(vec![sharing(ReloadSetup::start, tests)])
 }
@@ -341,6 +349,50 @@ fn another_module(_: &ReloadSetup) -> Result<()> {
     discovery.loading(module("module-2.wasm")?).put(&B.text())?;
     gateway.until("the module under another name is loaded", |_| Ok(in_force()? == B))?;
     ensure!(refused()? == 1, "something else was refused");
+    Ok(())
+}
+
+/// The last stream of an old document ends on a worker, while the document's lookups are under way.
+fn hang_ups(filter: Filter) -> Result<()> {
+    let (replacements, lookups) = if long() { (500, 800) } else { (12, 100) };
+    let unkey = runtime()?.block_on(Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), api_keys::ROOT_KEY))?;
+    let directory = tempfile::tempdir()?;
+    let discovery = Discovery::new(directory.path().join("filter.yaml"), filter.clone());
+    let url = |number: usize| format!("https://n{number}.example.com");
+    let put = |number: usize| {
+        let mut policy = api_keys::policy(&json!({"timeout_ms": 20_000}));
+        policy.as_object_mut().context("no document")?.insert("docs_url".to_owned(), json!(url(number)));
+        discovery.put(&policy.to_string())
+    };
+    put(0)?;
+    let listener = ListenerSpec { policy: "{}".to_owned(), changes: vec![Change::Instead(discovery.filter()?)] };
+    let stores = Some(api_keys::stores(&unkey));
+    let around = TestEnvironment { concurrency: 2, stores, filter: Some(filter), ..TestEnvironment::default() };
+    let gateway = TestGateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?;
+    let address = gateway.address(LISTENER)?;
+    for number in 1..=replacements {
+        unkey.server().forget();
+        unkey.server().fail(Fault::Held);
+        let send = |lookup| {
+            let mut connection = Connection::open(address)?;
+            connection.send(&api_keys::order(&format!("sk_{number}_{lookup}")).http1()).map(|()| connection)
+        };
+        let connections = (0..lookups).map(send).collect::<Result<Vec<_>>>()?;
+        gateway.until("the lookups are under way", |_| Ok(unkey.server().counts().len() == lookups))?;
+        put(number)?;
+        gateway.until("the document is in force", |gateway| {
+            let reply = gateway.http1(LISTENER, &Request::post("/nowhere"))?.reply;
+            Ok(reply.json().get("type") == Some(&json!(format!("{}#not_found", url(number)))))
+        })?;
+        drop(connections);
+        // The admin interface answers on the main thread.
+        gateway.until("they have gone", |gateway| Ok(gateway.stat("http.gateway.downstream_rq_active")? == 0))?;
+        unkey.server().recover();
+    }
+    let key = "sk_of_somebody";
+    unkey.says(key, api_keys::holder("acme"));
+    let reply = api_keys::send(&gateway, LISTENER, &api_keys::order(key))?;
+    ensure!(reply.status == 200, "{reply:?}");
     Ok(())
 }
 

@@ -2,13 +2,14 @@
 
 use crate::hooks;
 use crate::lent::Lent;
-use edge_idempotency::abi::{Buffer, HeaderLine};
+use edge_idempotency::abi::{Buffer, ConfigPtr, HeaderLine};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 use testkit::http::{Headers, Message};
 
@@ -26,6 +27,10 @@ pub(crate) struct Process {
     log: Mutex<Vec<String>>,
     stats: Mutex<Stats>,
     failures: Mutex<Vec<String>>,
+    /// The values of SDS
+    secrets: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// The names of secrets that configurations have asked for, each as often as it was
+    subscribed: Mutex<Vec<String>>,
     /// What happens on other threads just before a stream gets a scheduler
     pub(crate) before_scheduler: Mutex<Option<Meanwhile>>,
 }
@@ -138,6 +143,8 @@ impl Envoy {
             log: Mutex::default(),
             stats: Mutex::default(),
             failures: Mutex::default(),
+            secrets: Mutex::default(),
+            subscribed: Mutex::default(),
             before_scheduler: Mutex::default(),
         }))
     }
@@ -161,6 +168,11 @@ impl Envoy {
     /// wake it.
     pub fn before_scheduler(&self, meanwhile: impl FnOnce() + Send + 'static) {
         *locked(&self.0.before_scheduler) = Some(Box::new(meanwhile));
+    }
+
+    /// SDS gives a secret this value. An empty one withdraws it.
+    pub fn set_secret(&self, name: &str, value: &str) {
+        locked(&self.0.secrets).insert(name.to_owned(), value.into());
     }
 
     /// Handles what has been posted to the main thread, and gives its number. Ticks by the clock are left out.
@@ -236,6 +248,10 @@ pub(crate) struct ConfigState {
     /// For schedulers, whose events come only while the configuration lives
     this: Mutex<Weak<Config>>,
     module: AtomicPtr<c_void>,
+    /// The main thread
+    made_on: ThreadId,
+    /// The names of the secrets that it has asked for, and what it was lent of them
+    secrets: Mutex<(Vec<String>, Lent)>,
 }
 
 /// A configuration. Envoy destroys it when nobody, and none of its streams, has it any more.
@@ -268,6 +284,8 @@ impl Config {
             last_call: AtomicU64::new(0),
             this: Mutex::default(),
             module: AtomicPtr::new(null_mut()),
+            made_on: thread::current().id(),
+            secrets: Mutex::default(),
         };
         let config = Arc::new(Self(Box::into_raw(Box::new(state))));
         *locked(&config.state().this) = Arc::downgrade(&config);
@@ -311,31 +329,11 @@ impl Config {
 
     /// Answers a call, or lets it fail.
     pub fn answer(&self, call: u64, reply: Option<&Message>) {
-        locked(&self.state().calls).retain(|other| other.id != call);
-        let mut lent = Lent::default();
-        let (mut lines, mut chunks) = (Vec::new(), Vec::new());
-        if let Some(reply) = reply {
-            lines.extend(reply.headers.iter().map(|(name, value)| line(&mut lent, name.as_bytes(), value)));
-            chunks.extend(reply.body.chunks(7).map(|part| lent.lend(part)));
-        }
-        // `http_callout_result`: `Success`, or `Reset`, which has nothing.
-        let result = u32::from(reply.is_none());
-        let (lines_pointer, chunks_pointer) =
-            if reply.is_none() { (null(), null()) } else { (lines.as_ptr(), chunks.as_ptr()) };
-        // SAFETY: the module's configuration lives, and lines and chunks during the hook.
-        let hook = || unsafe {
-            hooks::envoy_dynamic_module_on_http_filter_config_http_callout_done(
-                self.0.cast_mut().cast(),
-                self.module(),
-                call,
-                result,
-                lines_pointer,
-                lines.len(),
-                chunks_pointer,
-                chunks.len(),
-            );
-        };
-        on_main(|| within(&self.state().process, hook));
+        let at = self.0.cast_mut().cast();
+        on_main(|| match reply {
+            Some(reply) => self.state().reply(at, call, reply),
+            None => self.state().reset(at, call),
+        });
     }
 }
 
@@ -380,13 +378,89 @@ impl ConfigState {
         true
     }
 
-    pub(crate) fn call(&self, cluster: String, headers: Headers, body: Vec<u8>) -> u64 {
+    /// Only the main thread may touch calls.
+    fn check_thread(&self, what: &str) {
         if !is_main() {
-            self.process.fail("a call is made on a worker thread");
+            self.process.fail(format!("{what} on a worker thread"));
         }
+    }
+
+    /// Ends a call with its reply, or, as Envoy does when it removes the configuration, without.
+    fn end(&self, call: u64) -> bool {
+        self.check_thread("a call ends");
+        let mut calls = locked(&self.calls);
+        let before = calls.len();
+        calls.retain(|other| other.id != call);
+        calls.len() < before
+    }
+
+    fn reply(&self, at: ConfigPtr, call: u64, reply: &Message) {
+        if !self.end(call) {
+            return;
+        }
+        let mut lent = Lent::default();
+        let lines: Vec<_> = reply.headers.iter().map(|(name, value)| line(&mut lent, name.as_bytes(), value)).collect();
+        let chunks: Vec<_> = reply.body.chunks(7).map(|part| lent.lend(part)).collect();
+        let module = self.module.load(Ordering::Acquire);
+        // SAFETY: the module's configuration lives, and lines and chunks during the hooks.
+        let hooks = || unsafe {
+            let (first, lines) = (lines.as_ptr(), lines.len());
+            hooks::envoy_dynamic_module_on_http_filter_config_http_stream_headers(
+                at,
+                module,
+                call,
+                first,
+                lines,
+                chunks.is_empty(),
+            );
+            for part in chunks.chunks(2) {
+                hooks::envoy_dynamic_module_on_http_filter_config_http_stream_data(
+                    at,
+                    module,
+                    call,
+                    part.as_ptr(),
+                    part.len(),
+                    false,
+                );
+            }
+            hooks::envoy_dynamic_module_on_http_filter_config_http_stream_complete(at, module, call);
+        };
+        within(&self.process, hooks);
+    }
+
+    pub(crate) fn reset(&self, at: ConfigPtr, call: u64) {
+        if self.end(call) {
+            let module = self.module.load(Ordering::Acquire);
+            // `http_stream_reset_reason::LocalReset`
+            // SAFETY: the module's configuration lives.
+            let hook =
+                || unsafe { hooks::envoy_dynamic_module_on_http_filter_config_http_stream_reset(at, module, call, 1) };
+            within(&self.process, hook);
+        }
+    }
+
+    pub(crate) fn call(&self, cluster: String, headers: Headers, body: Vec<u8>) -> u64 {
+        self.check_thread("a call is made");
         let id = self.last_call.fetch_add(1, Ordering::Relaxed);
         locked(&self.calls).push(HttpCall { id, cluster, headers, body });
         id
+    }
+
+    pub(crate) fn subscribe(&self, name: String) -> usize {
+        if !is_main() || !self.module.load(Ordering::Acquire).is_null() {
+            self.process.fail(format!("the secret {name} is asked for after the start"));
+        }
+        locked(&self.process.subscribed).push(name.clone());
+        let mut secrets = locked(&self.secrets);
+        secrets.0.push(name);
+        secrets.0.len()
+    }
+
+    pub(crate) fn secret(&self, id: usize) -> Option<Buffer> {
+        let (names, lent) = &mut *locked(&self.secrets);
+        let name = names.get(id.checked_sub(1)?)?;
+        lent.end();
+        Some(lent.lend(locked(&self.process.secrets).get(name).map_or(b"", Vec::as_slice)))
     }
 
     pub(crate) fn weak(&self) -> Weak<Config> {
@@ -402,6 +476,22 @@ impl Drop for Config {
             let hook = || unsafe { hooks::envoy_dynamic_module_on_http_filter_config_destroy(module) };
             within(&self.state().process, hook);
         }
+        // Envoy ends what is left, on this thread.
+        let state = self.state();
+        let is_worker = thread::current().id() != state.made_on;
+        if is_worker && !locked(&state.calls).is_empty() {
+            state.process.fail("calls are cancelled on a worker thread");
+        }
+        let mut subscribed = locked(&state.process.subscribed);
+        for name in &locked(&state.secrets).0 {
+            if let Some(at) = subscribed.iter().position(|other| other == name) {
+                subscribed.swap_remove(at);
+            }
+            if is_worker && !subscribed.contains(name) {
+                state.process.fail(format!("the subscription of {name} ends on a worker thread"));
+            }
+        }
+        drop(subscribed);
         // SAFETY: it was made of a box, and the module does not use it any more.
         drop(unsafe { Box::from_raw(self.0.cast_mut()) });
     }

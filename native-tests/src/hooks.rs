@@ -20,15 +20,32 @@ unsafe extern "C" {
         module: ModulePtr,
         event: u64,
     );
-    pub(crate) fn envoy_dynamic_module_on_http_filter_config_http_callout_done(
+    pub(crate) fn envoy_dynamic_module_on_http_filter_config_http_stream_headers(
         config: ConfigPtr,
         module: ModulePtr,
-        callout: u64,
-        result: u32,
+        call: u64,
         lines: *const HeaderLine,
         lines_size: usize,
+        end_of_stream: bool,
+    );
+    pub(crate) fn envoy_dynamic_module_on_http_filter_config_http_stream_data(
+        config: ConfigPtr,
+        module: ModulePtr,
+        call: u64,
         chunks: *const Buffer,
         chunks_size: usize,
+        end_of_stream: bool,
+    );
+    pub(crate) fn envoy_dynamic_module_on_http_filter_config_http_stream_complete(
+        config: ConfigPtr,
+        module: ModulePtr,
+        call: u64,
+    );
+    pub(crate) fn envoy_dynamic_module_on_http_filter_config_http_stream_reset(
+        config: ConfigPtr,
+        module: ModulePtr,
+        call: u64,
+        reason: u32,
     );
     pub(crate) fn envoy_dynamic_module_on_http_filter_new(config: ModulePtr, filter: FilterPtr) -> ModulePtr;
     pub(crate) fn envoy_dynamic_module_on_http_filter_request_headers(

@@ -130,10 +130,10 @@ fn a_call_that_the_main_thread_does_not_make_is_made_at_the_next_tick() {
 fn a_reply_that_the_main_thread_does_not_take_is_a_failed_call() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (envoy, config) = start(1);
-    let stream = send(&envoy, &config, with_api_key("/orders", "k-1", "sk_1"), Some("config_http_callout_done"));
+    let stream = send(&envoy, &config, with_api_key("/orders", "k-1", "sk_1"), Some("config_http_stream_complete"));
     assert_eq!(told(&stream), Some((503, "dependency_unavailable".to_owned())));
     assert!(stream.upstream().is_none());
-    assert_told(&envoy, &config, "config_http_callout_done", 1);
+    assert_told(&envoy, &config, "config_http_stream_complete", 1);
     assert_next_is_right(&envoy, &config);
     assert_clean(&envoy);
 }

@@ -1,10 +1,11 @@
 //! Orders of threads, chosen by hand; and many streams on real threads.
 
-use crate::common::{answer, assert_clean, by_alice, set_clock, start, stores, with_api_key};
+use crate::common::{answer, assert_clean, by_alice, policy, set_clock, start, stores, with_api_key};
 use native_tests::side::Direction::{Request, Response};
 use native_tests::stream::{Stream, StreamInfo};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use testkit::http::Message;
 
@@ -112,6 +113,49 @@ fn a_configuration_lives_as_long_as_its_streams() {
     drop(waits);
     assert_eq!(envoy.count(&["idempotency_key_present_total", "tenant=acme"]), 1, "or for the end");
     assert_clean(&envoy);
+}
+
+#[test]
+fn a_configuration_that_workers_remove_during_lookups_ends_them_on_the_main_thread() {
+    const WORKERS: usize = 2;
+    let (rounds, lookups) = if cfg!(miri) { (1, 2) } else { (500, 8) };
+    let (envoy, mut config) = start(WORKERS);
+    for round in 0..rounds {
+        let under_way = Arc::new(Barrier::new(WORKERS + 1));
+        let workers = [0, 1].map(|worker| {
+            let (config, under_way) = (config.clone(), under_way.clone());
+            thread::spawn(move || {
+                set_clock();
+                let streams: Vec<Stream> = (0..lookups)
+                    .map(|number| {
+                        let stream = Stream::new(&config, worker, StreamInfo::default());
+                        let api_key = format!("sk_{round}_{worker}_{number}");
+                        stream.headers(Request, with_api_key("/orders", "k-1", &api_key), true);
+                        stream
+                    })
+                    .collect();
+                drop(config);
+                under_way.wait();
+                // Their clients hang up.
+                drop(streams);
+            })
+        });
+        under_way.wait();
+        envoy.run_main();
+        assert_eq!(config.calls().len(), WORKERS * lookups);
+        // The policy is replaced, and in every second round some replies come at the same time.
+        let calls = if round % 2 == 0 { Vec::new() } else { config.calls() };
+        let replaced = std::mem::replace(&mut config, envoy.configure(&policy(), &BTreeMap::new()).unwrap());
+        calls.iter().take(3).for_each(|call| replaced.answer(call.id, stores()(call).as_ref()));
+        drop(replaced);
+        while !workers.iter().all(thread::JoinHandle::is_finished) {
+            envoy.wait_main();
+            envoy.run_main();
+        }
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert_clean(&envoy);
+    }
+    assert_eq!(envoy.count(&["idempotency_problem_total"]), 0);
 }
 
 #[test]

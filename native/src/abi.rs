@@ -83,7 +83,7 @@ pub enum AttributeId {
     SourceAddress = 24,
 }
 
-/// `http_callout_init_result::Success` and `http_callout_result::Success`, 1.36.
+/// `http_callout_init_result::Success`, 1.36.
 pub const CALLOUT_SUCCESS: u32 = 0;
 /// `metrics_result::Success`, 1.37.
 pub const METRIC_SUCCESS: u32 = 0;
@@ -220,21 +220,19 @@ unsafe extern "C" {
     pub fn envoy_dynamic_module_callback_http_filter_config_scheduler_delete(scheduler: SchedulerPtr);
 }
 
-// 1.38
+// 1.39
 unsafe extern "C" {
-    pub fn envoy_dynamic_module_callback_http_filter_config_http_callout(
+    pub fn envoy_dynamic_module_callback_http_filter_config_start_http_stream(
         config: ConfigPtr,
-        callout: *mut u64,
+        call: *mut u64,
         cluster: Buffer,
         headers: *mut HeaderLine,
         headers_size: usize,
         body: Buffer,
+        end_stream: bool,
         timeout_ms: u64,
     ) -> u32;
-}
-
-// 1.39
-unsafe extern "C" {
+    pub fn envoy_dynamic_module_callback_http_filter_config_reset_http_stream(config: ConfigPtr, call: u64);
     pub fn envoy_dynamic_module_callback_http_filter_config_increment_counter(
         config: ConfigPtr,
         id: usize,

@@ -1,10 +1,10 @@
 //! One configuration of the filter, which all worker threads share: the policy and the caches once, and for each worker what it
 //! counts and which of its requests wait.
 
-use crate::calls::{ConfigHandle, StreamScheduler};
-use crate::host::{MainHost, log};
+use crate::calls::{ConfigHandle, ConfigScheduler, StreamScheduler};
+use crate::host::{MainHost, SdsSecret, log};
 use crate::metrics::{Instruments, ThreadMetrics};
-use crate::outside::Calls;
+use crate::outside::{Calls, note_main_event};
 use crate::process::{locked, threads};
 use crate::ticker::Ticker;
 use edge_idempotency_engine::{CallReply, Configuration, LogLevel};
@@ -13,6 +13,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread::ThreadId;
 
 /// What the main thread is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,11 +23,16 @@ pub(crate) enum ConfigEvent {
     Tick = 0,
     /// Calls wait
     Calls = 1,
+    /// A worker removes a configuration, and calls of it are under way
+    EndCalls = 2,
 }
 
 /// A configuration.
 pub(crate) struct Filter {
     config: ConfigHandle,
+    /// The main thread, on which configurations are made
+    main_thread: ThreadId,
+    scheduler: Arc<ConfigScheduler>,
     instruments: Instruments,
     calls: Calls,
     /// The main thread's configuration. It takes ticks and replies for all.
@@ -38,6 +44,8 @@ pub(crate) struct Filter {
     waiting: Mutex<HashMap<u32, StreamScheduler>>,
     /// The namespaces of dynamic metadata that the policy reads
     metadata: Vec<HandedNamespace>,
+    /// The secrets of SDS of this policy and of those before it
+    secrets: Vec<SdsSecret>,
     has_told_of_metadata: AtomicBool,
     ticker: Ticker,
 }
@@ -45,11 +53,30 @@ pub(crate) struct Filter {
 /// The configurations that Envoy has not removed, by the pointers that it knows them by. While the lock is held it removes none.
 static PRESENT: Mutex<Vec<(usize, Weak<Filter>)>> = Mutex::new(Vec::new());
 
+/// The configurations that Envoy has not removed and that are this main thread's.
+fn of_main_thread(thread: ThreadId) -> Vec<Arc<Filter>> {
+    let present = locked(&PRESENT);
+    present.iter().filter_map(|(_, filter)| filter.upgrade()).filter(|filter| filter.main_thread == thread).collect()
+}
+
 /// The configuration that Envoy knows by this pointer; `None` if it has removed it. Envoy removes a configuration with its last
 /// stream, on a worker thread, when the main thread may be about to call a hook of it.
 pub(crate) fn present(pointer: *const c_void) -> Option<Arc<Filter>> {
     let present = locked(&PRESENT);
     present.iter().find(|(known, _)| *known == pointer.addr()).and_then(|(_, filter)| filter.upgrade())
+}
+
+/// Asks for the secrets of earlier configurations, too, and gives those that it has then. Envoy ends its subscription with the last
+/// configuration that has the secret, on whatever thread that ends, though it belongs to the main thread.
+fn keep_secrets(config: ConfigHandle, mut secrets: Vec<SdsSecret>) -> Vec<SdsSecret> {
+    for earlier in of_main_thread(std::thread::current().id()) {
+        for secret @ (name, source) in &earlier.secrets {
+            if !secrets.contains(secret) && config.subscribe_secret(name, source).is_ok() {
+                secrets.push(secret.clone());
+            }
+        }
+    }
+    secrets
 }
 
 /// A namespace of dynamic metadata that the gateway hands over.
@@ -91,11 +118,14 @@ impl Filter {
             Mutex::new(Worker { configuration: main.for_worker(&host, &thread.metrics), streams: 0 })
         };
         let metadata = main.metadata_namespaces().into_iter().map(HandedNamespace::new).collect();
+        let secrets = keep_secrets(config, host.secrets.take());
         instruments.keep(config, &threads);
         instruments.measure(config, &host.samples);
         let scheduler = Arc::new(config.scheduler());
         Some(Arc::new(Self {
             config,
+            main_thread: std::thread::current().id(),
+            scheduler: scheduler.clone(),
             instruments,
             calls: Calls::new(scheduler.clone()),
             workers: threads.iter().take(workers).map(of_worker).collect(),
@@ -103,6 +133,7 @@ impl Filter {
             threads,
             waiting: Mutex::default(),
             metadata,
+            secrets,
             has_told_of_metadata: AtomicBool::new(false),
             ticker: Ticker::start(scheduler),
         }))
@@ -184,6 +215,11 @@ impl Filter {
 
     /// Handles an event on the main thread.
     pub(crate) fn on_event(&self, event: u64) {
+        note_main_event();
+        if event == ConfigEvent::EndCalls as u64 {
+            let present = of_main_thread(self.main_thread);
+            return present.iter().for_each(|filter| filter.calls.end_all(filter.config));
+        }
         // With a tick, too: if an earlier event has failed, nobody asks again for calls that wait.
         self.make_calls();
         if event == ConfigEvent::Tick as u64 {
@@ -201,10 +237,11 @@ impl Filter {
         }
     }
 
-    /// Hands over the reply to a call.
-    pub(crate) fn on_reply(&self, callout: u64, reply: &CallReply<'_>) {
-        if let Some(token) = self.calls.end(callout) {
-            self.on_main(|main, host| main.on_call_reply(host, token, reply));
+    /// Hands over the reply to a call that has ended; without `is_whole` there is none.
+    pub(crate) fn on_reply(&self, number: u64, is_whole: bool) {
+        if let Some(ended) = self.calls.end(number) {
+            let reply = if is_whole { ended.reply() } else { CallReply::NONE };
+            self.on_main(|main, host| main.on_call_reply(host, ended.token(), &reply));
         }
     }
 
@@ -233,6 +270,16 @@ impl Filter {
     /// Counts a failure that is about no stream.
     pub(crate) fn count_failure(&self) {
         locked(&self.main).count_failure();
+    }
+
+    /// Lets no call be under way when Envoy removes the configuration on a worker, with the last stream of it.
+    pub(crate) fn close_calls(&self) {
+        if std::thread::current().id() != self.main_thread {
+            // An event comes on the main thread only for a configuration that Envoy is not removing.
+            let others =
+                || of_main_thread(self.main_thread).into_iter().filter(|other| !std::ptr::eq(&raw const **other, self));
+            self.calls.close(|| others().for_each(|other| other.scheduler.commit(ConfigEvent::EndCalls as u64)));
+        }
     }
 
     /// Writes what is left to log, when Envoy removes the configuration. Its counts wait for the configurations that are left, or are

@@ -3,11 +3,11 @@
 #![allow(unsafe_code, clippy::too_many_arguments)]
 
 use crate::abi::{self, BodyStatus, Buffer, ConfigPtr, FilterPtr, HeaderLine, HeadersStatus, TrailersStatus};
-use crate::calls::{ConfigHandle, RequestHandle, copied, reply_to_call};
+use crate::calls::{ConfigHandle, RequestHandle, copied, pieces, status};
 use crate::filter::{Filter, present};
 use crate::host::log;
 use crate::stream::EnvoyStream;
-use edge_idempotency_engine::{CallReply, LogLevel, MAX_REPLY_BYTES};
+use edge_idempotency_engine::LogLevel;
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
@@ -77,6 +77,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
 unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destroy(pointer: *const c_void) {
     // SAFETY: the pointer was made of a box, and this is its last use.
     let filter = unsafe { Box::from_raw(pointer.cast_mut().cast::<Arc<Filter>>()) };
+    let _ = catch_unwind(AssertUnwindSafe(|| filter.close_calls()));
     guarded(&filter, "config_destroy", || filter.end());
 }
 
@@ -91,30 +92,65 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_scheduled(
     guarded(&filter, "config_scheduled", || filter.on_event(event));
 }
 
-/// The reply to a call, or its failure, on the main thread.
+/// The headers of the reply to a call, on the main thread.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_callout_done(
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_stream_headers(
     _: ConfigPtr,
     pointer: *const c_void,
-    callout: u64,
-    result: u32,
+    call: u64,
     lines: *const HeaderLine,
     lines_size: usize,
-    chunks: *const Buffer,
-    chunks_size: usize,
+    _end_of_stream: bool,
 ) {
     let Some(filter) = present(pointer) else { return };
-    let reply = || {
-        if result != abi::CALLOUT_SUCCESS {
-            return filter.on_reply(callout, &CallReply::NONE);
-        }
-        // SAFETY: lines and chunks are valid during the hook.
-        let (status, body) = unsafe { reply_to_call((lines, lines_size), (chunks, chunks_size), MAX_REPLY_BYTES) };
-        filter.on_reply(callout, &CallReply { status, body: body.as_deref() });
-    };
-    if !guarded(&filter, "config_http_callout_done", reply) {
+    guarded(&filter, "config_http_stream_headers", || {
+        // SAFETY: the lines are valid during the hook.
+        filter.calls().on_status(call, unsafe { status((lines, lines_size)) });
+    });
+}
+
+/// A part of the body of the reply to a call, on the main thread.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_stream_data(
+    _: ConfigPtr,
+    pointer: *const c_void,
+    call: u64,
+    chunks: *const Buffer,
+    chunks_size: usize,
+    _end_of_stream: bool,
+) {
+    let Some(filter) = present(pointer) else { return };
+    guarded(&filter, "config_http_stream_data", || {
+        // SAFETY: the chunks are valid during the hook.
+        filter.calls().on_body(call, unsafe { pieces((chunks, chunks_size)) });
+    });
+}
+
+/// The reply to a call is whole, on the main thread.
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_on_http_filter_config_http_stream_complete(
+    _: ConfigPtr,
+    pointer: *const c_void,
+    call: u64,
+) {
+    let Some(filter) = present(pointer) else { return };
+    if !guarded(&filter, "config_http_stream_complete", || filter.on_reply(call, true)) {
         // Whoever waits for the reply must not wait for ever.
-        let _ = catch_unwind(AssertUnwindSafe(|| filter.on_reply(callout, &CallReply::NONE)));
+        let _ = catch_unwind(AssertUnwindSafe(|| filter.on_reply(call, false)));
+    }
+}
+
+/// A call has failed, on the main thread.
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_on_http_filter_config_http_stream_reset(
+    _: ConfigPtr,
+    pointer: *const c_void,
+    call: u64,
+    _reason: u32,
+) {
+    let Some(filter) = present(pointer) else { return };
+    if !guarded(&filter, "config_http_stream_reset", || filter.on_reply(call, false)) {
+        let _ = catch_unwind(AssertUnwindSafe(|| filter.on_reply(call, false)));
     }
 }
 

@@ -319,12 +319,18 @@ pub(crate) struct MainHost<'e> {
     /// Whether counts are taken; else they wait for another configuration
     counts: bool,
     pub(crate) samples: Samples,
+    /// The secrets of SDS that the policy names
+    pub(crate) secrets: RefCell<Vec<SdsSecret>>,
 }
+
+/// The name of a secret of SDS, and its source.
+pub(crate) type SdsSecret = (String, String);
 
 impl<'e> MainHost<'e> {
     /// `thread`: whose metrics are flushed.
     pub(crate) fn new(config: ConfigHandle, filter: Option<&'e Filter>, thread: &'e ThreadMetrics) -> Self {
-        Self { config, filter, thread, counts: true, samples: Samples::default() }
+        let (samples, secrets) = Default::default();
+        Self { config, filter, thread, counts: true, samples, secrets }
     }
 
     /// The host of a configuration that ends; `counts`: whether it is the last one.
@@ -417,6 +423,7 @@ impl Host for MainHost<'_> {
 
     fn secret_reader(&self, name: &str, source: &str) -> Result<Arc<dyn SecretReader>, HostError> {
         let id = self.config.subscribe_secret(name, source).map_err(|_| HostError)?;
+        self.secrets.borrow_mut().push((name.to_owned(), source.to_owned()));
         Ok(Arc::new(EnvoySecret { config: self.config, id }))
     }
 

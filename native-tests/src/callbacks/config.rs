@@ -8,7 +8,7 @@ use edge_idempotency::abi::{Buffer, ConfigPtr, HeaderLine, SchedulerPtr};
 ///
 /// # Safety
 /// It has to live.
-unsafe fn config<'c>(config: ConfigPtr) -> &'c ConfigState {
+pub(super) unsafe fn config<'c>(config: ConfigPtr) -> &'c ConfigState {
     // SAFETY: as the caller says.
     unsafe { &*config.cast_const().cast() }
 }
@@ -111,13 +111,14 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_http_callout(
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_start_http_stream(
     at: ConfigPtr,
-    callout: *mut u64,
+    call: *mut u64,
     cluster: Buffer,
     lines: *mut HeaderLine,
     lines_size: usize,
     body: Buffer,
+    end_of_stream: bool,
     _timeout_ms: u64,
 ) -> u32 {
     // SAFETY: the configuration lives, everything is valid, and the number can be written.
@@ -128,7 +129,18 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_http_callo
             // `http_callout_init_result::MissingRequiredHeaders`
             return 1;
         }
-        callout.write(config.call(text(cluster), headers, bytes(body).to_vec()));
+        let body = bytes(body);
+        let length = (!body.is_empty()).then(|| body.len().to_string());
+        if !end_of_stream || headers.get("content-length") != length.as_deref().map(str::as_bytes) {
+            config.process.fail("a call has no end, or not the length of its body");
+        }
+        call.write(config.call(text(cluster), headers, body.to_vec()));
     }
     0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_reset_http_stream(at: ConfigPtr, call: u64) {
+    // SAFETY: the configuration lives.
+    unsafe { config(at) }.reset(at, call);
 }

@@ -100,9 +100,10 @@ extern "C" fn envoy_dynamic_module_callback_get_concurrency() -> u32 {
 
 /// What the functions do that Envoy has since 1.40.
 pub mod newer {
-    use super::bytes;
+    use super::config::config;
     use super::stream::{RECORD, stream};
-    use edge_idempotency::abi::{Buffer, FilterPtr};
+    use super::{bytes, text};
+    use edge_idempotency::abi::{Buffer, ConfigPtr, FilterPtr};
     use edge_idempotency_envoy::protobuf::field;
     use testkit::records;
 
@@ -121,6 +122,24 @@ pub mod newer {
         }
         true
     }
+
+    /// `http_filter_config_generic_secret_subscribe`: the number of a secret with this name.
+    ///
+    /// # Safety
+    /// The configuration has to live, and the name has to be valid during the call.
+    pub unsafe fn subscribe(at: ConfigPtr, name: Buffer) -> usize {
+        // SAFETY: as the caller says.
+        unsafe { config(at).subscribe(text(name)) }
+    }
+
+    /// `http_filter_config_get_generic_secret`: the value is empty if there is none.
+    ///
+    /// # Safety
+    /// The configuration has to live, and the value to be writable.
+    pub unsafe fn secret(at: ConfigPtr, id: usize, value: *mut Buffer) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { config(at).secret(id).map(|found| value.write(found)).is_some() }
+    }
 }
 
 /// Defines the functions that Envoy has since 1.40. A program without them is an Envoy 1.39.
@@ -135,6 +154,26 @@ macro_rules! envoy_1_40 {
         ) -> bool {
             // SAFETY: the stream's hook runs, and both are valid during the call.
             unsafe { $crate::newer::set_dynamic_typed_metadata(filter, namespace, message) }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_generic_secret_subscribe(
+            config: *mut std::ffi::c_void,
+            name: edge_idempotency::abi::Buffer,
+            _source: edge_idempotency::abi::Buffer,
+        ) -> usize {
+            // SAFETY: the configuration lives, and the name is valid during the call.
+            unsafe { $crate::newer::subscribe(config, name) }
+        }
+
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_get_generic_secret(
+            config: *mut std::ffi::c_void,
+            id: usize,
+            value: *mut edge_idempotency::abi::Buffer,
+        ) -> bool {
+            // SAFETY: the configuration lives, and the value can be written.
+            unsafe { $crate::newer::secret(config, id, value) }
         }
     };
 }

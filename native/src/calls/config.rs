@@ -87,29 +87,38 @@ impl ConfigHandle {
         done(result == abi::METRIC_SUCCESS)
     }
 
-    /// Makes an HTTP call, and gives its number. On the main thread alone.
-    pub(crate) fn call(
+    /// Begins an HTTP call, and gives its number. On the main thread alone.
+    pub(crate) fn begin_call(
         self,
         cluster: &str,
         headers: &[(&str, String)],
         body: &[u8],
         timeout_ms: u32,
     ) -> Result<u64, Refused> {
-        let mut lines: Vec<HeaderLine> = headers.iter().map(|(name, value)| line(name, value)).collect();
-        let mut callout = 0;
+        // Envoy writes the length of a body for callouts alone.
+        let length = (!body.is_empty()).then(|| ("content-length", body.len().to_string()));
+        let mut lines: Vec<HeaderLine> = headers.iter().chain(&length).map(|(name, value)| line(name, value)).collect();
+        let mut call = 0;
         // SAFETY: the configuration lives, everything is valid, and the number can be written, during the call.
         let result = unsafe {
-            abi::envoy_dynamic_module_callback_http_filter_config_http_callout(
+            abi::envoy_dynamic_module_callback_http_filter_config_start_http_stream(
                 self.0,
-                &raw mut callout,
+                &raw mut call,
                 argument(cluster.as_bytes()),
                 lines.as_mut_ptr(),
                 lines.len(),
                 argument(body),
+                true,
                 u64::from(timeout_ms),
             )
         };
-        done(result == abi::CALLOUT_SUCCESS).map(|()| callout)
+        done(result == abi::CALLOUT_SUCCESS).map(|()| call)
+    }
+
+    /// Ends a call. Envoy calls its hook for that before this returns. On the main thread alone.
+    pub(crate) fn reset_call(self, call: u64) {
+        // SAFETY: the configuration lives. Envoy ignores a call that has ended.
+        unsafe { abi::envoy_dynamic_module_callback_http_filter_config_reset_http_stream(self.0, call) }
     }
 
     /// Asks for a secret, and gives its number; `source`: a `ConfigSource` as JSON, empty for a secret of the bootstrap. Only while
@@ -170,29 +179,27 @@ impl Drop for ConfigScheduler {
     }
 }
 
-/// The status and the body of the reply to a call: of the header lines `:status` alone is read.
+/// The status of the reply to a call.
 ///
 /// # Safety
-/// Lines and chunks have to be valid, as those of a hook are until it returns.
-pub(crate) unsafe fn reply_to_call(
-    (lines, line_count): (*const HeaderLine, usize),
-    (chunks, chunk_count): (*const Buffer, usize),
-    max: usize,
-) -> (Option<u16>, Option<Vec<u8>>) {
+/// The lines have to be valid, as those of a hook are until it returns.
+pub(crate) unsafe fn status((lines, count): (*const HeaderLine, usize)) -> Option<u16> {
     // SAFETY: as the caller says.
-    let (lines, chunks) = unsafe { (items(lines, line_count), items(chunks, chunk_count)) };
-    let status = lines.iter().find_map(|line| {
+    unsafe { items(lines, count) }.iter().find_map(|line| {
         // SAFETY: Envoy's names and values are valid until the hook returns.
         let (name, value) = unsafe { (lent(line.key_ptr, line.key_length), lent(line.value_ptr, line.value_length)) };
         (name == b":status").then(|| std::str::from_utf8(value).ok()?.parse().ok()).flatten()
-    });
-    let size: usize = chunks.iter().map(|chunk| chunk.length).sum();
-    let mut body = Vec::new();
-    if size <= max {
-        for chunk in chunks {
-            // SAFETY: as above.
-            body.extend_from_slice(unsafe { lent(chunk.ptr, chunk.length) });
-        }
-    }
-    (status, (size <= max).then_some(body))
+    })
+}
+
+/// A part of the body of the reply to a call.
+///
+/// # Safety
+/// The chunks have to be valid, as those of a hook are until it returns.
+pub(crate) unsafe fn pieces<'e>((chunks, count): (*const Buffer, usize)) -> impl Iterator<Item = &'e [u8]> {
+    // SAFETY: as the caller says.
+    unsafe { items::<Buffer>(chunks, count) }.iter().map(|chunk| {
+        // SAFETY: as above.
+        unsafe { lent(chunk.ptr, chunk.length) }
+    })
 }

@@ -11,7 +11,7 @@ mod config;
 mod stream;
 
 pub(crate) use crate::abi::AbiLogLevel;
-pub(crate) use config::{ConfigHandle, ConfigScheduler, InstrumentId, reply_to_call};
+pub(crate) use config::{ConfigHandle, ConfigScheduler, InstrumentId, pieces, status};
 pub(crate) use stream::{CopiedLines, RequestHandle, StreamScheduler};
 
 use crate::abi::{self, Buffer, HeaderLine};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Reads a secret that the gateway keeps up to date. It is called on threads of the gateway, at events of the configuration or of its
 /// streams.
 pub trait SecretReader: Send + Sync {
-    /// The value as it is now; `None` if there is none yet.
+    /// The value as it is now; `None` if there is none: not yet, or no more.
     fn read(&self) -> Option<Vec<u8>>;
 }
 
@@ -26,6 +26,7 @@ pub struct LiveSecret {
 #[derive(Default)]
 struct SecretValues {
     reader: Option<Arc<dyn SecretReader>>,
+    /// Empty if there is none
     present: Vec<u8>,
     /// The value before, and until when it counts, in Unix milliseconds. It stays after that, to know it again.
     previous: Option<(Vec<u8>, u64)>,
@@ -50,20 +51,22 @@ impl LiveSecret {
         self.take_over(&mut values, read, now_unix_ms);
     }
 
-    /// The values that count now, the present one first; none until the gateway has one.
+    /// The values that count now, the present one first; none until the gateway has one. If the gateway has none any more, the
+    /// previous one counts for its time, and then none.
     pub(crate) fn values(&self, now_unix_ms: u64) -> Vec<Vec<u8>> {
         let mut values = self.locked();
         // A worker that has not heard of a change yet reads the previous value.
-        let is_late = |read: &Vec<u8>| values.previous.as_ref().is_some_and(|(previous, _)| previous == read);
-        let read = values.read().filter(|read| !is_late(read));
-        self.take_over(&mut values, read, now_unix_ms);
+        let read = values.read();
+        if values.previous.as_ref().is_none_or(|(previous, _)| *previous != read) {
+            self.take_over(&mut values, read, now_unix_ms);
+        }
         let previous = values.previous.iter().filter(|(_, until)| *until > now_unix_ms).map(|(value, _)| value);
         std::iter::once(&values.present).chain(previous).filter(|value| !value.is_empty()).cloned().collect()
     }
 
-    fn take_over(&self, values: &mut SecretValues, read: Option<Vec<u8>>, now_unix_ms: u64) {
-        if let Some(present) = read.filter(|read| *read != values.present) {
-            let before = std::mem::replace(&mut values.present, present);
+    fn take_over(&self, values: &mut SecretValues, read: Vec<u8>, now_unix_ms: u64) {
+        if read != values.present {
+            let before = std::mem::replace(&mut values.present, read);
             values.previous = Some((before, now_unix_ms.saturating_add(self.grace_ms)));
         }
     }
@@ -74,8 +77,8 @@ impl LiveSecret {
 }
 
 impl SecretValues {
-    fn read(&self) -> Option<Vec<u8>> {
-        self.reader.as_ref().and_then(|reader| reader.read())
+    fn read(&self) -> Vec<u8> {
+        self.reader.as_ref().and_then(|reader| reader.read()).unwrap_or_default()
     }
 }
 
@@ -135,9 +138,28 @@ mod tests {
         set("four");
         secret.refresh(3004);
         assert_eq!(values(3005), ["four", "three"]);
-        // Envoy forgets no value; a reader that has none for a moment changes nothing.
+        // It is withdrawn: from then on the withdrawn one counts for its time, and no other.
+        for (none, now) in [(None, 4000), (Some(Vec::new()), 9000)] {
+            set("five");
+            secret.refresh(now);
+            *gateway.0.lock().unwrap() = none;
+            assert_eq!(values(now + 1), ["five"]);
+            secret.refresh(now + 2);
+            assert_eq!(values(now + 1000), ["five"]);
+            assert_eq!(values(now + 1002), [""; 0]);
+            secret.refresh(now + 2000);
+            assert_eq!(values(now + 2000), [""; 0]);
+        }
+        set("six");
+        assert_eq!(values(12_000), ["six"]);
+        // The first value is withdrawn: a worker may not have had it yet, so the main thread says it.
+        let first = LiveSecret::new("first".to_owned(), String::new(), 1000);
+        first.attach(gateway.clone());
+        assert_eq!(first.values(0), [b"six"]);
         *gateway.0.lock().unwrap() = None;
-        assert_eq!(values(3006), ["four", "three"]);
-        assert!(!format!("{secret:?}").contains("four"));
+        assert_eq!(first.values(2000), [b"six"]);
+        first.refresh(2001);
+        assert_eq!(first.values(3001), [b""; 0]);
+        assert!(!format!("{secret:?}").contains("six"));
     }
 }
