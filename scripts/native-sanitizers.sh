@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs native-tests/ with AddressSanitizer and, in part, under Miri, which need a nightly toolchain. A part that cannot run says so.
+# Runs native-tests/ with AddressSanitizer and, in part, under Miri and ThreadSanitizer, which need a nightly toolchain. A part that
+# cannot run says so.
 #
 # usage: scripts/native-sanitizers.sh
 set -euo pipefail
@@ -21,5 +22,12 @@ if cargo +nightly --version >/dev/null 2>&1; then
     RUSTFLAGS="-Zsanitizer=address" cargo +nightly test --quiet --package native-tests --tests --target "$host" --target-dir target/asan || status=1
 else
     say "NOT RUN with AddressSanitizer: rustup toolchain install nightly"
+fi
+if [ -d "$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust" ]; then
+    say "native-sanitizers: ThreadSanitizer"
+    RUSTFLAGS="-Zsanitizer=thread" cargo +nightly test --quiet -Zbuild-std --package native-tests --test native --target "$host" \
+        --target-dir target/tsan -- threads:: || status=1
+else
+    say "NOT RUN with ThreadSanitizer: rustup toolchain install nightly --component rust-src"
 fi
 exit $status
