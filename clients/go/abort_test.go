@@ -84,13 +84,13 @@ func TestAbortWhileTheCredentialsAreAsked(t *testing.T) {
 	for _, call := range []int{1, 2} {
 		request, cancel := withContext(t)
 		calls := 0
-		options := Options{Credentials: func(ctx context.Context, _ *url.URL) (http.Header, error) {
+		options := Options{Credentials: of(ann, func(ctx context.Context, _ *url.URL) (http.Header, error) {
 			if calls++; calls == call {
 				cancel()
 				return nil, ctx.Err()
 			}
 			return nil, nil
-		}}
+		})}
 		client, _, _ := newTestClient(t, options, says(401))
 		failure := failureOf(t, client, request, ErrAborted)
 		wantEqual(t, "kept", failure.Kept, call == 2)
@@ -101,12 +101,12 @@ func TestAbortWhileTheCredentialsAreAsked(t *testing.T) {
 func TestAbortWithOtherCredentials(t *testing.T) {
 	request, cancel := withContext(t)
 	calls := 0
-	options := Options{Credentials: func(context.Context, *url.URL) (http.Header, error) {
+	options := Options{Credentials: of(ann, func(context.Context, *url.URL) (http.Header, error) {
 		if calls++; calls == 2 {
 			cancel()
 		}
 		return http.Header{"Authorization": {strconv.Itoa(calls)}}, nil
-	}}
+	})}
 	client, upstream, _ := newTestClient(t, options, says(401))
 	failureOf(t, client, request, ErrAborted)
 	wantEqual(t, "requests", len(upstream.seen), 1)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Client is an [http.RoundTripper] that sends each request with a key until there is an answer. Use New. Several goroutines can use it at
+// Client is an [http.RoundTripper] that sends each request of one owner with a key until there is an answer. Use New. Several goroutines can use it at
 // the same time.
 type Client struct {
 	options Options
@@ -21,8 +21,8 @@ type Client struct {
 	random  func() float64
 
 	mutex sync.Mutex
-	// underWay has the keys that this process is sending.
-	underWay map[string]struct{}
+	// underWay has the requests that this client is sending.
+	underWay map[recordID]struct{}
 }
 
 // New returns a client, or an error for an option that cannot be meant.
@@ -31,7 +31,7 @@ func New(options Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{options: options, now: time.Now, sleep: sleep, random: rand.Float64, underWay: map[string]struct{}{}}, nil
+	return &Client{options: options, now: time.Now, sleep: sleep, random: rand.Float64, underWay: map[recordID]struct{}{}}, nil
 }
 
 // NewHTTPClient returns an http.Client that sends by the client and follows no redirect. It has no Timeout: the options bound each attempt
@@ -60,11 +60,11 @@ func (c *Client) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &Error{Kind: ErrInvalidRequest, Key: record.Key, Cause: err}
 	}
-	if !c.claim(record.Key) {
+	if !c.claim(record.id()) {
 		cause := errors.New("wait for its answer, or take a new key for a new intent")
 		return nil, &Error{Kind: ErrUnderWay, Key: record.Key, Kept: true, Cause: cause}
 	}
-	defer c.release(record.Key)
+	defer c.release(record.id())
 	ctx := request.Context()
 	intent, err := c.keep(ctx, record, header, callersKey)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Client) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return intent.response(ctx, answer, c.options.Store.Delete(record.Key)), nil
+	return intent.response(ctx, answer, c.options.Store.Delete(record.Owner, record.Key)), nil
 }
 
 // checkRedirect refuses a request that http.Client makes of a redirect, because the key and the body are for the first origin only.
@@ -115,7 +115,7 @@ func (c *Client) keep(ctx context.Context, record Record, header http.Header, ca
 		return failure(ErrAborted, aborted(ctx), found)
 	}
 	if err != nil {
-		return failure(ErrCredentials, err, found)
+		return failure(kindOf(err), err, found)
 	}
 	if !found {
 		err := c.options.Store.Put(record)
@@ -139,7 +139,7 @@ func (c *Client) keep(ctx context.Context, record Record, header http.Header, ca
 
 // earlier returns the request as it is kept already under its key, or the given one and false. Its error is an *Error.
 func (c *Client) earlier(record Record) (Record, bool, error) {
-	earlier, found, err := c.options.Store.Get(record.Key)
+	earlier, found, err := c.options.Store.Get(record.Owner, record.Key)
 	if err != nil {
 		return record, false, &Error{Kind: ErrStore, Key: record.Key, Cause: err}
 	}
@@ -155,28 +155,28 @@ func (c *Client) earlier(record Record) (Record, bool, error) {
 
 // removeRest removes what a failed Put has left, but not what another process has put meanwhile.
 func (c *Client) removeRest(record Record) error {
-	left, found, err := c.options.Store.Get(record.Key)
+	left, found, err := c.options.Store.Get(record.Owner, record.Key)
 	if err == nil && found && !(sameRequest(left, record) && left.KeptAt.Equal(record.KeptAt)) {
 		return nil
 	}
-	return c.options.Store.Delete(record.Key)
+	return c.options.Store.Delete(record.Owner, record.Key)
 }
 
-// claim takes a key for one request, and tells whether it was free.
-func (c *Client) claim(key string) bool {
+// claim takes an owner's key for one request, and tells whether it was free.
+func (c *Client) claim(id recordID) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if _, taken := c.underWay[key]; taken {
+	if _, taken := c.underWay[id]; taken {
 		return false
 	}
-	c.underWay[key] = struct{}{}
+	c.underWay[id] = struct{}{}
 	return true
 }
 
-func (c *Client) release(key string) {
+func (c *Client) release(id recordID) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	delete(c.underWay, key)
+	delete(c.underWay, id)
 }
 
 func closeBody(request *http.Request) {

@@ -20,6 +20,9 @@ var (
 	ErrStore = errors.New("the store has failed")
 	// ErrCredentials: Options.Credentials has returned an error. The request is kept, unless it was not sent before.
 	ErrCredentials = errors.New("the credentials are missing")
+	// ErrOtherOwner: the request is of another owner than the client, or than the credentials, because the user has changed. It was not sent
+	// (again). The request is kept for a client of its owner, unless the credentials were of another owner before the first attempt.
+	ErrOtherOwner = errors.New("the request belongs to another owner")
 	// ErrAnswerTooLong: the final answer is longer than Options.MaxAnswerBytes. The request is kept, and its answer can be
 	// fetched by ResumePending of a client with a higher limit.
 	ErrAnswerTooLong = errors.New("the answer is too long")
@@ -53,7 +56,9 @@ func (e *Error) Error() string {
 	if e.Cause != nil {
 		fmt.Fprintf(&text, ": %v", e.Cause)
 	}
-	if e.Kept {
+	if e.Kept && errors.Is(e.Kind, ErrOtherOwner) {
+		text.WriteString("; the request is kept: a client of its owner sends it by ResumePending, ForgetOwner removes it")
+	} else if e.Kept {
 		text.WriteString("; the request is kept: send it by ResumePending, or remove it by Forget")
 	}
 	return text.String()

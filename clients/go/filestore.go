@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -92,7 +93,7 @@ func (s *FileStore) Put(record Record) (err error) {
 		err = closeErr
 	}
 	if err == nil {
-		err = link(file.Name(), s.path(record.Key))
+		err = link(file.Name(), s.path(record.id()))
 	}
 	removeErr := os.Remove(file.Name())
 	if err != nil {
@@ -114,8 +115,8 @@ func link(file, name string) error {
 }
 
 // Get reads the record. Its error is a *DamagedRecordError, or one of the file system.
-func (s *FileStore) Get(key string) (Record, bool, error) {
-	record, err := s.read(s.path(key))
+func (s *FileStore) Get(owner, key string) (Record, bool, error) {
+	record, err := s.read(s.path(recordID{owner, key}))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, false, nil
 	}
@@ -123,9 +124,9 @@ func (s *FileStore) Get(key string) (Record, bool, error) {
 }
 
 // Delete removes the record's file, also if it is damaged, and syncs the folder.
-func (s *FileStore) Delete(key string) error {
+func (s *FileStore) Delete(owner, key string) error {
 	defer s.slot()()
-	if err := os.Remove(s.path(key)); err != nil {
+	if err := os.Remove(s.path(recordID{owner, key})); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -157,9 +158,9 @@ func (s *FileStore) All() iter.Seq2[Record, error] {
 	}
 }
 
-// path is the record's file. A key can have characters that no file name has, and file names may ignore case: so the name is the key's hash.
-func (s *FileStore) path(key string) string {
-	hash := sha256.Sum256([]byte(key))
+// path is the record's file. A key can have characters that no file name has, and file names may ignore case: so the name is a hash.
+func (s *FileStore) path(id recordID) string {
+	hash := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(id.owner), id.owner, id.key))
 	return filepath.Join(s.folder, hex.EncodeToString(hash[:])+recordSuffix)
 }
 
@@ -170,8 +171,8 @@ func (s *FileStore) read(path string) (Record, error) {
 		return Record{}, err
 	}
 	record, err := decodeRecord(content)
-	if err == nil && s.path(record.Key) != path {
-		err = fmt.Errorf("it is the record of another key, %s", record.Key)
+	if err == nil && s.path(record.id()) != path {
+		err = fmt.Errorf("it is the record of another owner or key, %s and %s", record.Owner, record.Key)
 	}
 	if err != nil {
 		return Record{}, &DamagedRecordError{Path: path, Cause: err}
@@ -235,8 +236,8 @@ func decodeRecord(content []byte) (Record, error) {
 	if err := strictly(file.Record, &record); err != nil {
 		return Record{}, err
 	}
-	if record.Key == "" || record.Method == "" || record.URL == "" || record.KeptAt.IsZero() {
-		return Record{}, errors.New("the key, the method, the URL or the time is missing")
+	if strings.TrimSpace(record.Owner) == "" || record.Key == "" || record.Method == "" || record.URL == "" || record.KeptAt.IsZero() {
+		return Record{}, errors.New("the owner, the key, the method, the URL or the time is missing")
 	}
 	return record, nil
 }

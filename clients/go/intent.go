@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,7 +36,10 @@ type answer struct {
 	tooLong  bool
 }
 
-var errAttemptTimeout = errors.New("no whole answer within the time limit of an attempt")
+var (
+	errAttemptTimeout = errors.New("no whole answer within the time limit of an attempt")
+	errOtherOwner     = errors.New("the user has changed")
+)
 
 // failure makes an error about the kept request.
 func (i *intent) failure(kind, cause error) *Error {
@@ -138,7 +142,7 @@ func (i *intent) attempt(ctx context.Context) (*answer, http.Header, error) {
 	if credentials == nil {
 		var err error
 		if credentials, err = i.client.askCredentials(ctx, i.asked()); err != nil {
-			return nil, nil, i.failure(ErrCredentials, err)
+			return nil, nil, i.failure(kindOf(err), err)
 		}
 	}
 	// The wait or the credentials may have taken longer than they should, for example because the machine was suspended.
@@ -176,14 +180,14 @@ func attemptError(ctx context.Context, err error) error {
 
 // renew asks for credentials after a 401, and tells whether they differ from those that were sent, which is tried once.
 func (i *intent) renew(ctx context.Context, sent http.Header) (bool, error) {
-	if i.renewed || i.client.options.Credentials == nil {
+	if i.renewed {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.client.options.AttemptTimeout)
 	defer cancel()
 	credentials, err := i.client.askCredentials(ctx, i.asked())
 	if err != nil {
-		return false, i.failure(ErrCredentials, fmt.Errorf("after HTTP status 401: %w", err))
+		return false, i.failure(kindOf(err), fmt.Errorf("after HTTP status 401: %w", err))
 	}
 	if maps.EqualFunc(canonicalHeader(credentials), canonicalHeader(sent), slices.Equal[[]string]) {
 		return false, nil
@@ -194,15 +198,31 @@ func (i *intent) renew(ctx context.Context, sent http.Header) (bool, error) {
 
 // askCredentials returns the headers of the caller's function, never nil without an error.
 func (c *Client) askCredentials(ctx context.Context, target *url.URL) (http.Header, error) {
-	if c.options.Credentials == nil {
-		return http.Header{}, nil
-	}
 	shown := *target
-	credentials, err := c.options.Credentials(ctx, &shown)
+	owner, credentials, err := c.options.Credentials(ctx, &shown)
 	if err != nil {
 		return nil, err
 	}
+	if strings.TrimSpace(owner) == "" {
+		return nil, errors.New("Options.Credentials returned no owner: it says whose credentials they are")
+	}
+	if owner != c.options.Owner {
+		return nil, otherOwner(c.options.Owner, owner)
+	}
 	return canonicalHeader(credentials), checkHeader(credentials)
+}
+
+// otherOwner is the cause of ErrOtherOwner.
+func otherOwner(owner, other string) error {
+	return fmt.Errorf("%w: it is of %s, and this is %s", errOtherOwner, owner, other)
+}
+
+// kindOf is the kind of an error of askCredentials.
+func kindOf(err error) error {
+	if errors.Is(err, errOtherOwner) {
+		return ErrOtherOwner
+	}
+	return ErrCredentials
 }
 
 // describe says in an error what an answer was that is not final.

@@ -8,18 +8,23 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// Options are the settings of a [Client]. A field with its zero value has the default.
+// Options are the settings of a [Client]. A field with its zero value has the default; Owner and Credentials have none.
 type Options struct {
 	// Transport sends the attempts. Default: http.DefaultTransport. It must not retry by itself.
 	Transport http.RoundTripper
 	// Store keeps the requests until they have an answer. Default: a new MemoryStore, which a restart empties.
 	Store Store
-	// Credentials is asked before each attempt, and after a 401, and returns the headers that prove who the caller is, for example
-	// Authorization. They replace the request's headers of the same names and are never kept. The target is the URL of the attempt.
-	// The context ends with the caller's, at the latest after AttemptTimeout. An error ends the call. Default: no headers.
-	Credentials func(ctx context.Context, target *url.URL) (http.Header, error)
+	// Owner is who makes the requests of this client: all by which the API tells its callers apart, such as tenant, project and subject. It is
+	// kept with each request, and the client sends requests of this owner only. It has no default.
+	Owner string
+	// Credentials is asked before each attempt, and after a 401. It returns who is logged in now, and the headers that prove it, for example
+	// Authorization. If the owner is not Options.Owner, nothing is sent. The headers replace the request's headers of the same names and are
+	// never kept. The target is the URL of the attempt. The context ends with the caller's, at the latest after AttemptTimeout. An error ends
+	// the call. It has no default.
+	Credentials func(ctx context.Context, target *url.URL) (owner string, header http.Header, err error)
 	// SecretHeaders are the names of headers that are never kept, besides Authorization, Cookie and Proxy-Authorization.
 	SecretHeaders []string
 	// Methods are those that get a key. Default: POST, PATCH. A request of any method that has a key already is treated in the same way.
@@ -51,6 +56,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if _, nested := o.Transport.(*Client); nested {
 		return o, fmt.Errorf("idempotency: Options.Transport is a Client itself, and would retry by itself")
+	}
+	if strings.TrimSpace(o.Owner) == "" || !utf8.ValidString(o.Owner) {
+		return o, fmt.Errorf("idempotency: Options.Owner is %q: name who makes the requests of this client, in UTF-8", o.Owner)
+	}
+	if o.Credentials == nil {
+		return o, fmt.Errorf("idempotency: Options.Credentials is missing: it says who is logged in, and gives the headers that prove it")
 	}
 	if o.Store == nil {
 		o.Store = NewMemoryStore()

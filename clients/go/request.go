@@ -91,7 +91,7 @@ func (c *Client) readRequest(request *http.Request) (record Record, header http.
 	header = canonicalHeader(request.Header)
 	keys := header[keyHeader]
 	header.Del(keyHeader)
-	record = Record{Method: request.Method, Body: body, KeptAt: c.now().Round(0).UTC()}
+	record = Record{Owner: c.options.Owner, Method: request.Method, Body: body, KeptAt: c.now().Round(0).UTC()}
 	if len(keys) == 0 {
 		record.Key = newKey()
 	} else if keyErr := checkKey(keys); keyErr != nil {

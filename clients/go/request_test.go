@@ -133,7 +133,8 @@ func TestSecretsAreNotKept(t *testing.T) {
 	failureOf(t, client, request, ErrNoAnswer)
 	records, _ := client.Pending()
 	wantEqual(t, "kept", records[0], Record{
-		Key: testKey, Method: "POST", URL: target, Host: "other.test", Header: http.Header{"X-Project": {"shop"}},
+		Owner: ann,
+		Key:   testKey, Method: "POST", URL: target, Host: "other.test", Header: http.Header{"X-Project": {"shop"}},
 		Body: []byte("body"), KeptAt: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC),
 	})
 	for _, sent := range upstream.seen {
@@ -157,7 +158,7 @@ func TestUserOfTheURLIsSent(t *testing.T) {
 func TestCredentialsThatFail(t *testing.T) {
 	errLocked := errors.New("locked")
 	calls := 0
-	options := Options{Credentials: func(context.Context, *url.URL) (http.Header, error) {
+	options := Options{Credentials: of(ann, func(context.Context, *url.URL) (http.Header, error) {
 		if calls++; calls == 2 {
 			return http.Header{"X": {"a\nb"}}, nil
 		}
@@ -165,7 +166,7 @@ func TestCredentialsThatFail(t *testing.T) {
 			return nil, errLocked
 		}
 		return nil, nil
-	}}
+	})}
 	client, upstream, _ := newTestClient(t, options, breaks, says(200))
 	failure := failureOf(t, client, post(t, "body"), ErrCredentials)
 	wantEqual(t, "kept after an attempt", failure.Kept, true)
@@ -181,12 +182,12 @@ func TestCredentialsThatFail(t *testing.T) {
 
 func TestCredentialsThatFailAfter401(t *testing.T) {
 	calls := 0
-	options := Options{Credentials: func(context.Context, *url.URL) (http.Header, error) {
+	options := Options{Credentials: of(ann, func(context.Context, *url.URL) (http.Header, error) {
 		if calls++; calls > 1 {
 			return nil, errReset
 		}
 		return nil, nil
-	}}
+	})}
 	client, _, _ := newTestClient(t, options, says(401))
 	failure := failureOf(t, client, post(t, "body"), ErrCredentials)
 	wantEqual(t, "kept", failure.Kept, true)
@@ -233,8 +234,13 @@ func TestAKeyThatIsKeptAlready(t *testing.T) {
 }
 
 func TestOptionsThatCannotBeMeant(t *testing.T) {
-	client, _ := New(Options{})
+	credentials := of(ann, nil)
+	client, _ := New(Options{Owner: ann, Credentials: credentials})
 	for want, options := range map[string]Options{
+		`Options.Owner is ""`:         {Credentials: credentials},
+		`Options.Owner is " "`:        {Owner: " ", Credentials: credentials},
+		`Options.Owner is "\xff"`:     {Owner: "\xff", Credentials: credentials},
+		"Options.Credentials is miss": {Owner: ann},
 		"Options.Budget is -1ns":      {Budget: -1},
 		"Options.Attempts is -1":      {Attempts: -1},
 		"Options.MaxAnswerBytes is":   {MaxAnswerBytes: -1},
@@ -242,6 +248,9 @@ func TestOptionsThatCannotBeMeant(t *testing.T) {
 		`Options.Methods has "post"`:  {Methods: []string{"post"}},
 		"Options.Transport is a Clie": {Transport: client},
 	} {
+		if options.Owner == "" && !strings.Contains(want, "Owner") {
+			options.Owner, options.Credentials = ann, credentials
+		}
 		if _, err := New(options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -250,7 +259,7 @@ func TestOptionsThatCannotBeMeant(t *testing.T) {
 
 // README.md and the docstrings name these values.
 func TestDefaults(t *testing.T) {
-	options, err := Options{}.withDefaults()
+	options, err := Options{Owner: ann, Credentials: of(ann, nil)}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}

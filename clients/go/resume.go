@@ -19,10 +19,10 @@ type Result struct {
 	Err error
 }
 
-// ResumePending sends each kept request that is not under way in this process, with its key, and yields the answer or the error of each as
+// ResumePending sends each kept request of this owner that is not under way in this client, with its key, and yields the answer or the error of each as
 // soon as it is there. Nothing is sent before the loop begins. A request is removed from the store when its answer is yielded.
 //
-// A request that has expired is not sent: its error is ErrExpired, and it stays. A request that the store cannot read is an ErrStore.
+// A request of another owner is not sent: its error is ErrOtherOwner, and it stays. A request that has expired is not sent: its error is ErrExpired, and it stays. A request that the store cannot read is an ErrStore.
 // When the loop or the context ends early, the requests without an answer stay in the store.
 func (c *Client) ResumePending(ctx context.Context) iter.Seq[Result] {
 	return func(yield func(Result) bool) {
@@ -38,7 +38,7 @@ func (c *Client) ResumePending(ctx context.Context) iter.Seq[Result] {
 		}()
 		for one := range ended {
 			if one.answer != nil {
-				one.result.Response = one.intent.response(ctx, one.answer, c.options.Store.Delete(one.intent.record.Key))
+				one.result.Response = one.intent.response(ctx, one.answer, c.options.Store.Delete(one.intent.record.Owner, one.intent.record.Key))
 			}
 			one.release()
 			if !yield(one.result) {
@@ -71,6 +71,11 @@ func (c *Client) resumeAll(ctx context.Context, ended chan<- resumed) {
 			ended <- resumed{result: Result{Err: &Error{Kind: ErrStore, Kept: true, Cause: err}}, release: nothing}
 			continue
 		}
+		if record.Owner != c.options.Owner {
+			cause := otherOwner(record.Owner, c.options.Owner)
+			ended <- resumed{result: Result{Record: record, Err: &Error{Kind: ErrOtherOwner, Key: record.Key, Kept: true, Cause: cause}}, release: nothing}
+			continue
+		}
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -78,9 +83,9 @@ func (c *Client) resumeAll(ctx context.Context, ended chan<- resumed) {
 		}
 		group.Go(func() {
 			defer func() { <-slots }()
-			if c.claim(record.Key) {
+			if c.claim(record.id()) {
 				one, isThere := c.resume(ctx, record.Key)
-				one.release = func() { c.release(record.Key) }
+				one.release = func() { c.release(record.id()) }
 				if !isThere {
 					one.release()
 					return
@@ -94,7 +99,7 @@ func (c *Client) resumeAll(ctx context.Context, ended chan<- resumed) {
 // resume sends one pending request, whose key the caller has claimed. The second result is false if the request has got its answer
 // before its key was claimed.
 func (c *Client) resume(ctx context.Context, key string) (resumed, bool) {
-	record, found, err := c.options.Store.Get(key)
+	record, found, err := c.options.Store.Get(c.options.Owner, key)
 	if err != nil {
 		return resumed{result: Result{Err: &Error{Kind: ErrStore, Key: key, Kept: true, Cause: err}}}, true
 	}
@@ -116,20 +121,38 @@ func (c *Client) resume(ctx context.Context, key string) (resumed, bool) {
 	return resumed{result: Result{Record: record, Err: err}, intent: intent, answer: answer}, true
 }
 
-// Forget removes a kept request, so that it is never sent again. It is no error if there is none with this key. While the request is under
+// Forget removes a kept request of this owner, so that it is never sent again. It is no error if there is none with this key. While the request is under
 // way the error is ErrUnderWay: abort it first.
 func (c *Client) Forget(key string) error {
-	if !c.claim(key) {
-		return &Error{Kind: ErrUnderWay, Key: key, Kept: true, Cause: errors.New("abort it first")}
+	return c.forget(recordID{c.options.Owner, key})
+}
+
+// ForgetOwner removes all kept requests of an owner, for the log-out: nobody sends them again. What is under way in this client stays, with the
+// error ErrUnderWay: abort it first. For records that the store cannot read the error is not nil, either; the others are removed.
+func (c *Client) ForgetOwner(owner string) error {
+	var failures []error
+	for record, err := range c.options.Store.All() {
+		if err != nil {
+			failures = append(failures, &Error{Kind: ErrStore, Kept: true, Cause: err})
+		} else if record.Owner == owner {
+			failures = append(failures, c.forget(record.id()))
+		}
 	}
-	defer c.release(key)
-	if err := c.options.Store.Delete(key); err != nil {
-		return &Error{Kind: ErrStore, Key: key, Kept: true, Cause: err}
+	return errors.Join(failures...)
+}
+
+func (c *Client) forget(id recordID) error {
+	if !c.claim(id) {
+		return &Error{Kind: ErrUnderWay, Key: id.key, Kept: true, Cause: errors.New("abort it first")}
+	}
+	defer c.release(id)
+	if err := c.options.Store.Delete(id.owner, id.key); err != nil {
+		return &Error{Kind: ErrStore, Key: id.key, Kept: true, Cause: err}
 	}
 	return nil
 }
 
-// Pending returns the kept requests, also those that are under way. For those that the store cannot read the error is not nil; the
+// Pending returns the kept requests of all owners, also those that are under way. For those that the store cannot read the error is not nil; the
 // others are returned beside it.
 func (c *Client) Pending() ([]Record, error) {
 	var records []Record

@@ -18,7 +18,7 @@ func keepMany(count int, at time.Time) Store {
 	store := NewMemoryStore()
 	for number := range count {
 		record := Record{
-			Key: fmt.Sprint(number), Method: "POST", URL: target, Body: fmt.Append(nil, "body ", number), KeptAt: at,
+			Owner: ann, Key: fmt.Sprint(number), Method: "POST", URL: target, Body: fmt.Append(nil, "body ", number), KeptAt: at,
 			Header: http.Header{"Content-Type": {"text/plain"}},
 		}
 		_ = store.Put(record)
@@ -38,9 +38,9 @@ func results(t *testing.T, client *Client) map[string]Result {
 }
 
 func TestResumePending(t *testing.T) {
-	options := Options{Store: keepMany(100, noon), Credentials: func(context.Context, *url.URL) (http.Header, error) {
+	options := Options{Store: keepMany(100, noon), Credentials: of(ann, func(context.Context, *url.URL) (http.Header, error) {
 		return http.Header{"Authorization": {"Bearer new"}}, nil
-	}}
+	})}
 	client, upstream, _ := newTestClient(t, options, saysBody(200, "done", "Idempotency-Status: replayed"))
 	found := results(t, client)
 	wantEqual(t, "results", len(found), 100)

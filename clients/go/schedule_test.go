@@ -138,7 +138,7 @@ func TestNoAttemptWhenTheCredentialsTookTooLong(t *testing.T) {
 		ticking.at = ticking.at.Add(24 * time.Hour)
 		return nil, nil
 	}
-	client, upstream, clock := newTestClient(t, Options{Store: keepMany(1, noon), Credentials: slow}, says(200))
+	client, upstream, clock := newTestClient(t, Options{Store: keepMany(1, noon), Credentials: of(ann, slow)}, says(200))
 	ticking = clock
 	result := results(t, client)["0"]
 	wantEqual(t, "attempts", asFailure(t, result.Response, result.Err, ErrExpired).Attempts, 0)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,8 @@ import (
 const (
 	target  = "http://api.test/orders"
 	testKey = "8e03978e-40d5-43e8-bc93-6894a57f9324"
+	// ann is who sends, unless the test says otherwise.
+	ann, bob = "acme/shop/ann", "acme/shop/bob"
 )
 
 // clock is a time that goes on only while a client waits.
@@ -100,6 +103,12 @@ func newTestClient(t *testing.T, options Options, answers ...func(*http.Request)
 	if options.Transport == nil {
 		options.Transport = transport
 	}
+	if options.Owner == "" {
+		options.Owner = ann
+	}
+	if options.Credentials == nil {
+		options.Credentials = of(options.Owner, func(context.Context, *url.URL) (http.Header, error) { return nil, nil })
+	}
 	client, err := New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +116,14 @@ func newTestClient(t *testing.T, options Options, answers ...func(*http.Request)
 	time := &clock{at: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}
 	client.now, client.sleep, client.random = time.now, time.sleep, func() float64 { return 1 }
 	return client, transport, time
+}
+
+// of makes credentials that are always of the owner.
+func of(owner string, ask func(context.Context, *url.URL) (http.Header, error)) func(context.Context, *url.URL) (string, http.Header, error) {
+	return func(ctx context.Context, target *url.URL) (string, http.Header, error) {
+		header, err := ask(ctx, target)
+		return owner, header, err
+	}
 }
 
 // post makes a request with testKey and more headers as "Name: value".
@@ -189,17 +206,17 @@ func (f *failing) Put(record Record) error {
 	return f.Store.Put(record)
 }
 
-func (f *failing) Get(key string) (Record, bool, error) {
+func (f *failing) Get(owner, key string) (Record, bool, error) {
 	if f.get != nil {
 		return Record{}, false, f.get
 	}
-	return f.Store.Get(key)
+	return f.Store.Get(owner, key)
 }
 
-func (f *failing) Delete(key string) error {
+func (f *failing) Delete(owner, key string) error {
 	f.deletes++
 	if f.delete != nil {
 		return f.delete
 	}
-	return f.Store.Delete(key)
+	return f.Store.Delete(owner, key)
 }

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,7 +24,7 @@ func newFileStore(t *testing.T) *FileStore {
 
 func sample(key string) Record {
 	return Record{
-		Key: key, Method: "POST", URL: "https://api.test/a?b=<&>", Host: "other.test", Header: http.Header{"X": {"1", "<ü>"}},
+		Owner: ann, Key: key, Method: "POST", URL: "https://api.test/a?b=<&>", Host: "other.test", Header: http.Header{"X": {"1", "<ü>"}},
 		Body: []byte{0, 255, '<', '\n'}, KeptAt: time.Date(2026, 11, 24, 12, 0, 0, 5, time.UTC),
 	}
 }
@@ -55,7 +56,7 @@ func TestStores(t *testing.T) {
 			}
 		}
 		for _, key := range keys {
-			record, found, err := store.Get(key)
+			record, found, err := store.Get(ann, key)
 			wantEqual(t, "record", fmt.Sprint(record, found, err), fmt.Sprint(sample(key), true, nil))
 		}
 		records, failures := all(store)
@@ -65,15 +66,31 @@ func TestStores(t *testing.T) {
 		if err := store.Put(changed); !errors.Is(err, ErrRecordExists) {
 			t.Error(err)
 		}
-		record, _, _ := store.Get("a")
+		record, _, _ := store.Get(ann, "a")
 		wantEqual(t, "method", record.Method, "POST")
 		for range 2 {
-			wantEqual(t, "delete", store.Delete("a"), nil)
+			wantEqual(t, "delete", store.Delete(ann, "a"), nil)
 		}
-		_, found, err := store.Get("a")
+		_, found, err := store.Get(ann, "a")
 		wantEqual(t, "found after the delete", fmt.Sprint(found, err), "false <nil>")
 		for range store.All() {
 			break // A loop may end early.
+		}
+	})
+}
+
+func TestOneKeyOfSeveralOwners(t *testing.T) {
+	eachStore(t, func(t *testing.T, store Store) {
+		owners := []string{ann, "Ann", bob, "1:a", "../ä", strings.Repeat("x", 500)}
+		for _, owner := range owners {
+			record := sample("k")
+			record.Owner, record.Body = owner, []byte(owner)
+			wantEqual(t, "put", store.Put(record), nil)
+		}
+		for _, owner := range owners {
+			record, found, err := store.Get(owner, "k")
+			wantEqual(t, "record", fmt.Sprint(record.Owner, string(record.Body), found, err), fmt.Sprint(owner, owner, true, nil))
+			wantEqual(t, "delete", store.Delete(owner, "k"), nil)
 		}
 	})
 }
@@ -83,10 +100,10 @@ func TestMemoryStoreCopies(t *testing.T) {
 	store := NewMemoryStore()
 	record := sample("a")
 	_ = store.Put(record)
-	got, _, _ := store.Get("a")
+	got, _, _ := store.Get(ann, "a")
 	record.Body[0], got.Body[1] = 'x', 'x'
 	got.Header.Set("X", "changed")
-	got, _, _ = store.Get("a")
+	got, _, _ = store.Get(ann, "a")
 	wantEqual(t, "record", got, sample("a"))
 }
 
@@ -102,7 +119,7 @@ func TestStoresWithSeveralThreads(t *testing.T) {
 						err = errors.Join(err, shared)
 					}
 					if number%2 == 0 {
-						err = errors.Join(err, store.Delete(key), store.Delete("of all"))
+						err = errors.Join(err, store.Delete(ann, key), store.Delete(ann, "of all"))
 					}
 					if _, failures := all(store); err != nil || len(failures) > 0 {
 						t.Error(err, failures)
@@ -111,7 +128,7 @@ func TestStoresWithSeveralThreads(t *testing.T) {
 			})
 		}
 		group.Wait()
-		_ = store.Delete("of all")
+		_ = store.Delete(ann, "of all")
 		records, _ := all(store)
 		wantEqual(t, "records", len(records), 8*12)
 	})
@@ -125,12 +142,12 @@ func TestFileStoreOfTwoProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = one.Put(sample("a"))
-	record, found, _ := other.Get("a")
+	record, found, _ := other.Get(ann, "a")
 	wantEqual(t, "record", fmt.Sprint(record, found), fmt.Sprint(sample("a"), true))
 	for record := range one.All() {
-		_ = other.Delete(record.Key)
+		_ = other.Delete(ann, record.Key)
 	}
-	wantEqual(t, "delete again", one.Delete("a"), nil)
+	wantEqual(t, "delete again", one.Delete(ann, "a"), nil)
 }
 
 // late is a store in which another process puts a record between the Get and the Put of this one.
@@ -159,7 +176,7 @@ func TestTwoProcessesWithTheSameKeyAtTheSameTime(t *testing.T) {
 			}
 			wantEqual(t, "kept", failureOf(t, client, post(t, "body"), ErrInvalidRequest).Kept, true)
 			wantEqual(t, "requests", len(upstream.seen), 0)
-			kept, _, err := store.Get(testKey)
+			kept, _, err := store.Get(ann, testKey)
 			wantEqual(t, "the other's record", fmt.Sprint(string(kept.Body), err), fmt.Sprint(body, nil))
 		})
 	}
@@ -201,6 +218,23 @@ func TestARecordThatIsGoneAgain(t *testing.T) {
 	wantEqual(t, "requests", len(upstream.seen), 0)
 }
 
+// stored is a file with this record and its right checksum.
+func stored(record string) []byte {
+	return []byte(`{"checksum":"` + checksum([]byte(record)) + `","record":` + record + `}`)
+}
+
+// withOwner is the record of a file with another owner, or with none.
+func withOwner(content []byte, owner string) string {
+	record, _ := decodeRecord(content)
+	inner := strings.Builder{}
+	record.Owner = owner
+	_ = json.NewEncoder(&inner).Encode(record)
+	if owner == "" {
+		return strings.Replace(strings.TrimSpace(inner.String()), `"owner":"",`, "", 1)
+	}
+	return strings.TrimSpace(inner.String())
+}
+
 func TestDamagedRecords(t *testing.T) {
 	for name, damage := range map[string]func(content []byte) []byte{
 		"empty":      func([]byte) []byte { return nil },
@@ -209,11 +243,11 @@ func TestDamagedRecords(t *testing.T) {
 		"other member": func(content []byte) []byte {
 			return []byte(strings.Replace(string(content), `{"checksum"`, `{"x":1,"checksum"`, 1))
 		},
-		"not JSON": func([]byte) []byte { return []byte("hello") },
-		"no request": func([]byte) []byte {
-			record := `{"key":"b"}`
-			return []byte(`{"checksum":"` + checksum([]byte(record)) + `","record":` + record + `}`)
-		},
+		"not JSON":    func([]byte) []byte { return []byte("hello") },
+		"no request":  func([]byte) []byte { return stored(`{"owner":"acme/shop/ann","key":"b"}`) },
+		"no owner":    func(content []byte) []byte { return stored(withOwner(content, "")) },
+		"blank owner": func(content []byte) []byte { return stored(withOwner(content, " ")) },
+		"other owner": func(content []byte) []byte { return stored(withOwner(content, bob)) },
 		"another key": func([]byte) []byte {
 			content, _ := encodeRecord(sample("other"))
 			return content
@@ -224,7 +258,7 @@ func TestDamagedRecords(t *testing.T) {
 			_ = store.Put(sample("b"))
 			// The names of the files are hashes: "b" comes before "a".
 			_ = store.Put(sample("a"))
-			content, err := os.ReadFile(store.path("b"))
+			content, err := os.ReadFile(store.path(recordID{ann, "b"}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,16 +266,16 @@ func TestDamagedRecords(t *testing.T) {
 			if string(damaged) == string(content) {
 				t.Fatal("nothing was damaged")
 			}
-			if err := os.WriteFile(store.path("b"), damaged, 0o600); err != nil {
+			if err := os.WriteFile(store.path(recordID{ann, "b"}), damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			records, failures := all(store)
 			wantEqual(t, "other records", len(records), 1)
 			var failure *DamagedRecordError
-			if len(failures) != 1 || !errors.As(failures[0], &failure) || failure.Path != store.path("b") {
+			if len(failures) != 1 || !errors.As(failures[0], &failure) || failure.Path != store.path(recordID{ann, "b"}) {
 				t.Fatal(failures)
 			}
-			if _, found, err := store.Get("b"); found || !errors.As(err, &failure) {
+			if _, found, err := store.Get(ann, "b"); found || !errors.As(err, &failure) {
 				t.Error(found, err)
 			}
 
@@ -264,12 +298,12 @@ func TestDamagedRecords(t *testing.T) {
 			if _, err := client.Pending(); !errors.As(err, &failure) {
 				t.Error(err)
 			}
-			left, err := os.ReadFile(store.path("b"))
+			left, err := os.ReadFile(store.path(recordID{ann, "b"}))
 			wantEqual(t, "the file", fmt.Sprint(string(left), err), fmt.Sprint(string(damaged), nil))
 
 			// The caller can remove it by its key.
 			wantEqual(t, "forget", client.Forget("b"), nil)
-			if _, err := os.Stat(store.path("b")); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(store.path(recordID{ann, "b"})); !errors.Is(err, os.ErrNotExist) {
 				t.Error(err)
 			}
 		})
@@ -280,7 +314,7 @@ func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 	store := newFileStore(t)
 	_ = store.Put(sample("a"))
 	folder, _ := os.Stat(store.folder)
-	file, _ := os.Stat(store.path("a"))
+	file, _ := os.Stat(store.path(recordID{ann, "a"}))
 	wantEqual(t, "modes", fmt.Sprint(folder.Mode(), file.Mode()), "drwx------ -rw-------")
 }
 
@@ -299,7 +333,7 @@ func TestTemporaryFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, _ := filepath.Glob(filepath.Join(store.folder, "*"))
-	wantEqual(t, "files", left, []string{fresh, store.path("a")})
+	wantEqual(t, "files", left, []string{fresh, store.path(recordID{ann, "a"})})
 }
 
 func TestFileStoreThatCannotWrite(t *testing.T) {
@@ -313,7 +347,7 @@ func TestFileStoreThatCannotWrite(t *testing.T) {
 	}
 	store := newFileStore(t)
 	// A folder in the place of the record's file makes the link fail.
-	_ = os.MkdirAll(filepath.Join(store.path("a"), "x"), 0o700)
+	_ = os.MkdirAll(filepath.Join(store.path(recordID{ann, "a"}), "x"), 0o700)
 	if err := store.Put(sample("a")); err == nil {
 		t.Error("no error")
 	}

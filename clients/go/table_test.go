@@ -163,11 +163,11 @@ func TestOtherCredentialsAfter401(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			calls := 0
-			options := Options{Base: 1, Credentials: func(_ context.Context, target *url.URL) (http.Header, error) {
+			options := Options{Base: 1, Credentials: of(ann, func(_ context.Context, target *url.URL) (http.Header, error) {
 				calls++
 				wantEqual(t, "host for the credentials", target.Host, "api.test")
 				return http.Header{"authorization": {test.tokens[min(calls, len(test.tokens))-1]}}, nil
-			}}
+			})}
 			client, upstream, clock := newTestClient(t, options, test.answers...)
 			response, info := answerOf(t, client, post(t, "body", "Authorization: of the request"))
 			wantEqual(t, "status", response.StatusCode, test.status)

@@ -20,6 +20,7 @@ import (
 
 type settings struct {
 	Store            string `json:"store"`
+	Owner            string `json:"owner"`
 	Token            string `json:"token"`
 	BaseMS           int    `json:"base_ms"`
 	CapMS            int    `json:"cap_ms"`
@@ -102,11 +103,12 @@ func newClient(set settings) (*idempotency.Client, error) {
 		Transport: transport, Store: store, Attempts: set.Attempts, Base: milliseconds(set.BaseMS), Cap: milliseconds(set.CapMS),
 		AttemptTimeout: milliseconds(set.AttemptTimeoutMS), Budget: milliseconds(set.BudgetMS),
 		MaxRetryAfter: milliseconds(set.MaxRetryAfterMS), ResumeConcurrency: set.Concurrency,
-		Credentials: func(context.Context, *url.URL) (http.Header, error) {
+		Owner: set.Owner,
+		Credentials: func(context.Context, *url.URL) (string, http.Header, error) {
 			if set.Token == "" {
-				return nil, nil
+				return set.Owner, nil, nil
 			}
-			return http.Header{"Authorization": {"Bearer " + set.Token}}, nil
+			return set.Owner, http.Header{"Authorization": {"Bearer " + set.Token}}, nil
 		},
 	})
 }
@@ -192,6 +194,8 @@ func failureOf(id *string, err error) failed {
 		message.Error = "expired"
 	case errors.Is(err, idempotency.ErrAborted):
 		message.Error = "aborted"
+	case errors.Is(err, idempotency.ErrOtherOwner):
+		message.Error = "other_owner"
 	}
 	return message
 }

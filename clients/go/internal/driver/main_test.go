@@ -59,7 +59,7 @@ func TestDriver(t *testing.T) {
 	line := func(id, body, more string) string {
 		return fmt.Sprintf(`{"id": %q, "method": "POST", "url": "%s/orders", "body": %q%s}`+"\n", id, server.URL, body, more)
 	}
-	settings := fmt.Sprintf(`{"store": %q, "token": "t", "base_ms": 1, "cap_ms": 2, "attempts": 2, "attempt_timeout_ms": 60000,
+	settings := fmt.Sprintf(`{"store": %q, "owner": "ann", "token": "t", "base_ms": 1, "cap_ms": 2, "attempts": 2, "attempt_timeout_ms": 60000,
 		"budget_ms": 60000, "max_retry_after_ms": 10, "concurrency": 3, "resume": true}`, t.TempDir())
 	messages := run(t, settings, line("1", "a", "")+line("2", "broken", `, "abort_after_ms": null`)+"\n"+
 		line("3", "hang", `, "abort_after_ms": 50`)+line("4", "refused", "")+strings.TrimSuffix(line("5", "b", ""), "\n"))
@@ -81,6 +81,12 @@ func TestDriver(t *testing.T) {
 		}
 	}
 
+	// Another user's process sends nothing of it.
+	others := run(t, strings.Replace(settings, `"ann"`, `"bob"`, 1), "")["null"]
+	if others["error"] != "other_owner" {
+		t.Error(others)
+	}
+
 	// The next process sends what is pending: the broken one gets its answer, and the other one none. So only that is left for the third.
 	works.Store(true)
 	run(t, settings, "")
@@ -91,7 +97,7 @@ func TestDriver(t *testing.T) {
 }
 
 func TestDriverRefusesBadInput(t *testing.T) {
-	for _, test := range []struct{ settings, input string }{{"{", ""}, {`{"store": ""}`, ""}, {fmt.Sprintf(`{"store": %q}`, t.TempDir()), "{"}} {
+	for _, test := range []struct{ settings, input string }{{"{", ""}, {`{"store": ""}`, ""}, {fmt.Sprintf(`{"store": %q}`, t.TempDir()), ""}, {fmt.Sprintf(`{"store": %q, "owner": "ann"}`, t.TempDir()), "{"}} {
 		if err := drive([]string{test.settings}, strings.NewReader(test.input), io.Discard); err == nil {
 			t.Error(test)
 		}
