@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import requests
 
-from edge_idempotency_client import Abort, Aborted, Expired, NoAnswer, Options, Resumed, SqliteStore, idempotency_of
+from edge_idempotency_client import Abort, Aborted, Expired, NoAnswer, Options, OtherOwner, Resumed, SqliteStore, idempotency_of
 from edge_idempotency_client.httpx import AsyncIdempotentTransport, IdempotentTransport
 from edge_idempotency_client.requests import IdempotentAdapter
 
@@ -41,7 +41,7 @@ def tell_answer(id: str | None, response: httpx.Response | requests.Response) ->
 
 def tell_error(id: str | None, error: BaseException, key: str | None) -> None:
     """Prints why an intent has no answer."""
-    kinds = {NoAnswer: "no_answer", Expired: "expired", Aborted: "aborted", asyncio.CancelledError: "aborted"}
+    kinds = {NoAnswer: "no_answer", Expired: "expired", Aborted: "aborted", OtherOwner: "other_owner", asyncio.CancelledError: "aborted"}
     kind = next((name for type_, name in kinds.items() if isinstance(error, type_)), "other")
     attempts = getattr(error, "attempts", None)
     tell({"event": "failed", "id": id, "key": key, "error": kind, "attempts": attempts, "message": str(error) or type(error).__name__})
@@ -82,7 +82,7 @@ def in_thread(intent: dict[str, Any], post: Callable[[], httpx.Response | reques
 def with_httpx(settings: dict[str, Any], store: SqliteStore, options: Options) -> None:
     """Runs the intents with httpx.Client."""
     inner = httpx.HTTPTransport(limits=httpx.Limits(max_connections=settings["concurrency"]))
-    transport = IdempotentTransport(store, credentials=lambda: credentials(settings), options=options, transport=inner)
+    transport = IdempotentTransport(store, owner=settings["owner"], credentials=lambda: credentials(settings), options=options, transport=inner)
     with httpx.Client(transport=transport) as client:
         if settings.get("resume"):
             transport.resume_pending(each=tell_resumed)
@@ -96,7 +96,9 @@ def with_httpx(settings: dict[str, Any], store: SqliteStore, options: Options) -
 
 def with_requests(settings: dict[str, Any], store: SqliteStore, options: Options) -> None:
     """Runs the intents with requests.Session."""
-    adapter = IdempotentAdapter(store, credentials=lambda: credentials(settings), options=options, pool_maxsize=settings["concurrency"])
+    adapter = IdempotentAdapter(
+        store, owner=settings["owner"], credentials=lambda: credentials(settings), options=options, pool_maxsize=settings["concurrency"]
+    )
     with requests.Session() as session:
         session.trust_env = False
         session.mount("http://", adapter)
@@ -113,7 +115,7 @@ async def with_httpx_async(settings: dict[str, Any], store: SqliteStore, options
     """Runs the intents with httpx.AsyncClient."""
     limit = asyncio.Semaphore(settings["concurrency"])
     inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=settings["concurrency"]))
-    transport = AsyncIdempotentTransport(store, credentials=lambda: credentials(settings), options=options, transport=inner)
+    transport = AsyncIdempotentTransport(store, owner=settings["owner"], credentials=lambda: credentials(settings), options=options, transport=inner)
     async with httpx.AsyncClient(transport=transport) as client:
         if settings.get("resume"):
             await transport.resume_pending(each=tell_resumed)
@@ -140,9 +142,9 @@ async def with_httpx_async(settings: dict[str, Any], store: SqliteStore, options
         await asyncio.gather(*tasks)
 
 
-def credentials(settings: dict[str, Any]) -> dict[str, str]:
-    """The headers with the token."""
-    return {"Authorization": f"Bearer {settings['token']}"}
+def credentials(settings: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """The owner, and the headers with the token."""
+    return settings["owner"], {"Authorization": f"Bearer {settings['token']}"}
 
 
 def main() -> None:

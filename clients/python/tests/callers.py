@@ -15,6 +15,8 @@ from edge_idempotency_client.httpx import AsyncIdempotentTransport, IdempotentTr
 from edge_idempotency_client.requests import IdempotentAdapter
 
 Response = httpx.Response | requests.Response
+# Who sends, unless the test says otherwise.
+ANN = "acme/shop/ann"
 QUICK = {"base": 0.001, "cap": 0.004, "attempt_timeout": 5.0}
 
 
@@ -24,9 +26,10 @@ OPEN: list[Caller] = []
 class Caller:
     """Sends with one library. `request` returns the response, `resume` what `resume_pending` returns."""
 
-    def __init__(self, store: Store, credentials: Callable[[], Mapping[str, str]] | None = None, **options: Any) -> None:
+    def __init__(self, store: Store, headers: Callable[[], Mapping[str, str]] = dict, **options: Any) -> None:
         self.store = store
-        self.credentials = credentials
+        self.owner: str = options.pop("owner", ANN)
+        self.credentials: Any = options.pop("credentials", lambda: (self.owner, headers()))
         self.options = Options(**{**QUICK, **options})
         self.adapter = self.make()
         OPEN.append(self)
@@ -56,7 +59,7 @@ class Caller:
 
 class HttpxCaller(Caller):
     def make(self) -> Any:
-        return IdempotentTransport(self.store, credentials=self.credentials, options=self.options)
+        return IdempotentTransport(self.store, owner=self.owner, credentials=self.credentials, options=self.options)
 
     def close(self) -> None:
         self.adapter.close()
@@ -77,7 +80,7 @@ class HttpxAsyncCaller(Caller):
     backend = "asyncio"
 
     def make(self) -> Any:
-        return AsyncIdempotentTransport(self.store, credentials=self.credentials, options=self.options)
+        return AsyncIdempotentTransport(self.store, owner=self.owner, credentials=self.credentials, options=self.options)
 
     def request(self, method: str, url: str, **arguments: Any) -> Response:
         follow = arguments.pop("follow", False)
@@ -106,7 +109,7 @@ class HttpxTrioCaller(HttpxAsyncCaller):
 
 class RequestsCaller(Caller):
     def make(self) -> Any:
-        return IdempotentAdapter(self.store, credentials=self.credentials, options=self.options, pool_maxsize=64)
+        return IdempotentAdapter(self.store, owner=self.owner, credentials=self.credentials, options=self.options, pool_maxsize=64)
 
     def close(self) -> None:
         self.adapter.close()

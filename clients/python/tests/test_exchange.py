@@ -31,7 +31,7 @@ class Time:
 
 
 def exchange(time: Time, **options: float) -> Exchange:
-    request = KeptRequest("key-1", "POST", URL, (), b"{}", kept_at=5000.0)
+    request = KeptRequest("ann", "key-1", "POST", URL, (), b"{}", kept_at=5000.0)
     return Exchange(request, Options(**options), time.clock())  # type: ignore[arg-type]  # attempts is an integer in each test
 
 

@@ -89,7 +89,7 @@ def test_a_problem_document_that_is_compressed_or_none(kind: type[Caller], serve
 def test_an_operation_is_asked_without_key_and_body(kind: type[Caller], server: Server) -> None:
     processing = answer(202, "{}", Idempotency_Status="processing", Location="/operations/1", X_Operation_Id="inv_1")
     server.script = [processing, BUSY, processing, answer(404), answer(200, "done", idempotency_status="replayed")]
-    caller = kind(MemoryStore(), credentials=lambda: {"Authorization": "Bearer t"})
+    caller = kind(MemoryStore(), headers=lambda: {"Authorization": "Bearer t"})
     response = caller.post(server.url + "/orders", headers={"Content-Type": "application/json", "Accept": "application/json"})
     assert response.text == "done"
     assert (told(response).attempts, told(response).operation_id) == (5, "inv_1")
@@ -226,7 +226,7 @@ def test_the_password_of_a_url_is_not_kept(kind: type[Caller], server: Server) -
 def test_credentials_are_renewed_after_401(kind: type[Caller], server: Server) -> None:
     server.script = [answer(401), answer(200, "done")]
     tokens = iter(["old", "new"])
-    caller = kind(MemoryStore(), credentials=lambda: {"authorization": next(tokens)})
+    caller = kind(MemoryStore(), headers=lambda: {"authorization": next(tokens)})
     assert caller.post(server.url, headers={"Authorization": "none"}).text == "done"
     assert [seen.headers["authorization"] for seen in server.received] == ["old", "new"]
 

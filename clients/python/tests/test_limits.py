@@ -12,7 +12,7 @@ import anyio.to_thread
 import httpx
 import pytest
 import requests
-from callers import BLOCKING, EVERY, Caller, HttpxAsyncCaller, HttpxCaller, HttpxTrioCaller, told
+from callers import ANN, BLOCKING, EVERY, Caller, HttpxAsyncCaller, HttpxCaller, HttpxTrioCaller, told
 from server import Behaviour, Handler, Received, Server, answer, drip_body, drip_headers, silent
 
 from edge_idempotency_client import Abort, Aborted, CredentialsError, MemoryStore, NoAnswer, Options
@@ -21,6 +21,7 @@ from edge_idempotency_client.requests import IdempotentAdapter
 
 ENDLESS = [silent, drip_headers, drip_body]
 # Only a test that fails waits as long as that.
+OF_ANN: dict[str, Any] = {"owner": ANN, "credentials": lambda: (ANN, {})}
 LONG = 20.0
 
 
@@ -110,7 +111,7 @@ def test_abort_while_credentials_hang(kind: type[Caller], server: Server) -> Non
         release.wait(LONG)
         return {}
 
-    caller = kind(MemoryStore(), credentials=hang, attempt_timeout=300.0)
+    caller = kind(MemoryStore(), headers=hang, attempt_timeout=300.0)
     with abort, pytest.raises(Aborted):
         caller.post(server.url)
     assert not release.is_set()
@@ -121,7 +122,7 @@ def test_abort_while_credentials_hang(kind: type[Caller], server: Server) -> Non
 @pytest.mark.parametrize("kind", BLOCKING)
 def test_credentials_that_hang(kind: type[Caller], server: Server) -> None:
     release = threading.Event()
-    caller = kind(MemoryStore(), credentials=lambda: {"x": str(release.wait(LONG))}, attempt_timeout=0.05)
+    caller = kind(MemoryStore(), headers=lambda: {"x": str(release.wait(LONG))}, attempt_timeout=0.05)
     with pytest.raises(CredentialsError, match="within 0.05 s"):
         caller.post(server.url)
     release.set()
@@ -130,11 +131,11 @@ def test_credentials_that_hang(kind: type[Caller], server: Server) -> None:
 
 @pytest.mark.parametrize("kind", [HttpxAsyncCaller, HttpxTrioCaller])
 def test_coroutine_credentials_that_hang(kind: type[Caller], server: Server) -> None:
-    async def hang() -> dict[str, str]:
+    async def hang() -> tuple[str, dict[str, str]]:
         await anyio.sleep(LONG)
-        return {}
+        return ANN, {}
 
-    caller = kind(MemoryStore(), credentials=hang, attempt_timeout=0.05)  # type: ignore[arg-type]  # the asynchronous transport takes it
+    caller = kind(MemoryStore(), credentials=hang, attempt_timeout=0.05)
     with pytest.raises(CredentialsError, match="within 0.05 s"):
         caller.post(server.url)
     assert (server.received, caller.pending()) == ([], [])
@@ -171,7 +172,7 @@ def test_cancellation(server: Server, backend: str, endless: Behaviour) -> None:
     request = httpx.Request("POST", server.url, content=b"{}")
 
     async def main() -> None:
-        transport = AsyncIdempotentTransport(store, options=Options(max_retry_after=3600, budget=7200, attempt_timeout=300))
+        transport = AsyncIdempotentTransport(store, **OF_ANN, options=Options(max_retry_after=3600, budget=7200, attempt_timeout=300))
 
         async def send() -> None:
             await transport.handle_async_request(request)
@@ -193,7 +194,7 @@ def test_cancellation(server: Server, backend: str, endless: Behaviour) -> None:
 def test_the_timeout_of_requests_holds_for_each_attempt(server: Server) -> None:
     server.script = [silent, silent]
     with requests.Session() as session, pytest.raises(requests.ConnectionError, match="Read timed out"):
-        session.mount("http://", IdempotentAdapter(MemoryStore(), options=Options(attempts=2, base=0, attempt_timeout=300)))
+        session.mount("http://", IdempotentAdapter(MemoryStore(), **OF_ANN, options=Options(attempts=2, base=0, attempt_timeout=300)))
         session.post(server.url, timeout=(300, 0.1))
     assert len(server.received) == 2
 
@@ -205,7 +206,7 @@ def test_the_timeout_of_httpx_does_not_hold(server: Server) -> None:
         seen.append(request.extensions["timeout"])
         return httpx.Response(200)
 
-    transport = IdempotentTransport(MemoryStore(), options=Options(attempt_timeout=12), transport=httpx.MockTransport(inner))
+    transport = IdempotentTransport(MemoryStore(), **OF_ANN, options=Options(attempt_timeout=12), transport=httpx.MockTransport(inner))
     with httpx.Client(transport=transport, timeout=0.001) as client:
         client.post("http://127.0.0.1/")
         client.get("http://127.0.0.1/")
@@ -225,7 +226,7 @@ def test_a_transport_that_never_returns() -> None:
         return httpx.Response(200, text="done")
 
     options = Options(attempt_timeout=0.05, base=0)
-    with httpx.Client(transport=IdempotentTransport(MemoryStore(), options=options, transport=httpx.MockTransport(inner))) as client:
+    with httpx.Client(transport=IdempotentTransport(MemoryStore(), **OF_ANN, options=options, transport=httpx.MockTransport(inner))) as client:
         assert told(client.post("http://127.0.0.1/")).attempts == 2
     release.set()
     assert done.wait(LONG)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from callers import BLOCKING, EVERY, Caller, HttpxAsyncCaller, HttpxCaller, told
+from callers import ANN, BLOCKING, EVERY, Caller, HttpxAsyncCaller, HttpxCaller, told
 from server import Handler, Received, Server, answer
 
 from edge_idempotency_client import Abort, Aborted, DamagedRecord, Expired, KeptRequest, MemoryStore, NoAnswer, Resumed, SqliteStore, StoreError
@@ -21,7 +21,7 @@ LONG = 20.0
 
 def kept(server: Server, key: str, body: bytes = b"{}", age: float = 60.0) -> KeptRequest:
     headers = (("Content-Type", "application/json"),)
-    return KeptRequest(key, "POST", server.url + "/orders", headers, body, time.time() - age)
+    return KeptRequest(ANN, key, "POST", server.url + "/orders", headers, body, time.time() - age)
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -44,7 +44,7 @@ def test_each_kept_request_gets_its_answer_or_error(kind: type[Caller], server: 
 
     server.otherwise = by_key
     each: list[str] = []
-    caller = kind(store, attempts=2, credentials=lambda: {"Authorization": "Bearer new"})
+    caller = kind(store, attempts=2, headers=lambda: {"Authorization": "Bearer new"})
     results = {result.key: result for result in caller.resume(each=lambda result: each.append(result.key))}
     assert sorted(each) == sorted(results) == ["damaged", "done", "old", "refused", "unanswered"]
 

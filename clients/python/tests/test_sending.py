@@ -32,14 +32,15 @@ class Script:
         self.sent: list[Outgoing] = []
         self.waits: list[float] = []
         self.given: Callable[[], Mapping[str, str]] = dict
+        self.owner = "ann"
         self.abort_in_wait: int | None = None
         self.on_attempt: Callable[[], object] = lambda: None
 
     async def call(self, work: Callable[[], T]) -> T:
         return work()
 
-    async def credentials(self) -> Mapping[str, str]:
-        return self.given()
+    async def credentials(self) -> tuple[str, Mapping[str, str]]:
+        return self.owner, self.given()
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -57,12 +58,12 @@ class Script:
 
 def intent(headers: dict[str, str] | None = None, body: bytes = b"{}", resumed: bool = False, kept_at: float = 1000.0) -> Intent:
     every = tuple((headers or {}).items())
-    return Intent(KeptRequest("key-1", "POST", "https://api.example.com/orders", every, body, kept_at), every, resumed)
+    return Intent(KeptRequest("ann", "key-1", "POST", "https://api.example.com/orders", every, body, kept_at), every, resumed)
 
 
 def run(script: Script, store: Store, what: Intent | None = None, **options: Any) -> tuple[str, IdempotencyInfo]:
     clock = Clock(lambda: 0.0, lambda: 1000.0, lambda low, high: high)
-    return _run(send(what or intent(), Keeper(store), Options(**options), clock, script))
+    return _run(send(what or intent(), Keeper(store, "ann"), Options(**options), clock, script))
 
 
 def sent_tokens(script: Script) -> list[str]:
@@ -181,10 +182,10 @@ class Broken(MemoryStore):
             raise OSError("the disk is full")
         return super().put(request)
 
-    def remove(self, key: str) -> bool:
+    def remove(self, owner: str, key: str) -> bool:
         if "remove" in self.methods:
             raise OSError("the disk is full")
-        return super().remove(key)
+        return super().remove(owner, key)
 
 
 def test_a_store_that_cannot_keep_it() -> None:
@@ -199,7 +200,7 @@ class PutAnyway(Broken):
 
     def put(self, request: KeptRequest) -> KeptRequest | None:
         if MemoryStore.put(self, request) is not None:
-            return MemoryStore.get(self, request.key)
+            return MemoryStore.get(self, "ann", request.key)
         raise OSError("the connection broke")
 
 
@@ -236,7 +237,7 @@ def test_a_store_that_cannot_remove_it_does_not_lose_the_answer(caplog: pytest.L
 def test_a_damaged_record_under_the_key() -> None:
     class Damaged(MemoryStore):
         def put(self, request: KeptRequest) -> KeptRequest | None:
-            raise DamagedRecord(request.key, "test")
+            raise DamagedRecord(request.owner, request.key, "test")
 
     script = Script(DONE)
     with pytest.raises(DamagedRecord):
@@ -262,7 +263,7 @@ class SteppedClock:
 
     def run(self, script: Script, store: Store, what: Intent | None = None, **options: Any) -> tuple[str, IdempotencyInfo]:
         clock = Clock(lambda: 0.0, lambda: self.wall, lambda low, high: high)
-        return _run(send(what or intent(), Keeper(store), Options(**options), clock, script))
+        return _run(send(what or intent(), Keeper(store, "ann"), Options(**options), clock, script))
 
 
 def test_a_request_that_expires_during_the_wait_is_not_sent_again() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ KINDS: list[Callable[[Path], Store]] = [lambda folder: MemoryStore(), lambda fol
 
 
 def request(key: str, kept_at: float = 1.5, body: bytes = b"\x00\xff{}") -> KeptRequest:
-    return KeptRequest(key, "POST", "https://api.example.com/orders?x=ä", (("Content-Type", "text/plain"), ("X-A", "ÿ\udcff")), body, kept_at)
+    return KeptRequest("ann", key, "POST", "https://api.example.com/orders?x=ä", (("Content-Type", "text/plain"), ("X-A", "ÿ\udcff")), body, kept_at)
 
 
 @pytest.fixture(params=KINDS, ids=["memory", "sqlite"])
@@ -31,18 +32,31 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 def test_put_get_remove(store: Store) -> None:
-    assert store.get("a") is None
+    assert store.get("ann", "a") is None
     assert store.put(request("a")) is None
-    assert store.get("a") == request("a")
-    assert store.remove("a")
-    assert not store.remove("a")
-    assert (store.get("a"), store.records()) == (None, [])
+    assert store.get("ann", "a") == request("a")
+    assert store.remove("ann", "a")
+    assert not store.remove("ann", "a")
+    assert (store.get("ann", "a"), store.records()) == (None, [])
 
 
 def test_the_first_request_of_a_key_stays(store: Store) -> None:
     store.put(request("a", 1.0))
     assert store.put(request("a", 2.0, b"other")) == request("a", 1.0)
     assert store.records() == [request("a", 1.0)]
+
+
+def test_one_key_of_several_owners(store: Store) -> None:
+    owners = ["ann", "Ann", "bob", "ann' OR 1=1 --", "ä 🍵", "x" * 500]
+    for owner in owners:
+        assert store.put(replace(request("k"), owner=owner, body=owner.encode())) is None
+    for owner in owners:
+        found = store.get(owner, "k")
+        assert found
+        assert found.body == owner.encode()
+    assert store.remove("ann", "k")
+    assert store.get("ann", "k") is None
+    assert sorted(str(record.owner) for record in store.records()) == sorted(owners[1:])
 
 
 def test_the_oldest_comes_first(store: Store) -> None:
@@ -60,7 +74,7 @@ def test_threads_at_once(store: Store) -> None:
             if store.put(request(f"shared-{index}")) is None:
                 first.append(f"shared-{index}")
             if index % 2:
-                store.remove(f"{number}-{index}")
+                store.remove("ann", f"{number}-{index}")
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -75,13 +89,13 @@ def test_it_is_there_after_the_process_was_killed(tmp_path: Path) -> None:
     code = """
 import os, sys
 from edge_idempotency_client import KeptRequest, SqliteStore
-SqliteStore(sys.argv[1]).put(KeptRequest("a", "POST", "https://api.example.com/", (), b"body", 1.0))
+SqliteStore(sys.argv[1]).put(KeptRequest("ann", "a", "POST", "https://api.example.com/", (), b"body", 1.0))
 os.kill(os.getpid(), 9)
 """
     path = tmp_path / "requests.db"
     sources = os.pathsep.join(sys.path)
     assert subprocess.run([sys.executable, "-c", code, str(path)], env={**os.environ, "PYTHONPATH": sources}).returncode == -9
-    assert SqliteStore(path).records() == [KeptRequest("a", "POST", "https://api.example.com/", (), b"body", 1.0)]
+    assert SqliteStore(path).records() == [KeptRequest("ann", "a", "POST", "https://api.example.com/", (), b"body", 1.0)]
 
 
 def _put_many(path: str, number: int) -> None:
@@ -106,7 +120,7 @@ def test_processes_at_once(tmp_path: Path) -> None:
 def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Runs a program in a process of its own, which may kill itself."""
     begin = "import os, sys\nfrom edge_idempotency_client import KeptRequest, SqliteStore\n"
-    begin += "def request(key): return KeptRequest(key, 'POST', 'https://api.example.com/', (), b'', 1.0)\n"
+    begin += "def request(key): return KeptRequest('ann', key, 'POST', 'https://api.example.com/', (), b'', 1.0)\n"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     arguments_ = [str(argument) for argument in arguments]
     return subprocess.run([sys.executable, "-c", begin + code, *arguments_], env=environment, capture_output=True, text=True, timeout=60)
@@ -183,7 +197,7 @@ print(len(store.records()))
 def test_a_child_resumes_what_was_under_way_in_its_parent(tmp_path: Path) -> None:
     code = """
 from edge_idempotency_client.keeper import Keeper
-keeper = Keeper(SqliteStore(sys.argv[1]))
+keeper = Keeper(SqliteStore(sys.argv[1]), "ann")
 with keeper.under_way("a"):
     child = os.fork()
     free = keeper.claim("a")
@@ -276,11 +290,11 @@ def test_a_damaged_record_is_told_and_stays(tmp_path: Path, change: str, reason:
     assert reason in damaged.reason
     assert records == {"a": request("a"), "c": request("c")}
     with pytest.raises(DamagedRecord, match="forget"):
-        store.get("b")
+        store.get("ann", "b")
     with pytest.raises(DamagedRecord):
         store.put(request("b"))
     assert len(store.records()) == 3
-    assert store.remove("b")
+    assert store.remove("ann", "b")
     assert len(store.records()) == 2
 
 

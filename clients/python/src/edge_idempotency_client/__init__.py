@@ -7,7 +7,7 @@ imports neither library.
 from __future__ import annotations
 
 from .abort import Abort
-from .errors import Aborted, CredentialsError, DamagedRecord, Expired, IdempotencyError, InvalidRequest, KeyReused, NoAnswer, StoreError
+from .errors import Aborted, CredentialsError, DamagedRecord, Expired, IdempotencyError, InvalidRequest, KeyReused, NoAnswer, OtherOwner, StoreError
 from .information import IdempotencyInfo, idempotency_of
 from .kept_request import KeptRequest, new_key
 from .options import Options
@@ -29,6 +29,7 @@ __all__ = [
     "MemoryStore",
     "NoAnswer",
     "Options",
+    "OtherOwner",
     "Resumed",
     "SqliteStore",
     "Store",

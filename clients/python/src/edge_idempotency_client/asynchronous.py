@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import anyio
@@ -16,7 +16,7 @@ from .keeper import Keeper
 from .kept_request import KeptRequest
 from .options import Options
 from .resuming import Resumed, Resumption
-from .sending import AttemptFailed, Intent, Outgoing, Reply, send
+from .sending import AttemptFailed, Given, Intent, Outgoing, Reply, send
 from .store import Store
 
 _T = TypeVar("_T")
@@ -24,7 +24,7 @@ R = TypeVar("R")
 # The response that the caller gets, with its information.
 S = TypeVar("S")
 
-AsyncCredentials = Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]
+AsyncCredentials = Callable[[], Given | Awaitable[Given]]
 # A function that sends one request, without a limit of its own.
 AsyncTransmit = Callable[[Outgoing], Awaitable[Reply[R]]]
 
@@ -32,9 +32,9 @@ AsyncTransmit = Callable[[Outgoing], Awaitable[Reply[R]]]
 class AsyncSender(Generic[R]):
     """Sends intents in asyncio or trio. `R` is the response of an HTTP library."""
 
-    def __init__(self, store: Store, options: Options, credentials: AsyncCredentials | None, clock: Clock) -> None:
+    def __init__(self, store: Store, owner: str, options: Options, credentials: AsyncCredentials, clock: Clock) -> None:
         self.options = options
-        self.keeper = Keeper(store)
+        self.keeper = Keeper(store, owner)
         self._credentials = credentials
         self._clock = clock
 
@@ -46,7 +46,7 @@ class AsyncSender(Generic[R]):
     async def resume(
         self, finish: Callable[[KeptRequest], Awaitable[S]], each: Callable[[Resumed[S]], None] | None, concurrency: int
     ) -> list[Resumed[S]]:
-        """Calls `finish` for each kept request that is not under way in this process, `concurrency` at a time. See `resume_pending`."""
+        """Calls `finish` for each kept request of this owner that is not under way in this process, `concurrency` at a time. See `resume_pending`."""
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}: it has to be 1 or more")
         results: list[Resumed[S]] = []
@@ -55,6 +55,8 @@ class AsyncSender(Generic[R]):
         resumption = Resumption(self.keeper)
 
         async def one(record: KeptRequest) -> Resumed[S] | None:
+            if others := resumption.others(record):
+                return others
             try:
                 with resumption.claimed(record.key) as free:
                     # Another call may have got its answer after the records were listed.
@@ -79,7 +81,7 @@ class AsyncSender(Generic[R]):
                 each(result)
                 # The caller knows it, whatever has ended the call meanwhile.
                 with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(resumption.told, result.key)
+                    await anyio.to_thread.run_sync(resumption.told, result)
             except Exception as error:
                 # It is raised below, because a task group would put it into an ExceptionGroup.
                 errors.append(error)
@@ -95,7 +97,7 @@ class AsyncSender(Generic[R]):
             # A cancellation between two of them would lose the list.
             with anyio.CancelScope(shield=True):
                 for result in results:
-                    await anyio.to_thread.run_sync(resumption.told, result.key)
+                    await anyio.to_thread.run_sync(resumption.told, result)
             return results
         finally:
             resumption.close()
@@ -109,7 +111,7 @@ class AsyncSender(Generic[R]):
 
 
 class _AsyncPlatform(Generic[R]):
-    def __init__(self, transmit: AsyncTransmit[R], credentials: AsyncCredentials | None, timeout: float) -> None:
+    def __init__(self, transmit: AsyncTransmit[R], credentials: AsyncCredentials, timeout: float) -> None:
         self._transmit = transmit
         self._credentials = credentials
         self._timeout = timeout
@@ -117,8 +119,8 @@ class _AsyncPlatform(Generic[R]):
     async def call(self, work: Callable[[], _T]) -> _T:
         return await anyio.to_thread.run_sync(work)
 
-    async def credentials(self) -> Mapping[str, str]:
-        given = self._credentials() if self._credentials else {}
+    async def credentials(self) -> Given:
+        given = self._credentials()
         if not inspect.isawaitable(given):
             return given
         with anyio.move_on_after(self._timeout):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +16,7 @@ from .keeper import Keeper
 from .kept_request import KeptRequest
 from .options import Options
 from .resuming import Resumed, Resumption
-from .sending import AbortRequested, AttemptFailed, Intent, Outgoing, Reply, send
+from .sending import AbortRequested, AttemptFailed, Given, Intent, Outgoing, Reply, send
 from .store import Store
 
 _T = TypeVar("_T")
@@ -24,7 +24,7 @@ R = TypeVar("R")
 # The response that the caller gets, with its information.
 S = TypeVar("S")
 
-Credentials = Callable[[], Mapping[str, str]]
+Credentials = Callable[[], Given]
 # A function that sends one request in the thread of the attempt.
 Transmit = Callable[[Outgoing, AttemptThread[Reply[R]]], Reply[R]]
 
@@ -32,9 +32,9 @@ Transmit = Callable[[Outgoing, AttemptThread[Reply[R]]], Reply[R]]
 class BlockingSender(Generic[R]):
     """Sends intents and waits for them. `R` is the response of an HTTP library; several threads can use one client."""
 
-    def __init__(self, store: Store, options: Options, credentials: Credentials | None, clock: Clock) -> None:
+    def __init__(self, store: Store, owner: str, options: Options, credentials: Credentials, clock: Clock) -> None:
         self.options = options
-        self.keeper = Keeper(store)
+        self.keeper = Keeper(store, owner)
         self._credentials = credentials
         self._clock = clock
 
@@ -44,7 +44,7 @@ class BlockingSender(Generic[R]):
             return self._send(intent, transmit)
 
     def resume(self, finish: Callable[[KeptRequest], S], each: Callable[[Resumed[S]], None] | None, concurrency: int) -> list[Resumed[S]]:
-        """Calls `finish` for each kept request that is not under way in this process, `concurrency` at a time. See `resume_pending`."""
+        """Calls `finish` for each kept request of this owner that is not under way in this process, `concurrency` at a time. See `resume_pending`."""
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}: it has to be 1 or more")
         outer, inner = current_abort(), Abort()
@@ -54,6 +54,8 @@ class BlockingSender(Generic[R]):
         def one(record: KeptRequest | DamagedRecord) -> Resumed[S] | None:
             if isinstance(record, DamagedRecord):
                 return Resumed(record.key or "", error=record)
+            if others := resumption.others(record):
+                return others
             try:
                 with inner, resumption.claimed(record.key) as free:
                     # Another call may have got its answer after the records were listed.
@@ -75,13 +77,13 @@ class BlockingSender(Generic[R]):
                             results.append(result)
                             if each:
                                 each(result)
-                                resumption.told(result.key)
+                                resumption.told(result)
                 except BaseException:
                     # The pool waits for its threads, also after Ctrl-C, so they have to end.
                     inner.abort()
                     raise
             for result in results:
-                resumption.told(result.key)
+                resumption.told(result)
             return results
         finally:
             if end:
@@ -98,7 +100,7 @@ class BlockingSender(Generic[R]):
 
 
 class _BlockingPlatform(Generic[R]):
-    def __init__(self, transmit: Transmit[R], credentials: Credentials | None, timeout: float, abort: Abort | None) -> None:
+    def __init__(self, transmit: Transmit[R], credentials: Credentials, timeout: float, abort: Abort | None) -> None:
         self._transmit = transmit
         self._credentials = credentials
         self._timeout = timeout
@@ -107,11 +109,9 @@ class _BlockingPlatform(Generic[R]):
     async def call(self, work: Callable[[], _T]) -> _T:
         return work()
 
-    async def credentials(self) -> Mapping[str, str]:
-        if (ask := self._credentials) is None:
-            return {}
+    async def credentials(self) -> Given:
         try:
-            return AttemptThread[Mapping[str, str]](lambda running: ask()).run(self._timeout, self._abort)
+            return AttemptThread[Given](lambda running: self._credentials()).run(self._timeout, self._abort)
         except AttemptFailed:
             raise TimeoutError(f"it has not returned within {self._timeout:g} s (attempt_timeout)") from None
 

@@ -99,13 +99,39 @@ class CredentialsError(IdempotencyError):
         self.attempts = attempts
 
 
+class OtherOwner(IdempotencyError):
+    """The request belongs to another owner than the client, or than the credentials: the user has changed. It was not sent (again).
+
+    It stays in the store for a client of its owner, unless the credentials were of another owner before the first attempt.
+
+    Attributes:
+        owner: Whose request it is.
+        attempts: How many requests this call had sent before.
+    """
+
+    def __init__(self, key: str, owner: str, other: str, attempts: int, kept: bool) -> None:
+        end = (
+            f"It is kept: resume_pending() of a client of {owner} sends it, forget_owner removes it."
+            if kept
+            else "This call has not sent or kept it."
+        )
+        super().__init__(f"the request with the key {key} is of {owner}, and this is {other}. {end}", key)
+        self.owner = owner
+        self.attempts = attempts
+
+
 class StoreError(IdempotencyError):
     """The store failed; its own error is the cause (`__cause__`). If it could not keep a request, nothing was sent."""
 
 
 class DamagedRecord(StoreError):
-    """A record of the store cannot be read. It is neither sent nor deleted: `forget(key)` removes it."""
+    """A record of the store cannot be read. It is neither sent nor deleted: `forget(key)` of a client of its owner removes it.
 
-    def __init__(self, key: str, reason: str) -> None:
+    Attributes:
+        owner: Whose it is.
+    """
+
+    def __init__(self, owner: str, key: str, reason: str) -> None:
         super().__init__(f"the record of the key {key} is damaged: {reason}. It is not sent, and stays until forget(key) removes it.", key)
+        self.owner = owner
         self.reason = reason

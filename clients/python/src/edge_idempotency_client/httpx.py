@@ -45,11 +45,14 @@ class IdempotentTransport(httpx.BaseTransport):
     The response has an `IdempotencyInfo` in `response.extensions["idempotency"]`. The key is in the header `Idempotency-Key` of the request that
     the caller gave, also after an error. httpx's own timeouts do not hold for these requests; `options.attempt_timeout` does.
 
-    A request raises HttpxNoAnswer, Expired, Aborted, InvalidRequest, KeyReused, CredentialsError, StoreError or DamagedRecord.
+    A request raises HttpxNoAnswer, Expired, Aborted, InvalidRequest, KeyReused, OtherOwner, CredentialsError, StoreError or DamagedRecord.
 
     Args:
         store: Where requests are kept until they have their final answer, for example a SqliteStore. The caller closes it.
-        credentials: Gives the headers with credentials. It is called before each attempt, and what it gives is never kept.
+        owner: Who makes the requests of this client: all by which the API tells its callers apart, such as tenant, project and subject. It is
+            kept with each request, and the client sends requests of this owner only.
+        credentials: Returns who is logged in now, and the headers that prove it: `(owner, {"Authorization": ...})`. It is called before each
+            attempt. If the owner is another one, nothing is sent. The headers are never kept.
         options: How it retries.
         transport: What sends the requests; by default a new `httpx.HTTPTransport()`. Proxies and certificates are set there.
     """
@@ -58,12 +61,13 @@ class IdempotentTransport(httpx.BaseTransport):
         self,
         store: Store,
         *,
-        credentials: Credentials | None = None,
+        owner: str,
+        credentials: Credentials,
         options: Options | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._transport = transport or httpx.HTTPTransport()
-        self._sender = BlockingSender[_HttpxReceived](store, options or Options(), credentials, Clock())
+        self._sender = BlockingSender[_HttpxReceived](store, owner, options or Options(), credentials, Clock())
         watch(self._transport)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -73,7 +77,7 @@ class IdempotentTransport(httpx.BaseTransport):
             body = request.read()
         except httpx.StreamError as error:
             raise InvalidRequest(f"the body cannot be read: {error}") from error
-        intent = _intent(request, body)
+        intent = _intent(request, self._sender.keeper.owner, body)
         try:
             received, info = self._sender.send(intent, self._transmit(request.extensions))
         except NoAnswer as error:
@@ -83,7 +87,9 @@ class IdempotentTransport(httpx.BaseTransport):
     def resume_pending(
         self, *, concurrency: int = 16, each: Callable[[Resumed[httpx.Response]], None] | None = None
     ) -> list[Resumed[httpx.Response]]:
-        """Sends the kept requests that are not under way in this process, each with its key, and waits for all of them.
+        """Sends the kept requests of this owner that are not under way in this process, each with its key, and waits for all of them.
+
+        A request of another owner is not sent, and stays: its error is OtherOwner.
 
         Args:
             concurrency: How many are sent at a time.
@@ -104,12 +110,16 @@ class IdempotentTransport(httpx.BaseTransport):
         return self._sender.resume(finish, each, concurrency)
 
     def pending(self) -> list[KeptRequest | DamagedRecord]:
-        """The requests in the store, the oldest first, with those that are under way. Raises StoreError."""
+        """The requests in the store, of all owners, the oldest first, with those that are under way. Raises StoreError."""
         return self._sender.keeper.records()
 
     def forget(self, key: str) -> bool:
-        """Removes a request from the store; False if there is none. It does not end an attempt that is under way. Raises StoreError."""
+        """Removes a request of this owner from the store; False if there is none. It does not end an attempt that is under way. Raises StoreError."""
         return self._sender.keeper.forget(key)
+
+    def forget_owner(self, owner: str) -> None:
+        """Removes all requests of an owner from the store, for the log-out. End those that are under way before. Raises StoreError."""
+        self._sender.keeper.forget_owner(owner)
 
     def close(self) -> None:
         self._transport.close()
@@ -144,12 +154,13 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
         self,
         store: Store,
         *,
-        credentials: AsyncCredentials | None = None,
+        owner: str,
+        credentials: AsyncCredentials,
         options: Options | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._transport = transport or httpx.AsyncHTTPTransport()
-        self._sender = AsyncSender[_HttpxReceived](store, options or Options(), credentials, Clock())
+        self._sender = AsyncSender[_HttpxReceived](store, owner, options or Options(), credentials, Clock())
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if not self._sender.options.takes(request.method, request.headers):
@@ -158,7 +169,7 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
             body = await request.aread()
         except httpx.StreamError as error:
             raise InvalidRequest(f"the body cannot be read: {error}") from error
-        intent = _intent(request, body)
+        intent = _intent(request, self._sender.keeper.owner, body)
         try:
             received, info = await self._sender.send(intent, lambda outgoing: self._transmit(outgoing, request.extensions))
         except NoAnswer as error:
@@ -168,7 +179,9 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
     async def resume_pending(
         self, *, concurrency: int = 16, each: Callable[[Resumed[httpx.Response]], None] | None = None
     ) -> list[Resumed[httpx.Response]]:
-        """Sends the kept requests that are not under way in this process, each with its key, and waits for all of them.
+        """Sends the kept requests of this owner that are not under way in this process, each with its key, and waits for all of them.
+
+        A request of another owner is not sent, and stays: its error is OtherOwner.
 
         Args:
             concurrency: How many are sent at a time.
@@ -189,12 +202,16 @@ class AsyncIdempotentTransport(httpx.AsyncBaseTransport):
         return await self._sender.resume(finish, each, concurrency)
 
     def pending(self) -> list[KeptRequest | DamagedRecord]:
-        """The requests in the store, the oldest first, with those that are under way. It blocks while it reads. Raises StoreError."""
+        """The requests in the store, of all owners, the oldest first, with those that are under way. It blocks while it reads. Raises StoreError."""
         return self._sender.keeper.records()
 
     def forget(self, key: str) -> bool:
-        """Removes a request from the store; False if there is none. It does not end an attempt that is under way. Raises StoreError."""
+        """Removes a request of this owner from the store; False if there is none. It does not end an attempt that is under way. Raises StoreError."""
         return self._sender.keeper.forget(key)
+
+    def forget_owner(self, owner: str) -> None:
+        """Removes all requests of an owner from the store, for the log-out. End those that are under way before. Raises StoreError."""
+        self._sender.keeper.forget_owner(owner)
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -259,14 +276,14 @@ class _HttpxReceived:
         return response
 
 
-def _intent(request: httpx.Request, body: bytes) -> Intent:
+def _intent(request: httpx.Request, owner: str, body: bytes) -> Intent:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
     key = key_of(headers) or new_key()
     url = check_url(str(request.url), key)
     # The caller finds the key there after an error, and a layer above that sends the request again sends the same key.
     request.headers[KEY_HEADER] = key
     every = repeatable(headers)
-    return Intent(KeptRequest(key, request.method.upper(), url, every, body, time.time()), every)
+    return Intent(KeptRequest(owner, key, request.method.upper(), url, every, body, time.time()), every)
 
 
 def _request(kept: KeptRequest) -> httpx.Request:

@@ -25,7 +25,8 @@ class KeptRequest:
     """A request that is sent until it has a final answer.
 
     Attributes:
-        key: The idempotency key.
+        owner: Who made it: only a client of this owner sends it.
+        key: The idempotency key. Two owners may have the same one: these are two requests.
         method: The method in capitals.
         url: The absolute URL (http or https), without a user and a password.
         headers: Name and value of each header, without credentials and without those that the client writes itself.
@@ -33,6 +34,7 @@ class KeptRequest:
         kept_at: When the request was kept first, in seconds since 1970.
     """
 
+    owner: str
     key: str
     method: str
     url: str
@@ -43,6 +45,11 @@ class KeptRequest:
     def same_as(self, other: KeptRequest) -> bool:
         """True if the other one asks for the same: method, URL and body are equal. Headers may differ (a user agent, a trace)."""
         return (self.method, self.url, self.body) == (other.method, other.url, other.body)
+
+
+def is_owner(value: object) -> bool:
+    """Whether it names an owner. There is none by default: a request of nobody could be sent by anybody."""
+    return isinstance(value, str) and bool(value.strip())
 
 
 def new_key() -> str:

@@ -51,17 +51,20 @@ class FinalRequestsResponse(requests.Response):
 class IdempotentAdapter(requests.adapters.HTTPAdapter):
     """Sends each request with one of `options.methods`, or with a key, under one key until it has a final answer; other requests pass as they are.
 
-        session.mount("https://api.example.com/", IdempotentAdapter(SqliteStore("requests.db")))
+        session.mount("https://api.example.com/", IdempotentAdapter(SqliteStore("requests.db"), owner=..., credentials=...))
 
     The response has an `IdempotencyInfo` as its attribute `idempotency`. The key is in the header `Idempotency-Key` of the prepared request, also
     after an error. The `timeout` of a call holds for the operations of each attempt, as ever in requests, and `options.attempt_timeout` for the
     whole attempt. The answer is read whole before the caller gets it, also with `stream=True`. The retries of urllib3 are off.
 
-    A request raises RequestsNoAnswer, Expired, Aborted, InvalidRequest, KeyReused, CredentialsError, StoreError or DamagedRecord.
+    A request raises RequestsNoAnswer, Expired, Aborted, InvalidRequest, KeyReused, OtherOwner, CredentialsError, StoreError or DamagedRecord.
 
     Args:
         store: Where requests are kept until they have their final answer, for example a SqliteStore. The caller closes it.
-        credentials: Gives the headers with credentials. It is called before each attempt, and what it gives is never kept.
+        owner: Who makes the requests of this client: all by which the API tells its callers apart, such as tenant, project and subject. It is
+            kept with each request, and the client sends requests of this owner only.
+        credentials: Returns who is logged in now, and the headers that prove it: `(owner, {"Authorization": ...})`. It is called before each
+            attempt. If the owner is another one, nothing is sent. The headers are never kept.
         options: How it retries.
         pool_connections, pool_maxsize, pool_block: As in `requests.adapters.HTTPAdapter`.
     """
@@ -70,13 +73,14 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
         self,
         store: Store,
         *,
-        credentials: Credentials | None = None,
+        owner: str,
+        credentials: Credentials,
         options: Options | None = None,
         pool_connections: int = requests.adapters.DEFAULT_POOLSIZE,
         pool_maxsize: int = requests.adapters.DEFAULT_POOLSIZE,
         pool_block: bool = requests.adapters.DEFAULT_POOLBLOCK,
     ) -> None:
-        self._sender = BlockingSender[_RequestsReceived](store, options or Options(), credentials, Clock())
+        self._sender = BlockingSender[_RequestsReceived](store, owner, options or Options(), credentials, Clock())
         super().__init__(pool_connections, pool_maxsize, max_retries=0, pool_block=pool_block)
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **pool_kwargs: Any) -> None:
@@ -100,7 +104,7 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
         settings = {"timeout": timeout, "verify": verify, "cert": cert, "proxies": proxies}
         if not self._sender.options.takes(request.method or "", request.headers):
             return super().send(request, stream=stream, **settings)
-        intent = _intent(request)
+        intent = _intent(request, self._sender.keeper.owner)
         try:
             received, info = self._sender.send(intent, self._transmit(settings))
         except NoAnswer as error:
@@ -114,7 +118,9 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
         concurrency: int = 16,
         each: Callable[[Resumed[requests.Response]], None] | None = None,
     ) -> list[Resumed[requests.Response]]:
-        """Sends the kept requests that are not under way in this process, each with its key, and waits for all of them.
+        """Sends the kept requests of this owner that are not under way in this process, each with its key, and waits for all of them.
+
+        A request of another owner is not sent, and stays: its error is OtherOwner.
 
         Args:
             session: Its certificates and proxies are used, and those of the environment if it trusts that.
@@ -139,12 +145,16 @@ class IdempotentAdapter(requests.adapters.HTTPAdapter):
         return self._sender.resume(finish, each, concurrency)
 
     def pending(self) -> list[KeptRequest | DamagedRecord]:
-        """The requests in the store, the oldest first, with those that are under way. Raises StoreError."""
+        """The requests in the store, of all owners, the oldest first, with those that are under way. Raises StoreError."""
         return self._sender.keeper.records()
 
     def forget(self, key: str) -> bool:
-        """Removes a request from the store; False if there is none. It does not end an attempt that is under way. Raises StoreError."""
+        """Removes a request of this owner from the store; False if there is none. It does not end an attempt that is under way. Raises StoreError."""
         return self._sender.keeper.forget(key)
+
+    def forget_owner(self, owner: str) -> None:
+        """Removes all requests of an owner from the store, for the log-out. End those that are under way before. Raises StoreError."""
+        self._sender.keeper.forget_owner(owner)
 
     def _transmit(self, settings: dict[str, Any]) -> Callable[[Outgoing, AttemptThread[Reply[_RequestsReceived]]], Reply[_RequestsReceived]]:
         def transmit(outgoing: Outgoing, running: AttemptThread[Reply[_RequestsReceived]]) -> Reply[_RequestsReceived]:
@@ -203,7 +213,7 @@ class _RequestsReceived:
         return final
 
 
-def _intent(request: requests.PreparedRequest) -> Intent:
+def _intent(request: requests.PreparedRequest, owner: str) -> Intent:
     headers = [(_text(name), _text(value)) for name, value in request.headers.items()]
     key = key_of(headers) or new_key()
     url = check_url(request.url or "", key)
@@ -211,7 +221,7 @@ def _intent(request: requests.PreparedRequest) -> Intent:
     # The caller finds the key there after an error, and a layer above that sends the request again sends the same key.
     request.headers[KEY_HEADER] = key
     every = repeatable(headers)
-    return Intent(KeptRequest(key, (request.method or "").upper(), url, every, body, time.time()), every)
+    return Intent(KeptRequest(owner, key, (request.method or "").upper(), url, every, body, time.time()), every)
 
 
 def _text(value: str | bytes) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from .errors import OtherOwner
 from .keeper import Keeper
 from .kept_request import KeptRequest
 
@@ -21,7 +22,7 @@ class Resumed(Generic[R_co]):
         key: The idempotency key.
         request: The request as it was kept, or None if its record is damaged.
         response: The final answer, whatever its status, with its information (`idempotency_of`).
-        error: Why there is no final answer: NoAnswer, Expired, Aborted, DamagedRecord, or another error. The request stays in the store.
+        error: Why there is no final answer: NoAnswer, Expired, OtherOwner, Aborted, DamagedRecord, or another error. The request stays in the store.
     """
 
     key: str
@@ -40,6 +41,12 @@ class Resumption:
         self._keeper = keeper
         self._answered: set[str] = set()
 
+    def others(self, record: KeptRequest) -> Resumed[Any] | None:
+        """The result of a request that belongs to another owner; None if it is this client's."""
+        if record.owner == self._keeper.owner:
+            return None
+        return Resumed(record.key, record, error=OtherOwner(record.key, record.owner, self._keeper.owner, 0, kept=True))
+
     @contextmanager
     def claimed(self, key: str) -> Iterator[bool]:
         """Whether no other call sends the request of this key. Inside the block, `answered` says that it has its answer."""
@@ -54,12 +61,13 @@ class Resumption:
         """The request has its answer, which the caller does not know yet."""
         self._answered.add(key)
 
-    def told(self, key: str) -> None:
-        """The caller has the result for the key: removes the request if that is an answer."""
-        if key in self._answered:
-            self._keeper.answered(key)
-            self._answered.discard(key)
-            self._keeper.release(key)
+    def told(self, result: Resumed[Any]) -> None:
+        """The caller has the result: removes the request if that is an answer."""
+        # Another owner's request may have the same key.
+        if result.response is not None and result.key in self._answered:
+            self._keeper.answered(result.key)
+            self._answered.discard(result.key)
+            self._keeper.release(result.key)
 
     def close(self) -> None:
         """Ends the call. Requests with an answer that the caller was not told stay in the store."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from .answers import Answer
-from .errors import Aborted, CredentialsError, IdempotencyError
+from .errors import Aborted, CredentialsError, IdempotencyError, OtherOwner
 from .exchange import Clock, Exchange, Finish, Renew, Stop
 from .information import IdempotencyInfo, information
 from .keeper import Keeper
-from .kept_request import ATTEMPT_HEADER, KEY_HEADER, Headers, KeptRequest, without_secrets
+from .kept_request import ATTEMPT_HEADER, KEY_HEADER, Headers, KeptRequest, is_owner, without_secrets
 from .options import Options
 
 _T = TypeVar("_T")
@@ -23,6 +23,10 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 log = logging.getLogger("edge_idempotency_client")
+
+
+# What the caller's function `credentials` returns: who is logged in now, and the headers that prove it.
+Given = tuple[str, Mapping[str, str]]
 
 
 class AttemptFailed(Exception):
@@ -59,8 +63,8 @@ class Platform(Protocol[R_co]):
     async def call(self, work: Callable[[], _T]) -> _T:
         """Runs `work`, which may block for as long as a file takes."""
 
-    async def credentials(self) -> Mapping[str, str]:
-        """Asks the caller for the headers with credentials, and raises what the caller's function raises. Raises TimeoutError."""
+    async def credentials(self) -> Given:
+        """Asks the caller for the credentials, and raises what the caller's function raises. Raises TimeoutError."""
 
     async def sleep(self, seconds: float) -> None:
         """Waits. Raises AbortRequested, also if there is nothing to wait for."""
@@ -88,9 +92,11 @@ async def send(intent: Intent, keeper: Keeper, options: Options, clock: Clock, p
 
     async def ask() -> dict[str, str]:
         try:
-            given = await platform.credentials()
+            owner, given = _whose(await platform.credentials())
+            if owner != intent.request.owner:
+                raise OtherOwner(key, intent.request.owner, owner, sent, kept=intent.resumed or sent > 0)
             if not all(isinstance(text, str) for pair in given.items() for text in pair):
-                raise TypeError("it has to return a mapping of texts, header names to values")
+                raise TypeError("its headers have to be a mapping of texts, names to values")
             if any(character in text for pair in given.items() for text in pair for character in "\r\n\0"):
                 raise ValueError("it returned a header with a line break")
             return dict(given)
@@ -143,6 +149,12 @@ async def send(intent: Intent, keeper: Keeper, options: Options, clock: Clock, p
             step, given = following, None
     except AbortRequested:
         raise Aborted(key, sent) from None
+
+
+def _whose(given: object) -> Given:
+    if isinstance(given, tuple) and len(given) == 2 and is_owner(given[0]):
+        return given
+    raise TypeError("it has to return (owner, headers), and its owner is not a text or is blank")
 
 
 def _outgoing(intent: Intent, location: str | None, given: Mapping[str, str], number: int, options: Options) -> Outgoing:

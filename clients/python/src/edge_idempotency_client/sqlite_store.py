@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from .errors import DamagedRecord, StoreError
-from .kept_request import Headers, KeptRequest
+from .kept_request import Headers, KeptRequest, is_owner
 from .store import Store
 
 _T = TypeVar("_T")
@@ -26,18 +26,20 @@ _forking = threading.Lock()
 # Whoever makes a file holds this lock, and the lock of a connection.
 _making = threading.Lock()
 
-_VERSION = 1
+_VERSION = 2
 _TABLE = """
 CREATE TABLE IF NOT EXISTS kept_requests (
-    key       TEXT PRIMARY KEY,
+    owner     TEXT NOT NULL,
+    key       TEXT NOT NULL,
     method    TEXT NOT NULL,
     url       TEXT NOT NULL,
     headers   TEXT NOT NULL,  -- JSON: [[name, value], ...]
     body      BLOB NOT NULL,
     kept_at   REAL NOT NULL,  -- seconds since 1970
-    checksum  BLOB NOT NULL   -- SHA-256 over the other columns: a damaged body is not sent
+    checksum  BLOB NOT NULL,  -- SHA-256 over the other columns: a damaged body is not sent
+    PRIMARY KEY (owner, key)
 ) WITHOUT ROWID"""
-_COLUMNS = "key, method, url, headers, body, kept_at, checksum"
+_COLUMNS = "owner, key, method, url, headers, body, kept_at, checksum"
 
 
 class SqliteStore(Store):
@@ -66,24 +68,24 @@ class SqliteStore(Store):
 
     def put(self, request: KeptRequest) -> KeptRequest | None:
         headers = json.dumps(request.headers)
-        row = (request.key, request.method, request.url, headers, request.body, float(request.kept_at))
+        row = (request.owner, request.key, request.method, request.url, headers, request.body, float(request.kept_at))
 
         def insert(connection: sqlite3.Connection) -> KeptRequest | DamagedRecord | None:
             added = connection.execute(
-                f"INSERT INTO kept_requests ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (*row, _checksum(*row))
+                f"INSERT INTO kept_requests ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (*row, _checksum(*row))
             )
             if added.rowcount == 1:
                 return None
-            return _find(connection, request.key)
+            return _find(connection, request.owner, request.key)
 
         return _undamaged(self._run(f"keep the request with the key {request.key}", insert))
 
-    def get(self, key: str) -> KeptRequest | None:
-        return _undamaged(self._run(f"read the key {key}", lambda connection: _find(connection, key), writes=False))
+    def get(self, owner: str, key: str) -> KeptRequest | None:
+        return _undamaged(self._run(f"read the key {key}", lambda connection: _find(connection, owner, key), writes=False))
 
-    def remove(self, key: str) -> bool:
-        statement = "DELETE FROM kept_requests WHERE key = ?"
-        return self._run(f"remove the key {key}", lambda connection: connection.execute(statement, (key,)).rowcount > 0)
+    def remove(self, owner: str, key: str) -> bool:
+        statement = "DELETE FROM kept_requests WHERE owner = ? AND key = ?"
+        return self._run(f"remove the key {key}", lambda connection: connection.execute(statement, (owner, key)).rowcount > 0)
 
     def records(self) -> list[KeptRequest | DamagedRecord]:
         statement = f"SELECT {_COLUMNS} FROM kept_requests ORDER BY kept_at"
@@ -194,16 +196,16 @@ def _open(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _checksum(key: str, method: str, url: str, headers: str, body: bytes, kept_at: float) -> bytes:
-    parts = [text.encode("utf-8", "surrogateescape") for text in (key, method, url, headers)]
+def _checksum(owner: str, key: str, method: str, url: str, headers: str, body: bytes, kept_at: float) -> bytes:
+    parts = [text.encode("utf-8", "surrogateescape") for text in (owner, key, method, url, headers)]
     digest = hashlib.sha256()
     for part in (*parts, repr(kept_at).encode(), body):
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.digest()
 
 
-def _find(connection: sqlite3.Connection, key: str) -> KeptRequest | DamagedRecord | None:
-    row = connection.execute(f"SELECT {_COLUMNS} FROM kept_requests WHERE key = ?", (key,)).fetchone()
+def _find(connection: sqlite3.Connection, owner: str, key: str) -> KeptRequest | DamagedRecord | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM kept_requests WHERE owner = ? AND key = ?", (owner, key)).fetchone()
     return None if row is None else _read(row)
 
 
@@ -214,17 +216,20 @@ def _undamaged(found: KeptRequest | DamagedRecord | None) -> KeptRequest | None:
 
 
 def _read(row: tuple[object, ...]) -> KeptRequest | DamagedRecord:
-    key, method, url, headers, body, kept_at, checksum = row
+    owner, key, method, url, headers, body, kept_at, checksum = row
     if not (
-        isinstance(key, str)
+        isinstance(owner, str)
+        and isinstance(key, str)
         and isinstance(method, str)
         and isinstance(url, str)
         and isinstance(headers, str)
         and isinstance(body, bytes)
         and isinstance(kept_at, float)
     ):
-        return DamagedRecord(str(key), "a column has a value of another type")
-    if checksum != _checksum(key, method, url, headers, body, kept_at):
-        return DamagedRecord(key, "its checksum does not fit")
+        return DamagedRecord(str(owner), str(key), "a column has a value of another type")
+    if not is_owner(owner):
+        return DamagedRecord(owner, key, "it has no owner")
+    if checksum != _checksum(owner, key, method, url, headers, body, kept_at):
+        return DamagedRecord(owner, key, "its checksum does not fit")
     pairs: Headers = tuple((name, value) for name, value in json.loads(headers))
-    return KeptRequest(key, method, url, pairs, body, kept_at)
+    return KeptRequest(owner, key, method, url, pairs, body, kept_at)
