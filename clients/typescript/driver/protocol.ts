@@ -5,12 +5,15 @@ import {
   IdempotentClient,
   type IdempotentResponse,
   NoAnswer,
+  OtherOwner,
   type Store,
 } from "edge-idempotency-client";
 
 /** The settings of a driver (clients/DRIVER.md). */
 export interface Settings {
   readonly store: string;
+  /** Whose token it is. */
+  readonly owner: string;
   readonly token: string;
   readonly base_ms: number;
   readonly cap_ms: number;
@@ -43,7 +46,8 @@ export class Driver {
     this.#free = settings.concurrency;
     this.#client = new IdempotentClient({
       store,
-      credentials: () => ({ Authorization: `Bearer ${settings.token}` }),
+      owner: settings.owner,
+      credentials: () => ({ owner: settings.owner, headers: { Authorization: `Bearer ${settings.token}` } }),
       base: settings.base_ms,
       cap: settings.cap_ms,
       attempts: settings.attempts,
@@ -91,6 +95,7 @@ export class Driver {
       ["no_answer", NoAnswer],
       ["expired", Expired],
       ["aborted", Aborted],
+      ["other_owner", OtherOwner],
     ] as const;
     const kind = kinds.find(([, type]) => error instanceof type)?.[0] ?? "other";
     const attempts = error instanceof IdempotencyError ? error.attempts : 0;

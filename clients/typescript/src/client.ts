@@ -1,5 +1,5 @@
 import { type IdempotentResponse, readDetails } from "./answer.js";
-import { Aborted, DamagedRecord, IdempotencyError, KeyReused, StoreFailed } from "./errors.js";
+import { Aborted, DamagedRecord, IdempotencyError, KeyReused, OtherOwner, StoreFailed } from "./errors.js";
 import { newKey } from "./key.js";
 import { type ClientOptions, readOptions, type Settings } from "./options.js";
 import { type Platform, systemPlatform } from "./platform.js";
@@ -18,7 +18,7 @@ export type ResumedRequest =
 /** How many requests `resumePending` sends at a time: as many as browsers open connections to one origin over HTTP/1.1. */
 const RESUMED_AT_A_TIME = 6;
 
-/** Sends requests with an `Idempotency-Key`, and repeats them until there is a final answer. */
+/** Sends requests of one owner with an `Idempotency-Key`, and repeats them until there is a final answer. */
 export class IdempotentClient {
   readonly #settings: Settings;
   readonly #platform: Platform;
@@ -41,7 +41,7 @@ export class IdempotentClient {
    *
    * A request whose method is not among `methods`, and which has no key, is sent once by the platform's fetch, without `credentials`.
    *
-   * Rejects with an `IdempotencyError` (`NoAnswer`, `Expired`, `Aborted`, `StoreFailed`, `CredentialsFailed`, `KeyReused`), and with a
+   * Rejects with an `IdempotencyError` (`NoAnswer`, `Expired`, `Aborted`, `StoreFailed`, `CredentialsFailed`, `OtherOwner`, `KeyReused`), and with a
    * `TypeError` if the request cannot be sent as it is. The method may be used without the object.
    */
   readonly fetch = async (input: RequestInfo | URL, init: RequestInit = {}): Promise<IdempotentResponse> => {
@@ -60,8 +60,8 @@ export class IdempotentClient {
   };
 
   /**
-   * Sends each request that is kept and not under way here, a few at a time, and resolves when each has its answer or error. `onResult` gets
-   * each result as soon as it is there. `signal` ends the waits and attempts.
+   * Sends each request of this owner that is kept and not under way here, a few at a time, and resolves when each has its answer or error. `onResult` gets
+   * each result as soon as it is there. A request of another owner is not sent, and stays: its error is `OtherOwner`. `signal` ends the waits and attempts.
    *
    * Rejects with the store's error if it cannot be read, and with an error that `onResult` throws; requests that are under way then go on.
    */
@@ -86,17 +86,29 @@ export class IdempotentClient {
     return results;
   }
 
-  /** What the store holds: requests without a final answer, those that are under way included. Rejects with the store's error. */
+  /** What the store holds, of all owners: requests without a final answer, those that are under way included. Rejects with the store's error. */
   async pending(): Promise<StoreContents> {
     return this.#settings.store.list();
   }
 
   /**
-   * Removes the request with this key from the store, so that nobody sends it again. It does not end one that is under way: abort that first.
+   * Removes this owner's request with this key from the store, so that nobody sends it again. It does not end one that is under way: abort that first.
    * Rejects with the store's error.
    */
   async forget(key: string): Promise<void> {
-    await this.#settings.store.remove(key);
+    await this.#settings.store.remove(this.#settings.owner, key);
+  }
+
+  /**
+   * Removes all requests of an owner from the store, for the log-out: nobody sends them again. End those that are under way before. Rejects with
+   * the store's error.
+   */
+  async forgetOwner(owner: string): Promise<void> {
+    const { store } = this.#settings;
+    const { requests, damaged } = await store.list();
+    for (const one of [...requests, ...damaged]) {
+      if (one.owner === owner && one.key !== null) await store.remove(owner, one.key);
+    }
   }
 
   async #fetchOnce(input: RequestInfo | URL, init: RequestInit): Promise<IdempotentResponse> {
@@ -106,10 +118,11 @@ export class IdempotentClient {
   }
 
   async #sendNew(key: string, call: Call): Promise<IdempotentResponse> {
-    const { store } = this.#settings;
+    const { store, owner } = this.#settings;
     const [headers, secrets] = this.#withoutSecrets(call.headers);
     const { method, url, body } = call;
     const request: PendingRequest = {
+      owner,
       key,
       method,
       url,
@@ -118,7 +131,7 @@ export class IdempotentClient {
       createdAt: this.#platform.now(),
       cookies: call.init.credentials ?? null,
     };
-    const kept = await store.get(key).catch((error: unknown) => {
+    const kept = await store.get(owner, key).catch((error: unknown) => {
       throw new StoreFailed(key, error);
     });
     if (kept && !isSameRequest(kept, request)) throw new KeyReused(key);
@@ -130,14 +143,14 @@ export class IdempotentClient {
   /** Keeps a request that was not kept before, and resolves with what the store holds under its key. */
   async #keep(request: PendingRequest): Promise<PendingRequest> {
     const { store } = this.#settings;
-    const { key } = request;
+    const { owner, key } = request;
     let kept: PendingRequest;
     try {
       kept = await store.put(request);
     } catch (error) {
       // The caller will send it with a new key, so this record must not be sent later.
       const removed = () => false;
-      const mayBeKept = !(error instanceof DamagedRecord) && (await store.remove(key).then(removed, () => true));
+      const mayBeKept = !(error instanceof DamagedRecord) && (await store.remove(owner, key).then(removed, () => true));
       throw new StoreFailed(key, error, mayBeKept);
     }
     if (!isSameRequest(kept, request)) throw new KeyReused(key);
@@ -145,12 +158,15 @@ export class IdempotentClient {
   }
 
   async #resume(listed: PendingRequest, signal: AbortSignal | undefined): Promise<ResumedRequest | undefined> {
-    const { key } = listed;
+    const { owner, key } = listed;
+    if (owner !== this.#settings.owner) {
+      return { request: listed, response: null, error: new OtherOwner(key, 0, owner, this.#settings.owner, true) };
+    }
     if (this.#underWay.has(key)) return undefined;
     return this.#alone(key, signal, async () => {
       let request = listed;
       try {
-        const kept = await this.#settings.store.get(key).catch((error: unknown) => {
+        const kept = await this.#settings.store.get(owner, key).catch((error: unknown) => {
           throw new StoreFailed(key, error);
         });
         // It was answered or forgotten since the store was listed.
@@ -169,7 +185,7 @@ export class IdempotentClient {
   async #send(sending: Sending): Promise<IdempotentResponse> {
     const response = await sendUntilAnswered(sending, this.#settings, this.#platform);
     try {
-      await this.#settings.store.remove(sending.request.key);
+      await this.#settings.store.remove(sending.request.owner, sending.request.key);
     } catch (error) {
       return Object.assign(response, { idempotency: { ...response.idempotency, storeError: error } });
     }

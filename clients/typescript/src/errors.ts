@@ -89,16 +89,36 @@ export class KeyReused extends IdempotencyError {
   }
 }
 
+/**
+ * The request belongs to another owner than the client, or than the credentials: the user has changed. It was not sent (again). It stays in the
+ * store for a client of its owner; if the credentials of a new request were of another owner before its first attempt, nothing was kept.
+ */
+export class OtherOwner extends IdempotencyError {
+  /** Whose request it is. */
+  readonly owner: string;
+
+  constructor(key: string, attempts: number, owner: string, other: string, kept: boolean) {
+    const end = kept
+      ? `It stays in the store: a client of ${owner} sends it, forgetOwner removes it.`
+      : "Nothing was kept or sent.";
+    super("OtherOwner", `The request under the key ${key} is of ${owner}, and this is ${other}. ${end}`, key, attempts);
+    this.owner = owner;
+  }
+}
+
 /** A record of the store that cannot be read. It stays where it is. */
 export class DamagedRecord extends Error {
-  /** The key, if the store knows it without the record: then `forget(key)` removes the record. Else remove what is at `location`. */
+  /** The owner, if the store knows it without the record: then `forgetOwner(owner)` removes the record. Else remove what is at `location`. */
+  readonly owner: string | null;
+  /** The key, if the store knows it. */
   readonly key: string | null;
   /** Where the record is: the path of a file, or a name in the medium. */
   readonly location: string;
 
-  constructor(location: string, key: string | null, why: string) {
+  constructor(location: string, owner: string | null, key: string | null, why: string) {
     super(`The record ${location} cannot be read: ${why}. It was neither sent nor removed.`);
     this.name = "DamagedRecord";
+    this.owner = owner;
     this.key = key;
     this.location = location;
   }

@@ -19,42 +19,45 @@ export class IndexedDbStore implements Store {
 
   async put(request: PendingRequest): Promise<PendingRequest> {
     const record: unknown = await this.#run("readwrite", (requests) => {
-      const asked = requests.get(request.key);
+      const asked = requests.get([request.owner, request.key]);
       // In the same transaction, so that of two pages only one keeps a request under the key.
       asked.onsuccess = () => {
         if (asked.result === undefined) requests.put(request);
       };
       return asked;
     });
-    return record === undefined ? request : this.#check(request.key, record);
+    return record === undefined ? request : this.#check(request.owner, request.key, record);
   }
 
-  async get(key: string): Promise<PendingRequest | undefined> {
-    const record: unknown = await this.#run("readonly", (requests) => requests.get(key));
-    return record === undefined ? undefined : this.#check(key, record);
+  async get(owner: string, key: string): Promise<PendingRequest | undefined> {
+    const record: unknown = await this.#run("readonly", (requests) => requests.get([owner, key]));
+    return record === undefined ? undefined : this.#check(owner, key, record);
   }
 
-  #check(key: string, record: unknown): PendingRequest {
+  #check(owner: string, key: string, record: unknown): PendingRequest {
     try {
       return checkRecord(record);
     } catch (error) {
-      throw new DamagedRecord(this.#location(key), key, (error as Error).message);
+      throw new DamagedRecord(this.#location(owner, key), owner, key, (error as Error).message);
     }
   }
 
   async list(): Promise<StoreContents> {
     const contents: StoreContents = { requests: [], damaged: [] };
-    const records: { key: string }[] = await this.#run("readonly", (requests) => requests.getAll());
-    for (const record of records) collect(contents, this.#location(record.key), record.key, () => checkRecord(record));
+    const records: { owner: string; key: string }[] = await this.#run("readonly", (requests) => requests.getAll());
+    for (const record of records) {
+      const { owner, key } = record;
+      collect(contents, this.#location(owner, key), owner, key, () => checkRecord(record));
+    }
     return inOrder(contents);
   }
 
-  async remove(key: string): Promise<void> {
-    await this.#run("readwrite", (requests) => requests.delete(key));
+  async remove(owner: string, key: string): Promise<void> {
+    await this.#run("readwrite", (requests) => requests.delete([owner, key]));
   }
 
-  #location(key: string): string {
-    return `${key} in the IndexedDB ${this.#name}`;
+  #location(owner: string, key: string): string {
+    return `${key} of ${owner} in the IndexedDB ${this.#name}`;
   }
 
   /** Runs one transaction, and resolves with the result of the request that `ask` returns when the transaction is complete. */
@@ -85,8 +88,15 @@ export class IndexedDbStore implements Store {
 /** Opens the database. `closed` is called when it is no longer open: the next use opens it again. */
 function openDatabase(name: string, closed: () => void): Promise<IDBDatabase> {
   return new Promise((resolve, reject) => {
-    const opening = indexedDB.open(name, 1);
-    opening.onupgradeneeded = () => opening.result.createObjectStore(REQUESTS, { keyPath: "key" });
+    const opening = indexedDB.open(name, 2);
+    opening.onupgradeneeded = ({ oldVersion }) => {
+      if (oldVersion === 0) opening.result.createObjectStore(REQUESTS, { keyPath: ["owner", "key"] });
+      else {
+        // Its requests have no owner. They stay there, and are not sent.
+        reject(new Error(`the IndexedDB ${name} is of an earlier version of the client: take another name, or delete it`));
+        opening.transaction?.abort();
+      }
+    };
     opening.onerror = () => reject(opening.error ?? new Error(`the IndexedDB ${name} cannot be opened`));
     opening.onsuccess = () => {
       const database = opening.result;

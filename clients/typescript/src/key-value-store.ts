@@ -1,5 +1,5 @@
 import { DamagedRecord } from "./errors.js";
-import { decodeRecord, encodeRecord, type PendingRequest } from "./record.js";
+import { decodeRecord, encodeRecord, nameOf, type PendingRequest } from "./record.js";
 import { collect, inOrder, type Store, type StoreContents } from "./store.js";
 
 /** A durable map of texts, such as React Native's AsyncStorage. */
@@ -24,19 +24,20 @@ export class KeyValueStore implements Store {
   }
 
   async put(request: PendingRequest): Promise<PendingRequest> {
-    const kept = await this.get(request.key);
-    if (kept === undefined) await this.#storage.setItem(this.#prefix + request.key, encodeRecord(request));
+    const { owner, key } = request;
+    const kept = await this.get(owner, key);
+    if (kept === undefined) await this.#storage.setItem(this.#prefix + nameOf(owner, key), encodeRecord(request));
     return kept ?? request;
   }
 
-  async get(key: string): Promise<PendingRequest | undefined> {
-    const name = this.#prefix + key;
+  async get(owner: string, key: string): Promise<PendingRequest | undefined> {
+    const name = this.#prefix + nameOf(owner, key);
     const text = await this.#storage.getItem(name);
     if (text === null) return undefined;
     try {
-      return this.#read(key, text);
+      return this.#read(name, text);
     } catch (error) {
-      throw new DamagedRecord(name, key, (error as Error).message);
+      throw new DamagedRecord(name, owner, key, (error as Error).message);
     }
   }
 
@@ -46,19 +47,30 @@ export class KeyValueStore implements Store {
       if (!name.startsWith(this.#prefix)) continue;
       const text = await this.#storage.getItem(name);
       // `null`: it was removed in the meantime.
-      const key = name.slice(this.#prefix.length);
-      if (text !== null) collect(contents, name, key, () => this.#read(key, text));
+      if (text !== null) collect(contents, name, ...this.#parts(name), () => this.#read(name, text));
     }
     return inOrder(contents);
   }
 
-  async remove(key: string): Promise<void> {
-    await this.#storage.removeItem(this.#prefix + key);
+  async remove(owner: string, key: string): Promise<void> {
+    await this.#storage.removeItem(this.#prefix + nameOf(owner, key));
   }
 
-  #read(key: string, text: string): PendingRequest {
+  #read(name: string, text: string): PendingRequest {
     const request = decodeRecord(text);
-    if (request.key !== key) throw new Error(`it is the record of the key ${request.key}`);
+    const { owner, key } = request;
+    if (this.#prefix + nameOf(owner, key) !== name) throw new Error(`it is the record of the key ${key} of ${owner}`);
     return request;
+  }
+
+  /** The owner and the key of an item; `null` for a name that this class does not make. */
+  #parts(name: string): [owner: string | null, key: string | null] {
+    try {
+      const [owner, key] = JSON.parse(name.slice(this.#prefix.length));
+      if (this.#prefix + nameOf(owner, key) === name) return [owner, key];
+    } catch {
+      // It is told as damaged below its name.
+    }
+    return [null, null];
   }
 }

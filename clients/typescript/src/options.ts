@@ -1,4 +1,5 @@
 import { isBrowser } from "./platform.js";
+import { isOwner } from "./record.js";
 import type { Store } from "./store.js";
 
 /** What the function `credentials` is told. */
@@ -9,12 +10,25 @@ export interface CredentialsRequest {
   readonly refused: boolean;
 }
 
+/** What the function `credentials` gives. */
+export interface Credentials {
+  /** Whose credentials these are, read together with them. If that is not the client's owner, nothing is sent. */
+  readonly owner: string;
+  /** The headers with credentials, for example `{ Authorization: "Bearer …" }`; none where the browser sends cookies. They are never kept. */
+  readonly headers?: HeadersInit;
+}
+
 /** Options of an `IdempotentClient`. All times are in milliseconds, from 0 to 1,000,000,000. */
 export interface ClientOptions {
   /** Keeps requests until they are answered. There is no default: what is right depends on the platform, and on what the request is worth. */
   readonly store: Store;
-  /** Gives the headers with credentials, for example `{ Authorization: "Bearer …" }`. It is asked before each attempt; they are never kept. */
-  readonly credentials?: (request: CredentialsRequest) => HeadersInit | Promise<HeadersInit>;
+  /**
+   * Who makes the requests of this client: all by which the API tells its callers apart, such as tenant, project and subject. It is kept with
+   * each request, and the client sends requests of this owner only.
+   */
+  readonly owner: string;
+  /** Gives the credentials of who is logged in now, and says who that is. It is asked before each attempt. */
+  readonly credentials: (request: CredentialsRequest) => Credentials | Promise<Credentials>;
   /** Headers that are not kept, besides `Authorization`, `Cookie` and `Proxy-Authorization`. Default: none. */
   readonly secretHeaders?: readonly string[];
   /** The methods whose requests get a key. Default: `POST` and `PATCH`. Others get one only from the caller. */
@@ -55,7 +69,6 @@ const TIMES = ["base", "cap", "budget", "attemptTimeout", "maxRetryAfter", "expi
 /** Checks the options, and adds the defaults. Throws a `TypeError` that names the option and says what it takes. */
 export function readOptions(options: ClientOptions): Settings {
   const defaults = {
-    credentials: () => ({}),
     secretHeaders: [],
     methods: ["POST", "PATCH"],
     attempts: 10,
@@ -69,7 +82,7 @@ export function readOptions(options: ClientOptions): Settings {
     // Looked up at each call, because tools for tracing and for tests replace it later.
     fetch: ((input, init) => globalThis.fetch(input, init)) as typeof globalThis.fetch,
   };
-  const names = ["store", ...Object.keys(defaults)];
+  const names = ["store", "owner", "credentials", ...Object.keys(defaults)];
   const given = Object.entries(options ?? {}).filter(([, value]) => value !== undefined);
   for (const [name] of given)
     check(names.includes(name), `${name} is no option of IdempotentClient; the options are ${names.join(", ")}`);
@@ -81,6 +94,7 @@ export function readOptions(options: ClientOptions): Settings {
       `the option store has to be a Store, such as new MemoryStore(): it has no ${method}`,
     );
   }
+  check(isOwner(settings.owner), "the option owner has to be a text that is not blank: who makes the requests of this client");
   for (const name of ["credentials", "fetch"] as const) {
     check(typeof settings[name] === "function", `the option ${name} has to be a function`);
   }

@@ -1,6 +1,8 @@
 /** A request that is kept in a store until its final answer has arrived. It has no credentials. */
 export interface PendingRequest {
-  /** The `Idempotency-Key` of every attempt. */
+  /** Who made it (`ClientOptions.owner`): only a client of this owner sends it. */
+  readonly owner: string;
+  /** The `Idempotency-Key` of every attempt. Two owners may have the same key: these are two requests. */
   readonly key: string;
   readonly method: string;
   /** An absolute URL with `http:` or `https:`, without a fragment. */
@@ -15,7 +17,7 @@ export interface PendingRequest {
 }
 
 /** The version of the stored form. A record with another one is reported as damaged. */
-const FORMAT = 1;
+const FORMAT = 2;
 
 /** Makes one line of JSON of a request. Bytes become base64. */
 export function encodeRecord(request: PendingRequest): string {
@@ -46,7 +48,8 @@ export function decodeRecord(text: string): PendingRequest {
 export function checkRecord(value: unknown): PendingRequest {
   if (!isObject(value)) throw new Error("it is not an object");
   const wrong = (member: string, wanted: string) => new Error(`its member ${member} is not ${wanted}`);
-  const { key, method, url, headers, body, createdAt, cookies } = value;
+  const { owner, key, method, url, headers, body, createdAt, cookies } = value;
+  if (!isOwner(owner)) throw wrong("owner", "a text that is not blank");
   if (typeof key !== "string" || key === "") throw wrong("key", "a text");
   if (typeof method !== "string" || method === "") throw wrong("method", "a text");
   if (typeof url !== "string" || !/^https?:\/\//.test(url)) throw wrong("url", "an absolute URL");
@@ -56,7 +59,17 @@ export function checkRecord(value: unknown): PendingRequest {
   if (cookies !== null && cookies !== "omit" && cookies !== "same-origin" && cookies !== "include") {
     throw wrong("cookies", "omit, same-origin, include or null");
   }
-  return { key, method, url, headers, body: body as string | Uint8Array<ArrayBuffer> | null, createdAt, cookies };
+  return { owner, key, method, url, headers, body: body as string | Uint8Array<ArrayBuffer> | null, createdAt, cookies };
+}
+
+/** True if the value can be an owner. There is no owner by default: a request of nobody could be sent by anybody. */
+export function isOwner(value: unknown): value is string {
+  return typeof value === "string" && value.trim() !== "";
+}
+
+/** One text for an owner and a key, from which both can be read (JSON). */
+export function nameOf(owner: string, key: string): string {
+  return JSON.stringify([owner, key]);
 }
 
 /** True if both would be the same request to the API. Headers may differ, for example those of tracing. */

@@ -1,8 +1,8 @@
 import { decide, type IdempotentResponse, isProblem, readDetails } from "./answer.js";
-import { Aborted, CredentialsFailed, Expired, NoAnswer } from "./errors.js";
+import { Aborted, CredentialsFailed, Expired, NoAnswer, OtherOwner } from "./errors.js";
 import type { Settings } from "./options.js";
 import type { Platform } from "./platform.js";
-import type { PendingRequest } from "./record.js";
+import { isOwner, type PendingRequest } from "./record.js";
 import { sameOrigin } from "./request.js";
 import { jitter, retryAfter } from "./schedule.js";
 import { CallerAborted, pause, TimedOut, within } from "./within.js";
@@ -30,12 +30,12 @@ interface Answer {
 
 /**
  * Sends the request until there is a final answer, which has arrived whole when the promise resolves. Rejects with `NoAnswer`, `Expired`,
- * `Aborted` or `CredentialsFailed`, and with the error of `keep`. Else it does not touch the store.
+ * `Aborted`, `CredentialsFailed` or `OtherOwner`, and with the error of `keep`. Else it does not touch the store.
  */
 export async function sendUntilAnswered(sending: Sending, settings: Settings, platform: Platform): Promise<IdempotentResponse> {
   const { signal } = sending;
-  const { key } = sending.request;
-  const credentials = new Credentials(settings);
+  const { owner, key } = sending.request;
+  const credentials = new Asked(settings);
   let request = sending.request;
   let kept = sending.keep === null;
   let began = platform.monotonic();
@@ -63,6 +63,7 @@ export async function sendUntilAnswered(sending: Sending, settings: Settings, pl
     try {
       return await abortable(within(settings.attemptTimeout, signal, platform, ask));
     } catch (error) {
+      if (error instanceof NotTheOwner) throw new OtherOwner(key, attempts, owner, error.message, kept);
       if (error instanceof CredentialsError) throw new CredentialsFailed(key, attempts, error.cause, kept);
       if (!(error instanceof TimedOut)) throw error;
       const cause = new Error(`it took longer than ${settings.attemptTimeout} ms`);
@@ -185,8 +186,11 @@ async function readWhole(response: Response): Promise<Answer> {
 /** The function `credentials` of the options has failed. */
 class CredentialsError extends Error {}
 
+/** The credentials are of somebody else, whom the message names. */
+class NotTheOwner extends Error {}
+
 /** Asks for credentials before each attempt, and compares them after a 401. */
-class Credentials {
+class Asked {
   readonly #settings: Settings;
   #used: Headers | undefined;
   #renewed: Headers | undefined;
@@ -212,9 +216,12 @@ class Credentials {
 
   async #ask(url: string, refused: boolean): Promise<Headers> {
     try {
-      return new Headers(await this.#settings.credentials({ url, refused }));
+      const { owner, headers } = (await this.#settings.credentials({ url, refused })) ?? {};
+      if (!isOwner(owner)) throw new TypeError("it has to give { owner, headers }, and its owner is not a text or is blank");
+      if (owner !== this.#settings.owner) throw new NotTheOwner(owner);
+      return new Headers(headers);
     } catch (error) {
-      throw new CredentialsError("credentials", { cause: error });
+      throw error instanceof NotTheOwner ? error : new CredentialsError("credentials", { cause: error });
     }
   }
 }

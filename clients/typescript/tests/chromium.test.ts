@@ -44,6 +44,7 @@ for (const { name } of [...storeCases, ...httpCases]) {
 for (const name of [
   "a damaged record",
   "a database that cannot be opened",
+  "a database of an earlier version, without owners",
   "a database that is deleted meanwhile",
   "no header of the attempt",
 ]) {

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CredentialsFailed } from "../src/errors.js";
-import type { CredentialsRequest } from "../src/options.js";
-import { ORDERS, setUp } from "./support/set-up.js";
+import type { Credentials, CredentialsRequest } from "../src/options.js";
+import { ORDERS, OWNER, setUp } from "./support/set-up.js";
 
 /** Gives one token after the other, and then the last one. */
 function tokens(...values: string[]) {
   const asked: CredentialsRequest[] = [];
   const credentials = (request: CredentialsRequest) => {
     asked.push(request);
-    return { Authorization: `Bearer ${values[Math.min(asked.length, values.length) - 1]}` };
+    return { owner: OWNER, headers: { Authorization: `Bearer ${values[Math.min(asked.length, values.length) - 1]}` } };
   };
   return { asked, credentials };
 }
@@ -80,13 +80,21 @@ test("credentials that take too long fail, and the results of other requests are
     [async ({ headers }) => new Response(null, { status: headers.get("Idempotency-Key") === "good" ? 200 : 401 })],
     {
       credentials: ({ refused }) => {
-        if (!refused) return {};
+        if (!refused) return { owner: OWNER };
         setImmediate(() => platform.expire());
-        return new Promise<HeadersInit>(() => {});
+        return new Promise<Credentials>(() => {});
       },
     },
   );
-  const request = { method: "POST", url: ORDERS, headers: {}, body: null, createdAt: platform.now(), cookies: null };
+  const request = {
+    owner: OWNER,
+    method: "POST",
+    url: ORDERS,
+    headers: {},
+    body: null,
+    createdAt: platform.now(),
+    cookies: null,
+  };
   for (const key of ["bad", "good"]) await store.put({ ...request, key });
   const results = await client.resumePending();
   const byKey = new Map(results.map((result) => [result.request?.key, result]));
@@ -103,10 +111,19 @@ test("a request that expires while credentials are asked is not sent", async () 
   const { api, platform, store, client } = setUp([{ status: 200 }], {
     credentials: () => {
       platform.advance(24 * 3_600_000);
-      return {};
+      return { owner: OWNER };
     },
   });
-  await store.put({ key: "a", method: "POST", url: ORDERS, headers: {}, body: null, createdAt: platform.now(), cookies: null });
+  await store.put({
+    owner: OWNER,
+    key: "a",
+    method: "POST",
+    url: ORDERS,
+    headers: {},
+    body: null,
+    createdAt: platform.now(),
+    cookies: null,
+  });
   const [result] = await client.resumePending();
   assert.equal(result?.error?.name, "Expired");
   assert.equal(api.sent.length, 0);
@@ -116,7 +133,7 @@ test("credentials that fail end the request, which stays", async () => {
   const { api, store, order } = setUp([{ status: 503 }], {
     credentials: async () => {
       if (api.sent.length === 1) throw new Error("the session has ended");
-      return {};
+      return { owner: OWNER };
     },
   });
   const error = await order().catch((reason: unknown) => reason);
@@ -130,7 +147,7 @@ test("secrets are sent with each attempt, and never kept", async () => {
   const { api, store, client, order } = setUp([{ status: 503 }], {
     attempts: 2,
     secretHeaders: ["X-Api-Key"],
-    credentials: () => ({ "X-Session": "secret" }),
+    credentials: () => ({ owner: OWNER, headers: { "X-Session": "secret" } }),
   });
   const secret = { Authorization: "secret", Cookie: "secret", "Proxy-Authorization": "secret", "x-api-key": "secret" };
   await assert.rejects(order({ headers: { ...secret, "X-Tenant": "acme" } }), { name: "NoAnswer" });

@@ -34,6 +34,7 @@ after(async () => {
 const LIMIT = 120_000;
 
 const SETTINGS = {
+  owner: "ann",
   token: "secret",
   base_ms: 2,
   cap_ms: 20,
@@ -142,6 +143,14 @@ for (const program of ["driver", "driver-chromium"]) {
     await until(() => names.every((name) => server.received(name).length === 1));
     if (program === "driver-chromium") assert.ok(processes(store) > 1);
     await first.kill();
+
+    // Another user logs in: in the browser it is the same origin.
+    const other = new Running(program, { store, resume: true, owner: "bob", token: "of Bob" });
+    assert.equal(await other.finish(), 0);
+    assert.deepEqual(
+      other.messages.map(({ error }) => error),
+      names.map(() => "other_owner"),
+    );
 
     const second = new Running(program, { store, resume: true });
     assert.equal(await second.finish(), 0);

@@ -52,7 +52,7 @@ test("abort ends a function credentials that does not end", async () => {
   const caller = new AbortController();
   const credentials = () => {
     queueMicrotask(() => caller.abort());
-    return new Promise<HeadersInit>(() => {});
+    return new Promise<{ owner: string }>(() => {});
   };
   await assert.rejects(setUp([], { credentials }).order({ signal: caller.signal }), Aborted);
 });

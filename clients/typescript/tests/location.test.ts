@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { sameOrigin } from "../src/request.js";
 import type { Step } from "./support/api.js";
 import { noConnection } from "./support/api.js";
-import { ORDERS, setUp } from "./support/set-up.js";
+import { ORDERS, OWNER, setUp } from "./support/set-up.js";
 
 const processing = (location?: string): Step => ({
   status: 202,
@@ -13,7 +13,7 @@ const processing = (location?: string): Step => ({
 test("under way: the client asks at Location, with credentials and without key and body", async () => {
   const { api, platform, order } = setUp(
     [processing("/operations/7"), noConnection, processing(), { status: 503 }, { status: 200, body: "done" }],
-    { credentials: () => ({ Authorization: "Bearer t" }) },
+    { credentials: () => ({ owner: OWNER, headers: { Authorization: "Bearer t" } }) },
   );
   const conditions = { "If-Match": '"1"', "If-None-Match": "*", Range: "bytes=0-1" };
   const response = await order({ headers: { "Content-Type": "application/json", ...conditions, "X-Tenant": "acme" } });

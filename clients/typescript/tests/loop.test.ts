@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { NoAnswer } from "../src/errors.js";
 import { type Answering, cutOff, hangs, noConnection, type Step } from "./support/api.js";
-import { ORDERS, setUp } from "./support/set-up.js";
+import { ORDERS, OWNER, setUp } from "./support/set-up.js";
 
 test("a request is sent again with the same key and body, until there is an answer", async () => {
   const { api, store, order } = setUp([noConnection, { status: 503 }, cutOff, { status: 201, body: "done" }]);
@@ -119,7 +119,9 @@ test("a redirect is an answer", async () => {
 });
 
 test("a request without a key is sent once as it is, without credentials, and is not kept", async () => {
-  const { api, store, client } = setUp([{ status: 503 }], { credentials: () => ({ Authorization: "Bearer t" }) });
+  const { api, store, client } = setUp([{ status: 503 }], {
+    credentials: () => ({ owner: OWNER, headers: { Authorization: "Bearer t" } }),
+  });
   const response = await client.fetch(ORDERS, { headers: { Accept: "text/plain" } });
   assert.equal(response.status, 503);
   assert.equal(response.idempotency.key, null);

@@ -109,7 +109,7 @@ test("Node.js 18 has keys, too", async () => {
   const program = `
     delete globalThis.crypto;
     const { IdempotentClient, MemoryStore } = await import("edge-idempotency-client");
-    const client = new IdempotentClient({ store: new MemoryStore(), fetch: async () => new Response() });
+    const client = new IdempotentClient({ store: new MemoryStore(), owner: "ann", credentials: () => ({ owner: "ann" }), fetch: async () => new Response() });
     console.log((await client.fetch("http://x", { method: "POST" })).idempotency.key);`;
   const cwd = join(built, "build");
   const printed = execFileSync(process.execPath, ["--input-type=module", "-e", program], { cwd, encoding: "utf8" });

@@ -6,9 +6,10 @@ import type { PendingRequest } from "../src/record.js";
 import { MemoryStore } from "../src/store.js";
 import { type Answering, FakeApi } from "./support/api.js";
 import { FakePlatform } from "./support/platform.js";
-import { ORDERS, setUp } from "./support/set-up.js";
+import { ANN, ORDERS, OWNER, setUp } from "./support/set-up.js";
 
 const request = (key: string, createdAt = 0): PendingRequest => ({
+  owner: OWNER,
   key,
   method: "POST",
   url: ORDERS,
@@ -140,9 +141,9 @@ class FailingStore extends MemoryStore {
     return super.put(value);
   }
 
-  override async get(key: string) {
+  override async get(owner: string, key: string) {
     this.#check("get");
-    return super.get(key);
+    return super.get(owner, key);
   }
 
   override async list() {
@@ -150,16 +151,16 @@ class FailingStore extends MemoryStore {
     return super.list();
   }
 
-  override async remove(key: string) {
+  override async remove(owner: string, key: string) {
     this.#check("remove");
-    return super.remove(key);
+    return super.remove(owner, key);
   }
 }
 
 function failing(method: string) {
   const api = new FakeApi({ status: 200, body: "done" });
   const store = new FailingStore(method);
-  const client = new IdempotentClient({ store, fetch: api.fetch }, new FakePlatform());
+  const client = new IdempotentClient({ store, ...ANN, fetch: api.fetch }, new FakePlatform());
   return { api, store, client };
 }
 
@@ -181,7 +182,7 @@ test("a record whose put has failed does not stay", async () => {
     await put(value);
     throw new Error("the disk is full");
   };
-  const client = new IdempotentClient({ store, fetch: api.fetch }, new FakePlatform());
+  const client = new IdempotentClient({ store, ...ANN, fetch: api.fetch }, new FakePlatform());
   await assert.rejects(client.fetch(ORDERS, { method: "POST" }), (error: Error) => !/may be kept/.test(error.message));
   assert.deepEqual(await client.resumePending(), []);
   store.remove = () => Promise.reject(new Error("the disk is gone"));
@@ -227,7 +228,7 @@ test("a store that cannot be listed, or not read, is an error of resumePending",
 test("a damaged record is told, and the others are sent", async () => {
   const { store, client } = setUp([{ status: 200 }]);
   await store.put(request("a"));
-  const damaged = new DamagedRecord("/store/x.json", null, "it is not JSON");
+  const damaged = new DamagedRecord("/store/x.json", null, null, "it is not JSON");
   const list = store.list.bind(store);
   store.list = async () => ({ ...(await list()), damaged: [damaged] });
   const results = await client.resumePending();

@@ -58,6 +58,7 @@ for (const { name, run } of storeCases) {
 }
 
 const request: PendingRequest = {
+  owner: "ann",
   key: "good",
   method: "POST",
   url: "https://api.example.test/orders",
@@ -69,28 +70,46 @@ const request: PendingRequest = {
 
 const WRONG_RECORDS = [
   [
-    '{"format":1,"key":"","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":null,"body":null}',
+    '{"format":2,"owner":"ann","key":"","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":null,"body":null}',
     /its member key is/,
   ],
   ["", /it is not JSON/],
-  ['{"format":1,"key":"bad","meth', /it is not JSON/],
+  ['{"format":2,"owner":"ann","key":"bad","meth', /it is not JSON/],
   ["7", /it is not a JSON object/],
-  ['{"format":2,"key":"bad"}', /its format is 2, and this version of the client reads 1/],
-  ['{"format":1,"key":"bad","body":null}', /its member method is not a text/],
-  ['{"format":1,"key":"bad","body":{"base64":"?"}}', /its member body is neither/],
-  ['{"format":1,"key":"bad","method":"POST","url":"/x","headers":{},"createdAt":1,"cookies":null,"body":null}', /its member url/],
+  ['{"format":1,"key":"bad"}', /its format is 1, and this version of the client reads 2/],
+  ['{"format":2,"owner":"ann","key":"bad","body":null}', /its member method is not a text/],
+  ['{"format":2,"owner":"ann","key":"bad","body":{"base64":"?"}}', /its member body is neither/],
   [
-    '{"format":1,"key":"bad","method":"POST","url":"http://x","headers":{"a":1},"createdAt":1,"cookies":null,"body":null}',
+    '{"format":2,"owner":"ann","key":"bad","method":"POST","url":"/x","headers":{},"createdAt":1,"cookies":null,"body":null}',
+    /its member url/,
+  ],
+  [
+    '{"format":2,"owner":"ann","key":"bad","method":"POST","url":"http://x","headers":{"a":1},"createdAt":1,"cookies":null,"body":null}',
     /headers/,
   ],
   [
-    '{"format":1,"key":"bad","method":"POST","url":"http://x","headers":{},"createdAt":"1","cookies":null,"body":null}',
+    '{"format":2,"owner":"ann","key":"bad","method":"POST","url":"http://x","headers":{},"createdAt":"1","cookies":null,"body":null}',
     /createdAt/,
   ],
-  ['{"format":1,"key":"bad","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":"all","body":null}', /cookies/],
   [
-    '{"format":1,"key":"other","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":null,"body":null}',
-    /the key other/,
+    '{"format":2,"owner":"ann","key":"bad","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":"all","body":null}',
+    /cookies/,
+  ],
+  [
+    '{"format":2,"owner":"ann","key":"other","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":null,"body":null}',
+    /the key other of ann/,
+  ],
+  [
+    '{"format":2,"key":"bad","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":null,"body":null}',
+    /its member owner/,
+  ],
+  [
+    '{"format":2,"owner":" ","key":"bad","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":null,"body":null}',
+    /its member owner/,
+  ],
+  [
+    '{"format":2,"owner":"bob","key":"bad","method":"POST","url":"http://x","headers":{},"createdAt":1,"cookies":null,"body":null}',
+    /the key bad of bob/,
   ],
 ] as const;
 
@@ -104,8 +123,8 @@ async function checkDamaged(store: Store, message: RegExp, key: string | null): 
     assert.match(damaged[0].message, message);
     assert.equal(damaged[0].key, key);
   }
-  await assert.rejects(store.get("bad"), DamagedRecord);
-  await store.remove("bad");
+  await assert.rejects(store.get("ann", "bad"), DamagedRecord);
+  await store.remove("ann", "bad");
   assert.deepEqual((await store.list()).damaged, []);
 }
 
@@ -114,7 +133,7 @@ for (const [text, message] of WRONG_RECORDS) {
     const storage = new FakeAsyncStorage();
     const keyValue = new KeyValueStore(storage);
     await keyValue.put(request);
-    storage.items.set("edge-idempotency:bad", text);
+    storage.items.set('edge-idempotency:["ann","bad"]', text);
     await checkDamaged(keyValue, message, "bad");
 
     await inFolder(async (folder) => {
@@ -199,7 +218,7 @@ test("FileStore: the folder is synced after a removal, too", () =>
     const opened: string[] = [];
     await withOpen(
       (path) => void opened.push(path),
-      () => store.remove(request.key),
+      () => store.remove(request.owner, request.key),
     );
     assert.deepEqual(opened, process.platform === "win32" ? [] : [folder]);
   }));
@@ -235,11 +254,11 @@ test("FileStore: two processes write and remove in one folder", () =>
       import { FileStore } from ${JSON.stringify(new URL("../src/node/file-store.js", import.meta.url).href)};
       const [folder, name] = process.argv.slice(1);
       const store = new FileStore(folder);
-      const request = { method: "POST", url: "http://x", headers: {}, body: name.repeat(10000), createdAt: 1, cookies: null };
+      const request = { owner: "ann", method: "POST", url: "http://x", headers: {}, body: name.repeat(10000), createdAt: 1, cookies: null };
       for (let at = 0; at < 100; at++) {
         await store.put({ ...request, key: "shared" });
         await store.put({ ...request, key: name + at });
-        if (at % 2) await store.remove(name + at);
+        if (at % 2) await store.remove("ann", name + at);
         const { damaged } = await store.list();
         if (damaged.length > 0) throw damaged[0];
       }`;

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { link, mkdir, open, readdir, readFile, rm, stat, unlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { DamagedRecord } from "../errors.js";
-import { decodeRecord, encodeRecord, type PendingRequest } from "../record.js";
+import { decodeRecord, encodeRecord, nameOf, type PendingRequest } from "../record.js";
 import { collect, inOrder, type Store, type StoreContents } from "../store.js";
 
 /** A temporary file that is older was left by a process that ended while it wrote. Its request was never sent. */
@@ -35,8 +35,8 @@ export class FileStore implements Store {
       }
       // Another process may have kept a request under the key, and removed it again before it was read.
       for (;;) {
-        const isNew = await this.#name(temporary, this.#path(request.key));
-        const kept = isNew ? request : await this.get(request.key);
+        const isNew = await this.#name(temporary, this.#path(request.owner, request.key));
+        const kept = isNew ? request : await this.get(request.owner, request.key);
         if (kept) return kept;
       }
     } finally {
@@ -65,14 +65,14 @@ export class FileStore implements Store {
     });
   }
 
-  async get(key: string): Promise<PendingRequest | undefined> {
-    const path = this.#path(key);
+  async get(owner: string, key: string): Promise<PendingRequest | undefined> {
+    const path = this.#path(owner, key);
     const bytes = await readIfThere(path);
     if (bytes === undefined) return undefined;
     try {
       return this.#read(path, bytes);
     } catch (error) {
-      throw new DamagedRecord(path, key, (error as Error).message);
+      throw new DamagedRecord(path, owner, key, (error as Error).message);
     }
   }
 
@@ -84,17 +84,17 @@ export class FileStore implements Store {
       if (!name.endsWith(".json")) continue;
       try {
         const bytes = await readIfThere(path);
-        if (bytes !== undefined) collect(contents, path, null, () => this.#read(path, bytes));
+        if (bytes !== undefined) collect(contents, path, null, null, () => this.#read(path, bytes));
       } catch (error) {
-        contents.damaged.push(new DamagedRecord(path, null, (error as Error).message));
+        contents.damaged.push(new DamagedRecord(path, null, null, (error as Error).message));
       }
     }
     return inOrder(contents);
   }
 
-  async remove(key: string): Promise<void> {
+  async remove(owner: string, key: string): Promise<void> {
     try {
-      await unlink(this.#path(key));
+      await unlink(this.#path(owner, key));
     } catch (error) {
       if (isMissing(error)) return;
       throw error;
@@ -103,13 +103,14 @@ export class FileStore implements Store {
   }
 
   /** The name is a hash, because keys have other characters than file names, and some file systems do not tell `a` from `A`. */
-  #path(key: string): string {
-    return join(this.#folder, `${createHash("sha256").update(key).digest("hex")}.json`);
+  #path(owner: string, key: string): string {
+    return join(this.#folder, `${createHash("sha256").update(nameOf(owner, key)).digest("hex")}.json`);
   }
 
   #read(path: string, bytes: Uint8Array): PendingRequest {
     const request = decodeRecord(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-    if (this.#path(request.key) !== path) throw new Error(`its name is not that of the key ${request.key}`);
+    const { owner, key } = request;
+    if (this.#path(owner, key) !== path) throw new Error(`its name is not that of the key ${key} of ${owner}`);
     return request;
   }
 

@@ -15,15 +15,17 @@ interface Environment {
 
 const PROCESSING = { "Idempotency-Status": "processing" };
 
+const ann = { owner: "ann", credentials: () => ({ owner: "ann" }) };
+
 let names = 0;
 
 /** A client, and a path of the server that gives these replies. */
 function setUp({ open, base }: Environment, replies: Reply[]) {
   const store = open();
-  const credentials = () => ({ Authorization: "Bearer secret" });
   const client = new IdempotentClient({
     store,
-    credentials,
+    owner: "ann",
+    credentials: () => ({ owner: "ann", headers: { Authorization: "Bearer secret" } }),
     base: 2,
     cap: 20,
     maxRetryAfter: 20,
@@ -86,7 +88,7 @@ export const httpCases: Case<Environment>[] = [
       const { client, store } = setUp(environment, []);
       const error = await caught(client.fetch(environment.closed, { method: "POST", headers: { Cookie: "secret" } }));
       equal([error.name, error.attempts], ["NoAnswer", 6]);
-      const kept = await store.get(error.key);
+      const kept = await store.get("ann", error.key);
       equal(kept?.headers, {});
       equal(JSON.stringify(kept).includes("secret"), false);
     },
@@ -95,7 +97,7 @@ export const httpCases: Case<Environment>[] = [
     name: `an answer that does not come, or not whole (${fault}), is ended by the timeout of the attempt`,
     async run(environment: Environment) {
       const { client, url, received } = setUp(environment, [{ fault }, { fault }, { status: 200 }]);
-      const quick = new IdempotentClient({ store: environment.open(), attemptTimeout: 300, base: 1 });
+      const quick = new IdempotentClient({ ...ann, store: environment.open(), attemptTimeout: 300, base: 1 });
       equal((await quick.fetch(url, { method: "POST" })).idempotency.attempts, 3);
       equal((await received()).length, 3);
       equal((await client.pending()).requests, []);
@@ -127,7 +129,7 @@ export const httpCases: Case<Environment>[] = [
     async run(environment) {
       const { url, received } = setUp(environment, [{ status: 503, headers: { "Retry-After": "60" } }]);
       const caller = new AbortController();
-      const client = new IdempotentClient({ store: environment.open() });
+      const client = new IdempotentClient({ ...ann, store: environment.open() });
       const ordered = caught(client.fetch(url, { method: "POST", signal: caller.signal }));
       await arrived(received);
       setTimeout(() => caller.abort(), 20);
@@ -154,6 +156,27 @@ export const httpCases: Case<Environment>[] = [
         polls.map(({ method, key, authorization, body }) => [method, key, authorization, body]),
         Array(2).fill(["GET", null, "Bearer secret", ""]),
       );
+    },
+  },
+  {
+    name: "another user of the store: a request under way is told and kept, and only its owner sends it again",
+    async run(environment) {
+      const { order, received, kept, client } = setUp(environment, [{ fault: "hang" }, { status: 200, body: "done" }]);
+      const bob = new IdempotentClient({ owner: "bob", credentials: () => ({ owner: "bob" }), store: environment.open() });
+      const caller = new AbortController();
+      const ordered = caught(order({ signal: caller.signal }));
+      await arrived(received);
+      const others = async () => (await bob.resumePending()).map(({ request, error }) => [request?.owner, error?.name]);
+      equal(await others(), [["ann", "OtherOwner"]]);
+      caller.abort();
+      const { key } = await ordered;
+      await bob.forget(key);
+      await bob.forgetOwner("bob");
+      equal(await others(), [["ann", "OtherOwner"]]);
+      equal((await received()).length, 1);
+      const [resumed] = await client.resumePending();
+      equal([resumed?.response?.idempotency.key, await resumed?.response?.text()], [key, "done"]);
+      equal(await kept(), []);
     },
   },
   {

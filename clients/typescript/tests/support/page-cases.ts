@@ -4,9 +4,12 @@ import { type Case, equal } from "./case.js";
 import { httpCases } from "./http-cases.js";
 import { storeCases } from "./store-cases.js";
 
+const ann = { owner: "ann", credentials: () => ({ owner: "ann" }) };
+
 let databases = 0;
 
 const request: PendingRequest = {
+  owner: "ann",
   key: "good",
   method: "POST",
   url: "https://api.example.test/",
@@ -55,8 +58,10 @@ const pageCases: Case<Environment>[] = [
     name: "a damaged record",
     async run({ open, database }) {
       await open().put(request);
-      const opened = await settled(indexedDB.open(database, 1));
-      await settled(opened.transaction("requests", "readwrite").objectStore("requests").put({ key: "bad", method: 7 }));
+      const opened = await settled(indexedDB.open(database, 2));
+      await settled(
+        opened.transaction("requests", "readwrite").objectStore("requests").put({ owner: "ann", key: "bad", method: 7 }),
+      );
       opened.close();
       const { requests, damaged } = await open().list();
       equal(requests, [request]);
@@ -65,17 +70,17 @@ const pageCases: Case<Environment>[] = [
         ["bad"],
       );
       equal(damaged[0]?.message.includes("its member method is not a text"), true);
-      equal(await failure(open().get("bad")), "DamagedRecord");
-      await open().remove("bad");
+      equal(await failure(open().get("ann", "bad")), "DamagedRecord");
+      await open().remove("ann", "bad");
       equal((await open().list()).damaged, []);
     },
   },
   {
     name: "a database that cannot be opened",
     async run({ open, database, base }) {
-      const later = await settled(indexedDB.open(database, 2));
+      const later = await settled(indexedDB.open(database, 3));
       const store = open();
-      const client = new IdempotentClient({ store });
+      const client = new IdempotentClient({ ...ann, store });
       equal(await failure(client.fetch(`${base}/run/${database}`, { method: "POST" })), "StoreFailed");
       equal(await (await fetch(`${base}/received/${database}`)).json(), []);
       later.close();
@@ -83,6 +88,29 @@ const pageCases: Case<Environment>[] = [
       // It is opened again.
       await store.put(request);
       equal((await store.list()).requests.length, 1);
+    },
+  },
+  {
+    name: "a database of an earlier version, without owners",
+    async run({ open, database, base }) {
+      const opening = indexedDB.open(database, 1);
+      opening.onupgradeneeded = () => opening.result.createObjectStore("requests", { keyPath: "key" });
+      const earlier = await settled(opening);
+      await settled(
+        earlier
+          .transaction("requests", "readwrite")
+          .objectStore("requests")
+          .put({ ...request, url: `${base}/run/x` }),
+      );
+      earlier.close();
+      const client = new IdempotentClient({ ...ann, store: open() });
+      const error = await client.fetch(`${base}/run/${database}`, { method: "POST" }).catch(({ message }: Error) => message);
+      equal(String(error).includes("is of an earlier version of the client: take another name"), true);
+      equal(await failure(client.resumePending()), "Error");
+      equal(await (await fetch(`${base}/received/${database}`)).json(), []);
+      const again = await settled(indexedDB.open(database));
+      equal([again.version, (await settled(again.transaction("requests").objectStore("requests").getAll())).length], [1, 1]);
+      again.close();
     },
   },
   {
@@ -99,7 +127,7 @@ const pageCases: Case<Environment>[] = [
   {
     name: "no header of the attempt",
     async run({ open, base, database }) {
-      await new IdempotentClient({ store: open() }).fetch(`${base}/run/${database}`, { method: "POST" });
+      await new IdempotentClient({ ...ann, store: open() }).fetch(`${base}/run/${database}`, { method: "POST" });
       const received = await (await fetch(`${base}/received/${database}`)).json();
       equal(
         received.map(({ attempt }: { attempt: string | null }) => attempt),

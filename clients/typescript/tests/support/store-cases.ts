@@ -3,6 +3,7 @@ import type { Store } from "../../src/store.js";
 import { type Case, equal } from "./case.js";
 
 const request = (key: string, rest: Partial<PendingRequest> = {}): PendingRequest => ({
+  owner: "ann",
   key,
   method: "POST",
   url: "https://api.example.test/orders?x=%20",
@@ -29,7 +30,7 @@ export const storeCases: Case<{ open: () => Store }>[] = [
         request("~".repeat(255)),
       ];
       for (const one of all) await open().put(one);
-      for (const one of all) equal(await open().get(one.key), one);
+      for (const one of all) equal(await open().get("ann", one.key), one);
       const listed = (await open().list()).requests;
       equal(listed.map(({ key }) => key).sort(), all.map(({ key }) => key).sort());
       equal((await open().list()).damaged, []);
@@ -40,22 +41,33 @@ export const storeCases: Case<{ open: () => Store }>[] = [
     async run({ open }) {
       await open().put(request("a", { body: "small" }));
       await open().put(request("A", { body: "large" }));
-      equal((await open().get("a"))?.body, "small");
-      await open().remove("A");
+      equal((await open().get("ann", "a"))?.body, "small");
+      await open().remove("ann", "A");
       equal((await open().list()).requests.length, 1);
+    },
+  },
+  {
+    name: "one key of several owners: a request each",
+    async run({ open }) {
+      const owners = ["ann", "Ann", "bob", 'ann","k', "a/b:../ä 🍵", "x".repeat(500)];
+      for (const owner of owners) equal((await open().put(request("k", { owner, body: owner }))).body, owner);
+      for (const owner of owners) equal((await open().get(owner, "k"))?.body, owner);
+      await open().remove("ann", "k");
+      equal(await open().get("ann", "k"), undefined);
+      equal((await open().list()).requests.map(({ owner }) => owner).sort(), owners.slice(1).sort());
     },
   },
   {
     name: "the first one under a key stays, and remove needs no record",
     async run({ open }) {
       const store = open();
-      await store.remove("a");
-      equal(await store.get("a"), undefined);
+      await store.remove("ann", "a");
+      equal(await store.get("ann", "a"), undefined);
       equal((await store.put(request("a", { body: "first" }))).body, "first");
       equal((await open().put(request("a", { body: "other" }))).body, "first");
-      equal((await store.get("a"))?.body, "first");
-      await store.remove("a");
-      await store.remove("a");
+      equal((await store.get("ann", "a"))?.body, "first");
+      await store.remove("ann", "a");
+      await store.remove("ann", "a");
       equal(await store.list(), { requests: [], damaged: [] });
     },
   },
@@ -82,7 +94,7 @@ export const storeCases: Case<{ open: () => Store }>[] = [
       const keys = Array.from({ length: 1000 }, (_, at) => `k${at}`);
       await Promise.all(keys.map((key) => store.put(request(key))));
       equal((await store.list()).requests.length, 1000);
-      await Promise.all(keys.map((key) => store.remove(key)));
+      await Promise.all(keys.map((key) => store.remove("ann", key)));
       equal((await store.list()).requests.length, 0);
     },
   },
