@@ -1,10 +1,8 @@
-//! What callers do: they abort, they are of two tenants, and their token expires. And the budget of each request.
+//! What callers do: they abort, another one logs in, and their token expires. And the budget of each request.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use e2e::runner::Test;
 use serde_json::json;
 
@@ -19,7 +17,7 @@ pub(super) fn tests() -> Vec<Test<ClientSetup>> {
         Test::new("an upstream that never answers gets as many attempts as the budget has", attempts),
         Test::new("a wait that does not fit into the budget ends it", time),
         Test::new("the caller aborts an attempt and a wait", aborts),
-        Test::new("two tenants with one key have an answer each", tenants),
+        Test::new("another user of the store sends nothing of the first one", another_user),
         Test::new("an expired token is refused once, and nothing runs", expired),
     ]
 }
@@ -104,50 +102,52 @@ fn have_begun_when_aborted(setup: &ClientSetup, after: Duration) -> Result<bool>
     Ok(!begun.is_empty())
 }
 
-/// One store is copied, with the files of a database beside it: both tenants send the key that is in it.
-fn tenants(setup: &ClientSetup) -> Result<()> {
-    const GLOBEX: &str = "globex";
-    let plan = Plan::new("of-two-tenants", Generic, &["hang_before"]);
-    let mut ours = setup.session(ACME, patient())?;
-    let driver = ours.start(false, &setup.intents(std::slice::from_ref(&plan))?)?;
-    wait_for_attempts(setup, &[(plan.clone(), 1)])?;
-    ours.kill(driver)?;
-    let mut theirs = setup.session(GLOBEX, DriverSettings::default())?;
-    copy(ours.directory.path(), theirs.directory.path())?;
-    theirs.settings = DriverSettings::default();
-    ours.settings = DriverSettings::default();
-    let runs = [(ACME, ours.resume()?), (GLOBEX, theirs.resume()?)];
-    let record = setup.record(&plan);
-    ensure!(record.executions.len() == 2, "it ran {} times, and not once for each", record.executions.len());
-    for (tenant, run) in &runs {
-        let own = record.executions.iter().find(|execution| execution.key.starts_with(&format!("t-{tenant}:")));
-        let own = own.with_context(|| format!("nothing ran for {tenant}"))?;
-        let answer = run.report(&plan, &record);
-        let is_own = matches!(answer, Some(ClientReport::Answer(answer)) if answer.body == own.body);
-        ensure!(is_own, "{tenant} was told {answer:?}, and its result is {own:?}");
-    }
-    let keys = record.executions.iter().filter_map(|execution| execution.key.rsplit(':').next());
-    ensure!(keys.collect::<std::collections::BTreeSet<_>>().len() == 1, "the tenants sent two keys");
-    Ok(())
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    if !from.is_dir() {
-        fs::copy(from, to)?;
+/// A store, a browser's for example, has what one user has under way, and another user logs in.
+fn another_user(setup: &ClientSetup) -> Result<()> {
+    if setup.client.name == "jvm" {
+        // It has no owners yet.
         return Ok(());
     }
-    fs::create_dir_all(to)?;
-    fs::read_dir(from)?.try_for_each(|entry| {
-        let entry = entry?;
-        // A browser's lock is a link to nothing.
-        if entry.file_type()?.is_symlink() { Ok(()) } else { copy(&entry.path(), &to.join(entry.file_name())) }
-    })
+    let stops = ["hang", "hang_before", "hang_after", "503_long_before"];
+    let plans = stops.map(|stop| Plan::new(format!("of-another-user-{stop}"), Generic, &[stop]));
+    let mut session = setup.session(ACME, patient())?;
+    let driver = session.start(false, &setup.intents(&plans)?)?;
+    wait_for_attempts(setup, &plans.clone().map(|plan| (plan, 1)))?;
+    let killed = session.kill(driver)?;
+    session.settings = DriverSettings::default();
+
+    let own = Plan::new("of-the-other-user-itself", Generic, &["503"]);
+    let first = std::mem::replace(&mut session.caller, setup.hostile.caller(ACME, "u2")?);
+    let driver = session.start(true, &setup.intents(std::slice::from_ref(&own))?)?;
+    let other = session.finish(driver)?;
+    ensure_told_success(setup, std::slice::from_ref(&own), &other)?;
+    for plan in &plans {
+        let record = setup.record(plan);
+        let report = other.report(plan, &record);
+        let is_refused = matches!(report, Some(ClientReport::Failed(failure)) if failure.error == "other_owner");
+        ensure!(is_refused, "{plan:?}: the other user's client told {report:?}");
+        ensure!(record.attempts.len() == 1, "{plan:?}: the other user's client sent it");
+    }
+
+    session.caller = first;
+    let resumed = session.resume()?;
+    plans.iter().try_for_each(|plan| check_safe(setup, plan, &[&killed, &resumed]))?;
+    ensure_told_success(setup, &plans, &resumed)?;
+    for plan in plans.iter().chain([&own]) {
+        let user = if plan.name == own.name { ":u2:" } else { ":u1:" };
+        let executions = setup.record(plan).executions;
+        ensure!(
+            executions.iter().all(|execution| execution.key.contains(user)),
+            "{plan:?} ran for another user: {executions:?}"
+        );
+    }
+    Ok(())
 }
 
 fn expired(setup: &ClientSetup) -> Result<()> {
     let plan = Plan::new("expired", Generic, &[]);
     let mut session = setup.session(ACME, patient())?;
-    session.token =
+    session.caller.token =
         setup.hostile.gateway.token(&json!({"tenant_id": ACME, "project_id": "shop", "sub": "u1", "exp": 1}))?;
     let run = session.send(&setup.intents(std::slice::from_ref(&plan))?)?;
     let report = run.report(&plan, &setup.record(&plan));
@@ -155,7 +155,7 @@ fn expired(setup: &ClientSetup) -> Result<()> {
         matches!(report, Some(ClientReport::Answer(answer)) if answer.status == 401 && answer.attempts == 1);
     ensure!(is_refused, "the client told {report:?}");
     ensure!(setup.record(&plan).attempts.is_empty(), "the upstream got a request without a caller");
-    session.token = setup.hostile.token(ACME)?;
+    session.caller = setup.hostile.caller(ACME, "u1")?;
     let resumed = session.resume()?;
     ensure!(resumed.reports.resumed.is_empty(), "a final answer was kept as pending: {:?}", resumed.reports.resumed);
     Ok(())

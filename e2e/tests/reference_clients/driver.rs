@@ -74,7 +74,15 @@ impl ReferenceClient {
     }
 }
 
-/// What a driver is started with, but for its store and its token.
+/// Who sends.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    /// All by which the gateway knows the caller: a client keeps it with each request.
+    pub(super) owner: String,
+    pub(super) token: String,
+}
+
+/// What a driver is started with, but for its store and its caller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DriverSettings {
     pub(super) attempts: u32,
@@ -191,14 +199,14 @@ impl Driver {
     pub(super) fn start(
         client: ReferenceClient,
         directory: &Path,
-        token: &str,
+        caller: &Caller,
         settings: &DriverSettings,
         (resume, intents): (bool, &[DriverIntent]),
     ) -> Result<Self> {
         let store = directory.join("store");
         let milliseconds = |duration: Duration| duration.as_millis() as u64;
         let argument = json!({
-            "store": store, "token": token, "base_ms": 2, "cap_ms": 20, "attempts": settings.attempts,
+            "store": store, "owner": caller.owner, "token": caller.token, "base_ms": 2, "cap_ms": 20, "attempts": settings.attempts,
             "attempt_timeout_ms": milliseconds(settings.attempt_timeout), "budget_ms": milliseconds(settings.budget),
             "max_retry_after_ms": milliseconds(settings.max_retry_after), "concurrency": settings.concurrency, "resume": resume,
             "http": client.http,

@@ -50,7 +50,7 @@ fn ensure_no_token(session: &Session<'_>) -> Result<()> {
         ensure!(!bytes.windows(token.len()).any(|part| part == token), "{} holds the token", path.display());
         Ok(())
     }
-    let signature = session.token.rsplit('.').next().unwrap_or_default();
+    let signature = session.caller.token.rsplit('.').next().unwrap_or_default();
     let store = session.directory.path().join("store");
     ensure!(store.exists(), "there is no store at {}", store.display());
     look(&store, signature.as_bytes())
@@ -78,7 +78,7 @@ fn killed(setup: &ClientSetup) -> Result<()> {
     ensure_no_token(&session)?;
 
     // The user has logged in again.
-    session.token =
+    session.caller.token =
         setup.hostile.gateway.token(&json!({"tenant_id": ACME, "project_id": "shop", "sub": "u1", "login": 2}))?;
     session.settings = DriverSettings::default();
     let resumed = session.resume()?;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::hostile_upstream::IntentRecord;
 use tempfile::TempDir;
 
-use super::driver::{ClientReport, Driver, DriverIntent, DriverReports, DriverSettings, ReferenceClient};
+use super::driver::{Caller, ClientReport, Driver, DriverIntent, DriverReports, DriverSettings, ReferenceClient};
 use super::model::Plan;
 use super::setup::HostileSetup;
 use super::verdict::{DriverTime, IntentRun, ensure_as_planned, ensure_safe, shown};
@@ -43,9 +43,9 @@ impl ClientSetup {
 
     /// A session with an empty store.
     pub(super) fn session(&self, tenant: &str, settings: DriverSettings) -> Result<Session<'_>> {
-        let token = self.hostile.token(tenant)?;
+        let caller = self.hostile.caller(tenant, "u1")?;
         let settings = if self.client.is_browser { settings.of_browser() } else { settings };
-        Ok(Session { setup: self, directory: tempfile::tempdir()?, token, settings })
+        Ok(Session { setup: self, directory: tempfile::tempdir()?, caller, settings })
     }
 }
 
@@ -53,7 +53,7 @@ impl ClientSetup {
 pub(super) struct Session<'a> {
     pub(super) setup: &'a ClientSetup,
     pub(super) directory: TempDir,
-    pub(super) token: String,
+    pub(super) caller: Caller,
     pub(super) settings: DriverSettings,
 }
 
@@ -66,12 +66,12 @@ pub(super) struct SessionRun {
 
 impl Session<'_> {
     pub(super) fn start(&self, resume: bool, intents: &[DriverIntent]) -> Result<Driver> {
-        Driver::start(self.setup.client, self.directory.path(), &self.token, &self.settings, (resume, intents))
+        Driver::start(self.setup.client, self.directory.path(), &self.caller, &self.settings, (resume, intents))
     }
 
     /// Sends intents, and waits for what is told of them.
     pub(super) fn send(&self, intents: &[DriverIntent]) -> Result<SessionRun> {
-        let run = self.ended(self.start(false, intents)?, Driver::finish)?;
+        let run = self.finish(self.start(false, intents)?)?;
         for intent in intents {
             ensure!(run.reports.sent.contains_key(&intent.plan.name), "nothing was told of {:?}", intent.plan);
         }
@@ -82,7 +82,12 @@ impl Session<'_> {
 
     /// Sends what is in the store.
     pub(super) fn resume(&self) -> Result<SessionRun> {
-        self.ended(self.start(true, &[])?, Driver::finish)
+        self.finish(self.start(true, &[])?)
+    }
+
+    /// Waits for the driver's end.
+    pub(super) fn finish(&self, driver: Driver) -> Result<SessionRun> {
+        self.ended(driver, Driver::finish)
     }
 
     /// Kills the driver.

@@ -8,6 +8,8 @@ use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::hostile_upstream::HostileUpstream;
 use serde_json::{Value, json};
 
+use super::driver::Caller;
+
 const GENERIC: &str = "generic";
 const RESTATE: &str = "restate";
 /// The origin of the page in which the client for browsers runs (clients/DRIVER.md).
@@ -48,9 +50,10 @@ impl HostileSetup {
         Ok(Self { gateway, upstream })
     }
 
-    /// A token of the user `u1` of a tenant.
-    pub(super) fn token(&self, tenant: &str) -> Result<String> {
-        self.gateway.token(&json!({"tenant_id": tenant, "project_id": "shop", "sub": "u1"}))
+    /// A user of a tenant.
+    pub(super) fn caller(&self, tenant: &str, user: &str) -> Result<Caller> {
+        let token = self.gateway.token(&json!({"tenant_id": tenant, "project_id": "shop", "sub": user}))?;
+        Ok(Caller { owner: format!("{tenant}/shop/{user}"), token })
     }
 
     /// Where an intent is sent, at this host, which leads to the machine itself.
