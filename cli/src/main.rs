@@ -27,7 +27,17 @@ use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(commands::Cli::parse().run().unwrap_or_else(|message| {
+    let cli = match commands::Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help, or the version.
+        Err(error) if !error.use_stderr() => error.exit(),
+        // It repeats what was given.
+        Err(error) => {
+            output::tell_text(&error.render().to_string());
+            return ExitCode::from(commands::BAD_INPUT);
+        }
+    };
+    ExitCode::from(cli.run().unwrap_or_else(|message| {
         tell!("edge-idempotency: {message}");
         commands::BAD_INPUT
     }))
