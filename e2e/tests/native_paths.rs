@@ -185,7 +185,7 @@ fn declared(setup: &NativePathsSetup) -> Result<()> {
         let request = Request::new("GET", REFUNDS);
         let reply = setup.send(listener, &request)?;
         ensure!(reply.status == 405, "{} {}", reply.status, text(&reply));
-        // A service that the policy does not name: `check` warns of it (`unmatched-service`).
+        // A service that the policy does not name: for `check` this is an error (`unmatched-service`).
         // Restate says that it has no such service.
         let reply = setup.send(listener, &Request::new("POST", "/Unknown/handler"))?;
         let code = reply.json().get("code").cloned().unwrap_or_default();

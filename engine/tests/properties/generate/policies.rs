@@ -241,7 +241,7 @@ fn mend(identity: &mut IdentityModel, users: &[&RouteModel]) {
 }
 
 fn backend() -> impl Strategy<Value = BackendModel> {
-    let keep = prop_oneof![3 => Just(vec![]), 1 => Just(vec!["authorization", "x-restate-trace"]), 1 => Just(vec!["cookie", "x-hook-token"])];
+    let keep = prop_oneof![3 => Just(vec![]), 1 => Just(vec!["authorization", "origin"]), 1 => Just(vec!["cookie", "x-hook-token"])];
     let likely = prop_oneof![3 => Just(true), 1 => Just(false)];
     let reserved = option::weighted(0.3, select(vec!["/b", "/v1", "/Svc"]));
     (likely, any::<bool>(), keep, reserved).prop_map(|(restate, rewrite, keep, reserved)| BackendModel {
