@@ -46,16 +46,16 @@ export PATH
 CC_FOUND=
 if has "$(go env CC)"; then CC_FOUND=1; else export CGO_ENABLED=0; fi
 
-# stand_ins DIRECTORY [FLAG ...]: the stand-ins for the gateway, and the plugin.
+# stand_ins DIRECTORY [FLAG ...]: the stand-ins for the gateway, and the plugin with the versions of modules that they have.
 stand_ins() {
     local out=$1
     shift
     mkdir -p "$out/plugins"
-    go build -trimpath "$@" -o "$out/" ./internal/standin/standin-executor
+    go -C internal/standin build -trimpath "$@" -o "$out/" ./standin-executor
     rm -f "$out/plugins/edge-idempotency.so"
     [ -n "$CC_FOUND" ] || return 0
-    CGO_ENABLED=1 go build -trimpath "$@" -o "$out/" ./internal/standin/standin-plugin
-    CGO_ENABLED=1 go build -trimpath "$@" -buildmode=plugin -o "$out/plugins/edge-idempotency.so" ./plugin
+    CGO_ENABLED=1 go -C internal/standin build -trimpath "$@" -o "$out/" ./standin-plugin
+    CGO_ENABLED=1 go -C internal/standin build -trimpath "$@" -buildmode=plugin -o "$out/plugins/edge-idempotency.so" edge-idempotency/krakend/plugin
 }
 
 if [ "${1:-}" = build ]; then
@@ -75,10 +75,14 @@ unformatted=$("$(go env GOROOT)/bin/gofmt" -l .)
 say "krakend: go vet"
 # With -trimpath, as `build` has it, Go need not compile its own packages once more.
 go vet -trimpath ./...
+go -C internal/standin vet -trimpath ./...
 
 say "krakend: go test"
 status=0
-go test -trimpath -json ./... 2>&1 | "$ROOT/scripts/go-test.py" || status=1
+{
+    go test -trimpath -json ./...
+    go -C internal/standin test -trimpath -json ./...
+} 2>&1 | "$ROOT/scripts/go-test.py" || status=1
 
 if [ -z "$CC_FOUND" ]; then
     skip 1 "a C compiler is missing: the plugin (.so) is not tested (Debian: apt-get install gcc libc6-dev)"

@@ -350,6 +350,33 @@ fn two_routes_that_krakend_takes_for_one_are_refused() {
     }
 }
 
+/// `render::krakend::router` says which; here what the endpoints are.
+#[test]
+fn paths_that_the_router_takes_away_are_endpoints_of_their_own() {
+    let route = |endpoint: &str, path: &str| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A"});
+    let routes =
+        |paths: &[(&str, &str)]| policy(json!(paths.iter().map(|(name, path)| route(name, path)).collect::<Vec<_>>()));
+    for (paths, added) in [
+        // The longer path, the shorter one, and one with a text on each side.
+        (vec![("a", "/a/{x}/b"), ("p", "/{p}/{x}")], Some(("p", "/a/{x}"))),
+        (vec![("a", "/a/{x}"), ("p", "/{p}/{q}/b")], Some(("p", "/a/{x}/b"))),
+        (vec![("a", "/a/{x}/b"), ("p", "/{p}/c")], Some(("p", "/a/c"))),
+        (vec![("a", "/a/b"), ("p", "/{p}/{q}")], None),
+    ] {
+        let made = rendered(&routes(&paths), &TOKENS);
+        let all = made["endpoints"].as_array().unwrap();
+        let found = all
+            .iter()
+            .find(|one| one["@comment"].as_str().is_some_and(|text| text.contains("does not go back from POST")));
+        let bound = "/backend/0/extra_config/plugin~1http-client/edge-idempotency/endpoint";
+        let found = found.map(|one| {
+            assert_eq!(one["endpoint"], one["backend"][0]["url_pattern"], "{one}");
+            (one.pointer(bound).and_then(Value::as_str).unwrap(), one["endpoint"].as_str().unwrap())
+        });
+        assert_eq!(found, added, "{paths:?}");
+    }
+}
+
 #[test]
 fn what_krakend_answers_by_itself_and_a_missing_key_file_are_noted() {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -22,5 +22,9 @@ go=$(sed -n "s|^$version \(go[0-9.]*\) .*|\1|p" "$bridge/releases.txt")
     echo "build.sh: the schema cannot be fetched, so the program has none: put it there as schema/schema.json" >&2
 }
 go mod edit -require "github.com/krakend/krakend-ce/v2@v$version"
-# -mod=mod takes KrakenD's own requirements over into go.mod, and writes the sums of their modules into go.sum.
+# KrakenD's own sums: the checksum database does not have those of all its modules.
+go mod download github.com/krakend/krakend-ce/v2 2>/dev/null || : # there is nothing to be had if go.mod replaces it
+sums=$(go list -mod=mod -m -f '{{.Dir}}' github.com/krakend/krakend-ce/v2)/go.sum
+[ ! -f "$sums" ] || cat "$sums" >>go.sum
+# -mod=mod takes KrakenD's own requirements over into go.mod.
 CGO_ENABLED=0 go build -mod=mod -trimpath -ldflags "-X github.com/luraproject/lura/v2/core.KrakendVersion=$version" -o "$program" .

@@ -317,7 +317,7 @@ func (p *plan) checkPolicy() {
 	for at := range p.policy.Routes {
 		for other := range p.policy.Routes[:at] {
 			one, two := &p.policy.Routes[other], &p.policy.Routes[at]
-			if shared := sharedMethod(one, two); shared != "" && sameTemplate(one.Path, krakendPath(two.Path)) {
+			if shared := sharedMethod(one, two); shared != "" && anonymous(krakendPath(one.Path)) == anonymous(krakendPath(two.Path)) {
 				p.mistakes.add("policy#"+pointer("routes", at), "", "%s %s is also the endpoint %s, and KrakenD does not choose by host: give one of the two another path, or run a gateway for each host",
 					shared, two.Path, one.Endpoint)
 			}

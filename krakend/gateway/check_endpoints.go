@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"edge-idempotency/krakend/internal/routes"
 )
 
 // Names of krakend.json.
@@ -44,6 +47,9 @@ var endpointModifiers = []string{
 	"modifier/lua-endpoint", "github.com/devopsfaith/krakend-lua/router", "modifier/lua-proxy", "github.com/devopsfaith/krakend-lua/proxy",
 	"plugin/req-resp-modifier", "github.com/devopsfaith/krakend/proxy/plugin",
 }
+
+// behindASecondHop is how several backends, another encoding or a shadow proxy go together with the bridge.
+const behindASecondHop = "; what merges, encodes or shadows stands in a second KrakenD, which is the upstream of this endpoint (docs/krakend.md, \"Several backends behind one key\")"
 
 const ofModifiers = "it can change header lines, the body and the answer; a method, a path or a query that it changes has no effect, since the bridge sends the client's own"
 
@@ -88,6 +94,7 @@ func (p *plan) checkEndpoints(o LoadOptions) {
 	trusted := trustedHeaders{claims: p.claimHeaders(), owned: p.policy.ownedHeaders()}
 	seen := map[served]bool{}
 	ways := map[served]bool{}
+	router := map[string][]routedEndpoint{}
 	for index := range p.document.Endpoints {
 		route := &p.document.Endpoints[index]
 		method := strings.ToUpper(route.Method)
@@ -102,18 +109,48 @@ func (p *plan) checkEndpoints(o LoadOptions) {
 		}
 		bound, backend := c.binding()
 		c.headers(bound != nil, trusted)
-		if bound == nil {
-			continue
+		routed := routedEndpoint{routes.Endpoint{Path: route.Endpoint, For: route.Endpoint}, c, bound}
+		if bound != nil {
+			c.surroundings(backend)
+			c.compares = true
+			if way, ok := c.way(bound.Endpoint); ok {
+				c.query(way)
+				c.bind(bound, way)
+				routed.For = krakendPath(way.path)
+				ways[way] = ways[way] || anonymous(routed.For) == anonymous(route.Endpoint)
+			}
 		}
-		c.surroundings(backend)
-		c.compares = true
-		if way, ok := c.way(bound.Endpoint); ok {
-			c.query(way)
-			ways[way] = true
-			c.bind(bound, way)
-		}
+		router[method] = append(router[method], routed)
 	}
 	p.missingEndpoints(ways)
+	for _, method := range slices.Sorted(maps.Keys(router)) {
+		p.lostPaths(router[method])
+	}
+}
+
+// routedEndpoint is an endpoint as KrakenD's router has it; bound is nil if it is not bound.
+type routedEndpoint struct {
+	routes.Endpoint
+	check *endpointCheck
+	bound *boundBackend
+}
+
+// lostPaths refuses endpoints of one method that keep each other from requests in KrakenD's router.
+func (p *plan) lostPaths(endpoints []routedEndpoint) {
+	plain := make([]routes.Endpoint, len(endpoints))
+	for number, endpoint := range endpoints {
+		plain[number] = endpoint.Endpoint
+	}
+	for _, lost := range routes.Find(plain) {
+		loser, taker := endpoints[lost.Endpoint], endpoints[lost.Behind]
+		const what = "%s %s does not get here: KrakenD's router does not go back from %s; add the endpoint %s %s, "
+		method := loser.check.method
+		if loser.bound == nil {
+			p.notes.add(loser.check.at, loser.check.where, what+"which is this one again, or change one of the two paths", method, lost.Path, taker.check.where, method, lost.Path)
+			continue
+		}
+		p.compared.add(loser.check.at, loser.check.where, what+"bound to %q as this one is, or change one of the two paths", method, lost.Path, taker.check.where, method, lost.Path, loser.bound.Endpoint)
+	}
 }
 
 // anonymous writes a path without the names of its parameters.
@@ -148,7 +185,7 @@ func (c *endpointCheck) binding() (*boundBackend, int) {
 		found, place = bound, index
 	}
 	if found != nil && len(c.route.Backend) != 1 {
-		c.add("/backend", "an endpoint of the policy has one backend: remove the others")
+		c.add("/backend", "an endpoint of the policy has one backend: remove the others"+behindASecondHop)
 	}
 	return found, place
 }
@@ -241,7 +278,7 @@ func (c *endpointCheck) surroundings(index int) {
 		encoding = c.plan.document.OutputEncoding
 	}
 	if encoding != noOp {
-		c.add("/output_encoding", "set it to %q: another encoding changes bodies and statuses", noOp)
+		c.add("/output_encoding", "set it to %q: another encoding changes bodies and statuses"+behindASecondHop, noOp)
 	}
 	backend := &c.route.Backend[index]
 	at := pointer("backend", index)
@@ -326,39 +363,65 @@ func isInvalidHost(host string) bool {
 	return err == nil && (strings.HasSuffix(strings.ToLower(target.Hostname()), invalidDomain))
 }
 
-// way finds which way of the policy the endpoint serves.
+// way finds which way of the policy the endpoint serves, as a whole or in part.
 func (c *endpointCheck) way(endpoint string) (served, bool) {
 	at := "/backend/0" + pointer("extra_config", Namespace, "endpoint")
-	if endpoint == Operations {
-		operations, _ := c.plan.policy.operations()
-		if operations == "" {
-			c.add(at, "no backend of the policy has `operations`: remove the endpoint")
-			return served{}, false
-		}
-		for _, path := range []string{operations, operations + "/" + outputSegment} {
-			if c.method == "GET" && sameTemplate(path, c.route.Endpoint) {
-				return served{endpoint, "GET", path}, true
-			}
-		}
-		c.add("", "%s serves GET %s and GET %s/%s: correct the method or the path", Operations, operations, operations, outputSegment)
-		return served{}, false
-	}
 	route := c.plan.route(endpoint)
-	if route == nil {
+	if operations, _ := c.plan.policy.operations(); endpoint == Operations && operations == "" {
+		c.add(at, "no backend of the policy has `operations`: remove the endpoint")
+		return served{}, false
+	} else if endpoint != Operations && route == nil {
 		c.add(at, "the policy has no endpoint %q: %s", endpoint, c.plan.suggestion(c.method, c.route.Endpoint))
 		return served{}, false
 	}
-	for _, way := range c.plan.waysOf(route) {
-		if way.method == c.method && sameTemplate(way.path, c.route.Endpoint) {
-			return way, true
-		}
+	own, ok := c.plan.wayOf(c.method, c.route.Endpoint)
+	if ok && own.endpoint == endpoint {
+		return own, true
 	}
 	var ways []string
-	for _, way := range c.plan.waysOf(route) {
-		ways = append(ways, way.method+" "+krakendPath(way.path))
+	for _, way := range c.plan.ways() {
+		if way.endpoint == endpoint {
+			ways = append(ways, way.method+" "+krakendPath(way.path))
+		}
 	}
 	c.add("", "the policy's endpoint %s has %s: correct the method, the path or the name", endpoint, strings.Join(ways, ", "))
 	return served{}, false
+}
+
+// ways lists all methods and paths of the policy.
+func (p *plan) ways() []served {
+	var ways []served
+	for at := range p.policy.Routes {
+		ways = append(ways, p.waysOf(&p.policy.Routes[at])...)
+	}
+	if operations, _ := p.policy.operations(); operations != "" {
+		ways = append(ways, served{Operations, "GET", operations}, served{Operations, "GET", operations + "/" + outputSegment})
+	}
+	return ways
+}
+
+// wayOf finds the way of the policy that an endpoint's requests are on: where several take its path, the one that has a text first
+// where another has a parameter.
+func (p *plan) wayOf(method, path string) (found served, ok bool) {
+	best := ""
+	given := strings.Split(path, "/")
+	for _, way := range p.ways() {
+		rank := ""
+		wanted := strings.Split(krakendPath(way.path), "/")
+		for at, segment := range wanted {
+			if len(wanted) != len(given) || way.method != method {
+				break
+			} else if segment == given[at] && !isParameter(segment) {
+				rank += "b"
+			} else if isParameter(segment) && given[at] != "" {
+				rank += "a"
+			}
+		}
+		if len(rank) == len(wanted) && rank > best {
+			found, ok, best = way, true, rank
+		}
+	}
+	return found, ok
 }
 
 // route finds a route by its endpoint's name.
@@ -373,12 +436,8 @@ func (p *plan) route(endpoint string) *routeView {
 
 // suggestion names the endpoint that has the method and the path.
 func (p *plan) suggestion(method, path string) string {
-	for at := range p.policy.Routes {
-		for _, way := range p.waysOf(&p.policy.Routes[at]) {
-			if way.method == method && sameTemplate(way.path, path) {
-				return fmt.Sprintf("this method and path are those of %q", way.endpoint)
-			}
-		}
+	if way, ok := p.wayOf(method, path); ok {
+		return fmt.Sprintf("this method and path are those of %q", way.endpoint)
 	}
 	return "take a name of its routes"
 }

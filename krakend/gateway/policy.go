@@ -221,33 +221,13 @@ func variables(document any, found map[string]bool) {
 	}
 }
 
-// sameTemplate says whether a path of krakend.json has the form of the policy's template: the same fixed segments, and a
-// parameter for each parameter. KrakenD has no parameter behind a text (`key:{name}`), so there a parameter stands for the
-// whole segment; the module checks the text.
-func sameTemplate(template, path string) bool {
-	wanted, given := strings.Split(template, "/"), strings.Split(path, "/")
-	if len(wanted) != len(given) {
-		return false
-	}
-	for at, segment := range wanted {
-		if strings.Contains(segment, "{") {
-			if !isParameter(given[at]) {
-				return false
-			}
-		} else if segment != given[at] {
-			return false
-		}
-	}
-	return true
-}
-
 // isParameter says whether a segment of a path in krakend.json is one parameter.
 func isParameter(segment string) bool {
 	return len(segment) > 2 && segment[0] == '{' && segment[len(segment)-1] == '}'
 }
 
-// krakendPath writes a template of the policy as KrakenD can serve it: a parameter behind a text becomes one that stands for
-// the whole segment.
+// krakendPath writes a template of the policy as KrakenD can serve it: a parameter behind a text (`key:{name}`) becomes one that
+// stands for the whole segment; the module checks the text.
 func krakendPath(template string) string {
 	segments := strings.Split(template, "/")
 	for at, segment := range segments {

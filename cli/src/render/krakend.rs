@@ -6,8 +6,10 @@
 //! | `validator` | who verifies which tokens |
 //! | `webhooks` | the headers of deliveries that handlers read |
 //! | `paths` | paths as KrakenD's router can serve them |
+//! | `router` | the endpoints without which the router would not find some paths |
 
 mod paths;
+mod router;
 mod validator;
 mod webhooks;
 
@@ -16,6 +18,7 @@ use super::json_text::compact_json;
 use super::needs::{GatewayNeeds, RouteNeeds};
 use super::upstream::NamedUpstream;
 use paths::{ParameterNames, anonymous, krakend_path};
+use router::{Served, added};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use validator::TokenValidator;
@@ -86,6 +89,23 @@ enum Way {
     Output,
 }
 
+/// An endpoint for a part of another one's paths.
+fn part(endpoint: &Map<String, Value>, path: &str, behind: &str) -> Map<String, Value> {
+    let own = format!("The endpoint before for these paths alone: KrakenD's router does not go back from {behind}.");
+    let comment = match endpoint.get("@comment").and_then(Value::as_str) {
+        Some(other) => format!("{own} {other}"),
+        None => own,
+    };
+    let mut part = endpoint.clone();
+    part.shift_remove("@comment");
+    part.shift_insert(0, "@comment".to_owned(), json!(comment));
+    part.insert("endpoint".to_owned(), json!(path));
+    if let Some(pattern) = part.get_mut("backend").and_then(|backend| backend.pointer_mut("/0/url_pattern")) {
+        *pattern = json!(path);
+    }
+    part
+}
+
 /// The parameters of the query that a route needs. KrakenD removes all others. A signature can cover all of a delivery's.
 fn query(route: &RouteNeeds) -> Vec<&str> {
     match &route.query {
@@ -104,11 +124,14 @@ impl KrakendPlan {
         let upstreams = needs.upstreams(&self.upstreams)?;
         let upstream = |backend: usize| upstreams.get(backend).map(String::as_str).unwrap_or_default();
         let (mut endpoints, mut validators, mut names) = (Vec::new(), Vec::new(), ParameterNames::default());
+        // The numbers and paths of endpoints by their methods.
+        let mut served: BTreeMap<String, Vec<(usize, String)>> = BTreeMap::new();
         for route in &needs.routes {
             let (main, validator) = (upstream(route.backend), self.validator(route)?);
             let own = self.backend_headers(route, needs, validator.is_some())?;
             let mut add = |method: &str, path: String, way: Way| {
                 let path = names.unify(&path);
+                served.entry(method.to_owned()).or_default().push((endpoints.len(), path.clone()));
                 let (waits, query) = (way == Way::Wait, if way == Way::Request { query(route) } else { Vec::new() });
                 let plan = EndpointPlan { method, path, name: &route.endpoint, upstream: main, waits, query };
                 let mut endpoint = self.endpoint(&plan, needs, validator.as_ref(), &own);
@@ -131,6 +154,7 @@ impl KrakendPlan {
             let validator = self.claims_validator(OPERATIONS, self.document.pointer("/identity"))?;
             for (path, waits) in [(path.clone(), true), (format!("{path}/output"), false)] {
                 let path = names.unify(&krakend_path(&path));
+                served.entry("GET".to_owned()).or_default().push((endpoints.len(), path.clone()));
                 let (upstream, query) = (upstream(*backend), Vec::new());
                 let plan = EndpointPlan { method: "GET", path, name: OPERATIONS, upstream, waits, query };
                 let own: Vec<String> = needs.api_keys.iter().cloned().collect();
@@ -138,7 +162,45 @@ impl KrakendPlan {
             }
             validators.extend(validator);
         }
+        let endpoints = Self::with_those_that_the_router_needs(endpoints, &served, &mut names)?;
         Ok(compact_json(&self.service(needs, &endpoints, &validators)))
+    }
+
+    /// The endpoints, each followed by those that serve a part of its paths, which KrakenD's router would not bring to it.
+    fn with_those_that_the_router_needs(
+        endpoints: Vec<Map<String, Value>>,
+        served: &BTreeMap<String, Vec<(usize, String)>>,
+        names: &mut ParameterNames,
+    ) -> Result<Vec<Map<String, Value>>, String> {
+        let mut more: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
+        for (method, paths) in served {
+            let own: Vec<Served> =
+                paths.iter().map(|(_, path)| Served { path: path.clone(), of: path.clone() }).collect();
+            let added = added(&own).map_err(|(loser, taker)| {
+                format!(
+                    "KrakenD cannot serve this policy as it is:\n  give one of {method} {loser} and {method} {taker} another path: KrakenD's \
+                     router does not go back from a parameter, and too many endpoints would have to be added for what the second takes \
+                     from the first"
+                )
+            })?;
+            for one in added {
+                if let Some((number, _)) = paths.get(one.owner) {
+                    more.entry(*number).or_default().push((names.unify(&one.path), format!("{method} {}", one.behind)));
+                }
+            }
+        }
+        let mut all = Vec::new();
+        for (number, endpoint) in endpoints.into_iter().enumerate() {
+            let parts: Vec<_> = more
+                .remove(&number)
+                .into_iter()
+                .flatten()
+                .map(|(path, behind)| part(&endpoint, &path, &behind))
+                .collect();
+            all.push(endpoint);
+            all.extend(parts);
+        }
+        Ok(all)
     }
 
     /// Endpoints of the policy that KrakenD answers 405 to, since it has no others than these methods: HEAD and OPTIONS.

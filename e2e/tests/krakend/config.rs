@@ -16,6 +16,9 @@ pub(crate) const CLAIM_HEADERS: [(&str, &str); 3] =
 /// Payouts, which run until the test confirms.
 pub(crate) const PAYOUTS: &str = "/api/v1/accounts/{account}/payouts";
 
+/// The demo's second route for deliveries of Stripe.
+const PURCHASES: &str = "/webhooks/stripe/{webhook_id}/purchases";
+
 /// The demo's policy as it is used behind KrakenD: KrakenD chooses the endpoint, and the bridge tells the module its name. The
 /// credentials of both stores are in the environment.
 pub(crate) fn policy() -> Result<Value> {
@@ -71,6 +74,10 @@ pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>)
         let (name, path) = (text("endpoint"), text("path"));
         // Third parties have no token, and signed callers have none either.
         let has_validator = route.get("webhook").is_none() && name != "reports.run" && api_keys.is_none();
+        if path == PURCHASES {
+            // KrakenD's router does not go back from there to `/webhooks/{provider}/{webhook_id}`.
+            endpoints.push(endpoint("webhooks.ingest", "POST", "/webhooks/stripe/{webhook_id}", false));
+        }
         let mut add = |method: &str, path: &str| endpoints.push(endpoint(name, method, path, has_validator));
         let methods = route.get("methods").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![json!("POST")]);
         methods.iter().filter_map(Value::as_str).for_each(|method| add(method, path));

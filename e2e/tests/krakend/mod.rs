@@ -1,5 +1,5 @@
 //! The bridge for KrakenD, in front of a recording upstream and of a real Restate. The gateway is a stand-in
-//! (`krakend/internal/standin`), because CI cannot build KrakenD: it follows KrakenD's source, opens the real plugin as KrakenD
+//! (`krakend/internal/standin`), because CI cannot build KrakenD: KrakenD's own libraries lura and gin. It opens the real plugin as KrakenD
 //! does, or has the package `executor` built in, as a custom build of KrakenD has.
 //!
 //! `make programs` builds the stand-in and the plugin.

@@ -11,14 +11,22 @@ import (
 // debugPrefix is where tests ask. KrakenD has nothing there.
 const debugPrefix = "/__standin/"
 
-// addDebug answers /__standin/stats with {"goroutines": …}, a number, and /__standin/goroutines with all stacks.
-func addDebug(mux *http.ServeMux) {
+// debugged answers /__standin/stats with {"goroutines": …}, a number, and /__standin/goroutines with all stacks.
+func debugged(gateway http.Handler) http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc(debugPrefix+"stats", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(map[string]int{"goroutines": goroutines()})
 	})
 	mux.HandleFunc(debugPrefix+"goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		pprof.Lookup("goroutine").WriteTo(w, 1)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, debugPrefix) {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		gateway.ServeHTTP(w, r)
 	})
 }
 

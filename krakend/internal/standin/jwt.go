@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/luraproject/lura/v2/config"
 )
 
 // validator is the part of krakend-jose's SignatureConfig that the stand-in has.
@@ -39,8 +41,8 @@ type validator struct {
 const leeway = time.Second
 
 // newValidator returns nil if the endpoint has no validator.
-func newValidator(e *Endpoint) (*validator, error) {
-	extra, found := e.ExtraConfig[validatorNamespace]
+func newValidator(parts config.ExtraConfig) (*validator, error) {
+	extra, found := parts[validatorNamespace]
 	if !found {
 		return nil, nil
 	}

@@ -3,9 +3,7 @@ package standin
 import (
 	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"net"
 	"strings"
 )
 
@@ -49,23 +47,4 @@ func separated(arguments []string) []string {
 		all = append(all, argument)
 	}
 	return all
-}
-
-// Run serves until the listener fails. It writes "listening on host:port" to the log when it is ready.
-func Run(a *Arguments, c *Config, factory ExecutorFactory, wrap ServerWrapper, logger *Logger) error {
-	logger.Info("This is a stand-in for KrakenD, for tests. It is not KrakenD.")
-	s, err := New(c, factory, wrap, logger)
-	if err != nil {
-		return err
-	}
-	listen := a.Listen
-	if listen == "" {
-		listen = fmt.Sprintf(":%d", c.Port)
-	}
-	listener, err := net.Listen("tcp", listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	logger.Info("listening on", listener.Addr())
-	return s.Serve(listener)
 }

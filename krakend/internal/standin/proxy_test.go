@@ -12,25 +12,30 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/luraproject/lura/v2/config"
+	"github.com/luraproject/lura/v2/core"
+	"github.com/luraproject/lura/v2/transport/http/client"
+	"github.com/luraproject/lura/v2/transport/http/server"
 )
 
 // serve starts a stand-in whose backends are answered by execute.
-func serve(t *testing.T, endpoints string, execute Executor) string {
+func serve(t *testing.T, endpoints string, execute client.HTTPRequestExecutor) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "krakend.json")
 	router := `{"router": {"disable_redirect_trailing_slash": true, "disable_redirect_fixed_path": true}}`
-	if err := os.WriteFile(file, []byte(`{"extra_config": `+router+`, "endpoints": [`+endpoints+`]}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"version": 3, "extra_config": `+router+`, "endpoints": [`+endpoints+`]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := ReadConfig(file)
+	c, err := ReadConfig(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := New(config, func(*Backend, Executor) Executor { return execute }, nil, NewLogger(io.Discard))
+	handler, err := NewHandler(c, func(*config.Backend) client.HTTPRequestExecutor { return execute }, NewLogger(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
-	listening := httptest.NewServer(server.router)
+	listening := httptest.NewServer(handler)
 	t.Cleanup(listening.Close)
 	return listening.URL
 }
@@ -60,12 +65,12 @@ func send(t *testing.T, method, base, target string, header http.Header) *http.R
 }
 
 func TestAHostBelowInvalidIsNotLookedUp(t *testing.T) {
-	response := send(t, "GET", serve(t, endpoint("GET", "/a", ""), direct), "/a", nil)
+	response := send(t, "GET", serve(t, endpoint("GET", "/a", ""), Direct(nil)), "/a", nil)
 	if response.StatusCode != http.StatusInternalServerError {
 		t.Errorf("the status is %d", response.StatusCode)
 	}
 	r, _ := http.NewRequest("GET", "http://x.invalid/a", nil)
-	if _, err := direct(context.Background(), r); err == nil || !strings.Contains(err.Error(), "asks no resolver") {
+	if _, err := Direct(nil)(context.Background(), r); err == nil || !strings.Contains(err.Error(), "asks no resolver") {
 		t.Error(err)
 	}
 }
@@ -118,7 +123,7 @@ func TestHeadersAsKrakenD(t *testing.T) {
 	response := send(t, "GET", base, "/a", sent)
 	want := http.Header{
 		"X-Listed": {"a"}, "X-Twice": {"2", "1"}, "X-Forwarded-For": {"192.0.2.7"},
-		"X-Forwarded-Host": {strings.TrimPrefix(base, "http://")}, "User-Agent": {userAgent},
+		"X-Forwarded-Host": {strings.TrimPrefix(base, "http://")}, "User-Agent": {core.KrakendUserAgent},
 	}
 	if !maps.EqualFunc(got, want, func(a, b []string) bool { return reflect.DeepEqual(a, b) }) {
 		t.Errorf("the backend gets %v, not %v", got, want)
@@ -127,7 +132,7 @@ func TestHeadersAsKrakenD(t *testing.T) {
 	if response.StatusCode != 418 || string(body) != "body" || len(response.Header["X-Twice"]) != 2 {
 		t.Errorf("the client gets %d %v %q", response.StatusCode, response.Header, body)
 	}
-	if own := response.Header["X-Krakend"]; !reflect.DeepEqual(own, []string{krakendValue, "upstream"}) || response.Header.Get(completedHeader) != "false" {
+	if own := response.Header["X-Krakend"]; !reflect.DeepEqual(own, []string{core.KrakendHeaderValue, "upstream"}) || response.Header.Get(server.CompleteResponseHeaderName) != "false" {
 		t.Errorf("the gateway's own lines are %v", response.Header)
 	}
 }

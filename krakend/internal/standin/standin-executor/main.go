@@ -1,11 +1,16 @@
-// A stand-in for a custom build of KrakenD 2.13 with the package executor, for tests: see the package standin. A
+// A stand-in for a custom build of KrakenD with the package executor, for tests: see the package standin. A
 // configuration or policy that is broken stops its start.
 package main
 
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+
+	"github.com/luraproject/lura/v2/config"
+	router "github.com/luraproject/lura/v2/router/gin"
+	"github.com/luraproject/lura/v2/transport/http/client"
 
 	"edge-idempotency/krakend/executor"
 	"edge-idempotency/krakend/internal/standin"
@@ -23,22 +28,27 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := standin.ReadConfig(arguments.Config)
+	c, err := standin.ReadConfig(arguments.Config)
 	if err != nil {
 		return err
 	}
 	logger := standin.NewLogger(os.Stderr)
-	e := executor.New(standin.Aliases)
+	e := executor.New(config.ExtraConfigAlias)
 	if err := e.Load(arguments.Config); err != nil {
 		return err
 	}
 	e.Start(logger)
 	defer e.Close(ctx)
-	factory := func(b *standin.Backend, next standin.Executor) standin.Executor {
-		if !e.Binds(b.ExtraConfig) {
-			return next
+	backends := func(remote *config.Backend) client.HTTPRequestExecutor {
+		if !e.Binds(remote.ExtraConfig) {
+			return standin.Direct(remote)
 		}
-		return e.For(b.ExtraConfig, nil)
+		return e.For(remote.ExtraConfig, nil)
 	}
-	return standin.Run(arguments, config, factory, e.Guard, logger)
+	guarded := func(next router.RunServerFunc) router.RunServerFunc {
+		return func(ctx context.Context, c config.ServiceConfig, handler http.Handler) error {
+			return next(ctx, c, e.Guard(handler))
+		}
+	}
+	return standin.Run(ctx, arguments, c, backends, guarded, logger)
 }

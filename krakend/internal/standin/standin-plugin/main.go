@@ -1,47 +1,46 @@
-// A stand-in for KrakenD 2.13 that loads plugins (.so), for tests: see the package standin. It uses the standard library only:
-// a package that the program itself contained would take the place of the plugin's own.
+// A stand-in for KrakenD that loads plugins (.so), for tests: see the package standin.
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
-	"plugin"
+
+	router "github.com/luraproject/lura/v2/router/gin"
+	client "github.com/luraproject/lura/v2/transport/http/client/plugin"
+	server "github.com/luraproject/lura/v2/transport/http/server/plugin"
 
 	"edge-idempotency/krakend/internal/standin"
 )
 
 func main() {
-	if err := run(); err != nil {
+	if err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "standin-plugin:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(ctx context.Context) error {
 	arguments, err := standin.ParseArguments(os.Args)
 	if err != nil {
 		return err
 	}
-	config, err := standin.ReadConfig(arguments.Config)
+	c, err := standin.ReadConfig(arguments.Config)
 	if err != nil {
 		return err
 	}
 	logger := standin.NewLogger(os.Stderr)
-	registered := standin.LoadPlugins(config.Plugin, open, logger)
-	ctx := context.Background()
-	return standin.Run(arguments, config, registered.Executors(ctx, logger), registered.Server(ctx, config, logger), logger)
-}
-
-// opened gives a plugin's symbols as values without a type.
-type opened struct{ *plugin.Plugin }
-
-func (o opened) Lookup(symbol string) (any, error) { return o.Plugin.Lookup(symbol) }
-
-func open(file string) (standin.Opened, error) {
-	p, err := plugin.Open(file)
-	if err != nil {
-		return nil, err
+	if c.Plugin != nil {
+		// As krakend-ce: it goes on without a plugin that cannot be loaded.
+		if _, err := client.LoadWithLogger(c.Plugin.Folder, c.Plugin.Pattern, client.RegisterClient, logger); err != nil {
+			logger.Debug("[SERVICE: Executor Plugin]", err.Error())
+		}
+		if _, err := server.LoadWithLogger(c.Plugin.Folder, c.Plugin.Pattern, server.RegisterHandler, logger); err != nil {
+			logger.Debug("[SERVICE: Handler Plugin]", err.Error())
+		}
 	}
-	return opened{p}, nil
+	before := func(next router.RunServerFunc) router.RunServerFunc {
+		return router.RunServerFunc(server.New(logger, server.RunServer(next)))
+	}
+	return standin.Run(ctx, arguments, c, client.HTTPRequestExecutorWithContext(ctx, logger, standin.Direct), before, logger)
 }
