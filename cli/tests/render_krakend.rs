@@ -329,6 +329,7 @@ fn timeouts_fit_the_policy() {
 fn two_routes_that_krakend_takes_for_one_are_refused() {
     for (one, two) in [
         (json!({"path": "/a/key:{key}"}), json!({"path": "/a/id:{id}"})),
+        (json!({"path": "/a/orders:batch"}), json!({"path": "/a/orders:cancel"})),
         (json!({"path": "/a", "hosts": ["x.example.com"]}), json!({"path": "/a", "hosts": ["y.example.com"]})),
     ] {
         let mut routes = [one, two];

@@ -227,12 +227,15 @@ func isParameter(segment string) bool {
 }
 
 // krakendPath writes a template of the policy as KrakenD can serve it: a parameter behind a text (`key:{name}`) becomes one that
-// stands for the whole segment; the module checks the text.
+// stands for the whole segment, and so does a text with a colon or a star, with which parameters begin in KrakenD's router. The
+// module checks the text.
 func krakendPath(template string) string {
 	segments := strings.Split(template, "/")
 	for at, segment := range segments {
 		if brace := strings.Index(segment, "{"); brace > 0 {
 			segments[at] = segment[brace:]
+		} else if brace < 0 && strings.ContainsAny(segment, ":*") {
+			segments[at] = "{segment}"
 		}
 	}
 	return strings.Join(segments, "/")

@@ -60,3 +60,9 @@ func TestPathsThatTheRouterTakesAwayAreTold(t *testing.T) {
 		}
 	}
 }
+
+func TestATextWithAColonIsAParameterToTheRouter(t *testing.T) {
+	if path := krakendPath("/orders:batch/st*r/{x}/key:{k}/a"); path != "/{segment}/{segment}/{x}/{k}/a" {
+		t.Error(path)
+	}
+}

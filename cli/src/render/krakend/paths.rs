@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A template of the policy as KrakenD can serve it: a parameter behind a text stands for the whole segment.
+/// A template of the policy as KrakenD can serve it: a parameter behind a text stands for the whole segment, and so does a text with a
+/// colon or a star, with which parameters begin in KrakenD's router.
 pub(super) fn krakend_path(template: &str) -> String {
-    let segment = |text: &str| text.find('{').and_then(|at| text.get(at..)).unwrap_or(text).to_owned();
+    let segment = |text: &str| match text.find('{') {
+        Some(at) => text.get(at..).unwrap_or(text).to_owned(),
+        None if text.contains([':', '*']) => "{segment}".to_owned(),
+        None => text.to_owned(),
+    };
     template.split('/').map(segment).collect::<Vec<_>>().join("/")
 }
 
@@ -65,6 +70,7 @@ mod tests {
     #[test]
     fn a_parameter_behind_a_text_stands_for_the_whole_segment() {
         assert_eq!(krakend_path("/a/key:{key}/b"), "/a/{key}/b");
+        assert_eq!(krakend_path("/orders:batch/st*r/c"), "/{segment}/{segment}/c");
         assert_eq!(anonymous("/a/{key}/b"), anonymous("/a/{id}/b"));
     }
 }

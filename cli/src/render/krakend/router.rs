@@ -87,14 +87,9 @@ fn segments(path: &str) -> Vec<&str> {
     path.trim_start_matches('/').split('/').collect()
 }
 
-/// The text before a segment's parameter, if it has one. gin takes a colon for one, too.
-fn prefix(segment: &str) -> Option<&str> {
-    segment.find(['{', ':']).and_then(|at| segment.get(..at))
-}
-
-/// Whether a parameter behind a prefix takes a segment.
-fn takes(prefix: &str, segment: &str) -> bool {
-    segment.len() > prefix.len() && segment.starts_with(prefix)
+/// Whether a segment is a parameter, which takes every text. KrakenD has none behind a text.
+fn is_parameter(segment: &str) -> bool {
+    segment.starts_with('{')
 }
 
 /// The path that begins as both do, and goes on as the second.
@@ -105,12 +100,11 @@ fn meet<'p>(begin: &[&'p str], path: &[&'p str]) -> Option<Vec<&'p str>> {
 }
 
 fn meet_segments<'p>(one: &'p str, two: &'p str) -> Option<&'p str> {
-    match (prefix(one), prefix(two)) {
-        (None, None) => (one == two).then_some(one),
-        (None, Some(before)) => takes(before, one).then_some(one),
-        (Some(before), None) => takes(before, two).then_some(two),
-        (Some(before), Some(other)) if before.starts_with(other) => Some(one),
-        (Some(before), Some(other)) => other.starts_with(before).then_some(two),
+    match (is_parameter(one), is_parameter(two)) {
+        (false, false) => (one == two).then_some(one),
+        (false, true) => (!one.is_empty()).then_some(one),
+        (true, false) => (!two.is_empty()).then_some(two),
+        (true, true) => Some(one),
     }
 }
 
@@ -118,12 +112,11 @@ fn meet_segments<'p>(one: &'p str, two: &'p str) -> Option<&'p str> {
 #[derive(Debug, Default)]
 struct Node<'p> {
     texts: BTreeMap<&'p str, Node<'p>>,
-    /// By their prefixes, the longer one first
-    parameters: Vec<(&'p str, &'p str, Node<'p>)>,
+    parameter: Option<(&'p str, Box<Node<'p>>)>,
     endpoint: Option<usize>,
     /// An endpoint that goes through here
     through: usize,
-    parameter: bool,
+    by_parameter: bool,
 }
 
 /// What gin finds for a path.
@@ -140,25 +133,20 @@ impl<'p> Node<'p> {
             self.endpoint = Some(number);
             return;
         };
-        let Some(before) = prefix(segment) else {
-            let node = || Node { through: number, ..Node::default() };
+        let by_parameter = is_parameter(segment);
+        let node = || Node { through: number, by_parameter, ..Node::default() };
+        if by_parameter {
+            self.parameter.get_or_insert_with(|| (segment, Box::new(node()))).1.add(rest, number);
+        } else {
             self.texts.entry(segment).or_insert_with(node).add(rest, number);
-            return;
-        };
-        if let Some((_, _, known)) = self.parameters.iter_mut().find(|(other, _, _)| *other == before) {
-            return known.add(rest, number);
         }
-        let mut node = Node { through: number, parameter: true, ..Node::default() };
-        node.add(rest, number);
-        self.parameters.push((before, segment, node));
-        self.parameters.sort_by_key(|(before, _, _)| std::cmp::Reverse(before.len()));
     }
 
     /// The paths of all nodes.
     fn paths(&self, path: &mut Vec<&'p str>, all: &mut Vec<Vec<&'p str>>) {
         all.push(path.clone());
         let texts = self.texts.iter().map(|(segment, node)| (*segment, node));
-        for (segment, node) in texts.chain(self.parameters.iter().map(|(_, segment, node)| (*segment, node))) {
+        for (segment, node) in texts.chain(self.parameter.iter().map(|(segment, node)| (*segment, &**node))) {
             path.push(segment);
             node.paths(path, all);
             path.pop();
@@ -170,16 +158,15 @@ impl<'p> Node<'p> {
         let Some((segment, rest)) = path.split_first() else {
             return match self.endpoint {
                 Some(number) => Found::Endpoint(number),
-                None if !back && (self.parameter || self.texts.contains_key("")) => Found::GivesUp(self.through),
+                None if !back && (self.by_parameter || self.texts.contains_key("")) => Found::GivesUp(self.through),
                 None => Found::Nothing,
             };
         };
-        if !back && self.parameter && self.texts.is_empty() && self.parameters.is_empty() {
+        if !back && self.by_parameter && self.texts.is_empty() && self.parameter.is_none() {
             return Found::GivesUp(self.through);
         }
-        let parameters =
-            self.parameters.iter().filter(|(before, _, _)| takes(before, segment)).map(|(_, _, node)| node);
-        for node in self.texts.get(segment).into_iter().chain(parameters) {
+        let parameter = self.parameter.iter().filter(|_| !segment.is_empty()).map(|(_, node)| &**node);
+        for node in self.texts.get(segment).into_iter().chain(parameter) {
             match node.find(rest, back) {
                 Found::Nothing => {}
                 found => return found,
@@ -197,7 +184,8 @@ mod tests {
     /// Sets of endpoints and what they need besides, as the bridge's Go code has it, which is held against gin.
     #[test]
     fn the_endpoints_that_are_added_are_those_with_which_gin_finds_all() {
-        let sets: Vec<(Vec<String>, Vec<(String, String)>)> =
+        type Added = Vec<(String, String)>;
+        let sets: Vec<(Vec<String>, Added)> =
             serde_json::from_str(include_str!("../../../../krakend/internal/routes/testdata/added.json")).unwrap();
         assert!(sets.len() > 50);
         for (paths, wanted) in sets {
