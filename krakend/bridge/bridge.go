@@ -32,7 +32,6 @@ type Bridge struct {
 	calls      atomic.Int64
 	trapped    atomic.Uint64
 	timedOut   atomic.Uint64
-	moved      atomic.Uint64
 	unanswered [causes]atomic.Uint64
 	// spare hands out an instance that has been started in advance.
 	spare chan *instance
@@ -236,7 +235,7 @@ func (b *Bridge) Metrics() *Metrics { return b.metrics }
 // Stats returns what the bridge holds now.
 func (b *Bridge) Stats() Stats {
 	stats := Stats{
-		Calls: int(b.calls.Load()), Trapped: b.trapped.Load(), TimedOut: b.timedOut.Load(), Moved: b.moved.Load(),
+		Calls: int(b.calls.Load()), Trapped: b.trapped.Load(), TimedOut: b.timedOut.Load(),
 		HeldBytes: b.unverified.inUse() + b.verified.inUse() + b.answers.inUse(),
 	}
 	for cause := range stats.Unanswered {

@@ -23,9 +23,7 @@ const maxReplyBody = 1 << 20
 type call struct {
 	// context gets the reply.
 	context uint32
-	// maker is the id of the stream that it was made for; 0 if there is none.
-	maker  uint32
-	cancel context.CancelFunc
+	cancel  context.CancelFunc
 }
 
 // callReply is what the guest can read while the callback for a reply runs. A call that failed has no header.
@@ -108,9 +106,6 @@ func (in *instance) startCallTo(upstream http.RoundTripper, request *http.Reques
 	}
 	ctx, cancel := context.WithTimeout(in.bridge.ctx, timeout)
 	token, made := in.lastToken, &call{context: in.effective, cancel: cancel}
-	if in.acting != nil {
-		made.maker = in.acting.id
-	}
 	in.calls[token] = made
 	in.bridge.calls.Add(1)
 	in.bridge.goroutines.Go(func() {
@@ -181,7 +176,6 @@ func (in *instance) deliver(token uint32, reply *callReply) {
 	s := in.streams[call.context]
 	if call.context == rootContext || s != nil {
 		in.delivering = reply
-		in.acting = in.streams[call.maker]
 		in.callback(&in.onReply, s, uint64(call.context), uint64(token),
 			uint64(len(reply.header)), uint64(len(reply.body)), uint64(len(reply.trailer)))
 		in.delivering = nil

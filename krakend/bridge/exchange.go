@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -19,49 +18,21 @@ type exchange struct {
 	ctx    context.Context
 	stream stream
 	// in is the instance that has the stream; nil before the stream is open.
-	in       atomic.Pointer[instance]
+	in       *instance
 	request  inlet
 	response inlet
 	once     sync.Once
-	// header and answered are the lines of the request and of the upstream's response as they came.
-	header   Header
-	answered Header
-	// replaying is held while the stream moves to another instance; it is locked before the instance's mutex.
-	replaying sync.Mutex
-	// forwarding is the context of the forwarded request, and stop ends it; nil before there is one.
-	forwarding context.Context
-	stop       context.CancelFunc
+	// header are the lines of the request as they came.
+	header Header
+	// stop ends the forwarded request; nil before there is one.
+	stop context.CancelFunc
 }
 
-// lock gives the instance of the stream, with its mutex. If the instance has ended, the stream moves to another one before; if
-// that fails the stream is given up. Goroutines of the exchange touch the stream with this mutex only.
+// lock gives the instance of the stream, with its mutex. It can have ended: then the stream is over. Goroutines of the exchange touch
+// the stream with this mutex only.
 func (x *exchange) lock() *instance {
-	for {
-		in := x.in.Load()
-		in.mu.Lock()
-		if !in.dead {
-			return in
-		}
-		in.mu.Unlock()
-		if x.move(in) {
-			in.mu.Lock()
-			return in
-		}
-	}
-}
-
-// lockAsItIs gives the instance of the stream, with its mutex, which may have ended. No replay begins before the caller calls
-// unlock.
-func (x *exchange) lockAsItIs() (in *instance, unlock func()) {
-	x.replaying.Lock()
-	if in = x.in.Load(); in == nil {
-		return nil, x.replaying.Unlock
-	}
-	in.mu.Lock()
-	return in, func() {
-		in.mu.Unlock()
-		x.replaying.Unlock()
-	}
+	x.in.mu.Lock()
+	return x.in
 }
 
 // state is how far one side of a stream is.
@@ -82,7 +53,7 @@ const (
 // owns r.Body and closes it after Exchange, and closes the returned Body, which ends the stream in the guest. The guest does
 // not change r.Header.
 //
-// An instance that traps or takes too long is answered with the problem document internal_error (503), and so is a pause that
+// A stream whose instance traps or takes too long is answered with the problem document internal_error (503), and so is a pause that
 // nothing can end. One that lasts beyond the deadline of ctx is answered with dependency_unavailable (503). The only error is that of a ctx that was canceled: then the client is gone.
 func (b *Bridge) Exchange(ctx context.Context, r *Request, f Forward) (*Message, error) {
 	x := newExchange(ctx, b, r)
@@ -126,9 +97,14 @@ func (x *exchange) open() bool {
 		x.stream.giveUp(cause)
 		return false
 	}
-	x.show(in)
-	x.in.Store(in)
-	in.mu.Unlock()
+	defer in.mu.Unlock()
+	s, own := &x.stream, x.header.own()
+	s.received = uint64(own.size())
+	x.in = in
+	in.newStream(s)
+	if !in.dead {
+		in.headersArrive(s, toUpstream, own, x.request.body == nil)
+	}
 	return true
 }
 
@@ -152,17 +128,6 @@ func (b *Bridge) enter() (*instance, Cause) {
 		in.mu.Unlock()
 	}
 	return nil, CauseFault
-}
-
-// show opens the stream in an instance, and shows the guest the request's headers.
-func (x *exchange) show(in *instance) {
-	s := &x.stream
-	own := x.header.own()
-	s.received = uint64(own.size())
-	in.newStream(s)
-	if !in.dead {
-		in.headersArrive(s, toUpstream, own, x.request.body == nil)
-	}
 }
 
 func (x *exchange) run(f Forward) (*Message, error) {
@@ -189,7 +154,8 @@ func (x *exchange) run(f Forward) (*Message, error) {
 // forward sends the request, and shows the guest the response's headers.
 func (x *exchange) forward(f Forward) error {
 	s := &x.stream
-	x.forwarding, x.stop = context.WithCancel(x.ctx)
+	forwarding, stop := context.WithCancel(x.ctx)
+	x.stop = stop
 	in := x.lock()
 	s.cancel = x.stop
 	stopped := s.over() || s.replied
@@ -198,12 +164,12 @@ func (x *exchange) forward(f Forward) error {
 		x.stop()
 		return nil
 	}
-	response, err := f(x.forwarding, x.message(toUpstream))
+	response, err := f(forwarding, x.message(toUpstream))
 	if err == nil && response == nil {
 		err = errors.New("there is no response")
 	}
 	if response != nil {
-		x.response, x.answered = newInlet(response), response.Header
+		x.response = newInlet(response)
 	}
 	in = x.lock()
 	defer in.mu.Unlock()
@@ -373,17 +339,12 @@ func (x *exchange) finish() {
 		s := &x.stream
 		x.request.stop()
 		if x.stop != nil {
-			// A replay that waits for a call ends.
 			x.stop()
 		}
-		in, unlock := x.lockAsItIs()
-		if in == nil {
-			unlock()
-			return
-		}
+		in := x.lock()
 		in.closeStream(s)
 		record := s.record
-		unlock()
+		in.mu.Unlock()
 		if x.response.body != nil {
 			// Whether the upstream's connection can be used again does not matter here.
 			_ = x.response.body.Close()
@@ -405,16 +366,20 @@ func (x *exchange) tell(record []byte) {
 	x.bridge.options.Record(text)
 }
 
+// cause says why the module cannot answer.
+func (x *exchange) cause() Cause {
+	if x.in != nil {
+		defer x.lock().mu.Unlock()
+	}
+	if x.stream.cause == causeNone { // The module has reset the stream.
+		return CauseBusy
+	}
+	return x.stream.cause
+}
+
 // unavailable is the answer of the bridge where the module cannot answer.
 func (x *exchange) unavailable() *Message {
-	s := &x.stream
-	_, unlock := x.lockAsItIs()
-	// A stream that the module has reset has no cause.
-	cause, isHead := s.cause, s.isHead
-	if cause == causeNone {
-		cause = CauseBusy
-	}
-	unlock()
+	cause := x.cause()
 	x.bridge.unanswered[cause].Add(1)
 	answer := x.bridge.options.Unavailable
 	if answer == nil {
@@ -422,7 +387,7 @@ func (x *exchange) unavailable() *Message {
 	}
 	message := answer(cause)
 	message.InPlace = true
-	if isHead {
+	if x.stream.isHead {
 		message.Body = nil
 	}
 	return message

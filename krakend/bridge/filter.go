@@ -68,10 +68,6 @@ func (in *instance) bodyArrives(s *stream, d direction, piece []byte, end bool) 
 		return
 	}
 	side.ended = side.ended || end
-	if side.unseen {
-		side.passBody(piece, end)
-		return
-	}
 	if side.holding {
 		if in.tooLarge(s, d, len(piece)) || !in.hold(s, d, piece) {
 			return
@@ -86,7 +82,6 @@ func (in *instance) bodyArrives(s *stream, d direction, piece []byte, end bool) 
 func (in *instance) showBody(s *stream, d direction, end bool) {
 	side := s.side(d)
 	side.pieceVisible = true
-	side.keepOriginal()
 	switch in.ask(s, d, partBody, uint64(side.visibleLength()), flag(end)) {
 	case answerContinue:
 		side.holding, side.pieceVisible = false, false
@@ -113,11 +108,6 @@ func (in *instance) showBody(s *stream, d direction, end bool) {
 func (in *instance) trailersArrive(s *stream, d direction, trailer Header) {
 	side := s.side(d)
 	if !s.takes(d) {
-		return
-	}
-	if side.unseen {
-		side.ended = true
-		side.passBody(nil, true)
 		return
 	}
 	side.trailer, side.hasTrailer, side.trailersVisible, side.ended = trailer, true, true, true

@@ -207,13 +207,6 @@ func (in *instance) replaceHeld(s *stream, d direction, body []byte) {
 	in.bridge.roomOf(s, d).force(s.sender, len(body))
 }
 
-// recount makes the memory that counts for a side's body what it was before a replay.
-func (b *Bridge) recount(s *stream, d direction, taken int) {
-	side := s.side(d)
-	b.roomOf(s, d).force(s.sender, taken-side.taken)
-	side.taken = taken
-}
-
 // release gives the memory of a side's body back.
 func (b *Bridge) release(s *stream, d direction) {
 	side := s.side(d)

@@ -110,7 +110,7 @@ func hostEffectiveContext(in *instance, a []uint64) status {
 	if !ok {
 		return statusBadArgument
 	}
-	in.effective, in.stream, in.acting = id, s, s
+	in.effective, in.stream = id, s
 	return statusOK
 }
 
@@ -200,7 +200,6 @@ func hostSetBuffer(in *instance, a []uint64) status {
 	default:
 		return statusBadArgument
 	}
-	side.changes()
 	if side.holding {
 		in.replaceHeld(in.stream, d, changed)
 	} else {

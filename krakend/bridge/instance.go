@@ -62,11 +62,9 @@ type instance struct {
 	// effective is the context that host calls act on, and stream its stream; nil for the root.
 	effective uint32
 	stream    *stream
-	// acting is the stream that the running callback is about: whose callback it is, or for which the guest acts last.
-	acting   *stream
-	streams  map[uint32]*stream
-	last     uint32
-	deferred []deferredAction
+	streams   map[uint32]*stream
+	last      uint32
+	deferred  []deferredAction
 	// deferredRoom is the room that deferred uses again.
 	deferredRoom [4]deferredAction
 	// series are the metrics by their number.
@@ -200,7 +198,7 @@ func (in *instance) call(f *guestFunction, s *stream, arguments ...uint64) (uint
 	}
 	in.effective, in.stream = rootContext, s
 	if s != nil {
-		in.effective, in.acting = s.id, s
+		in.effective = s.id
 	}
 	copy(in.stack[:], arguments)
 	in.expires = in.bridge.expiry(in.life)
@@ -216,10 +214,8 @@ func (in *instance) callback(f *guestFunction, s *stream, arguments ...uint64) (
 		return 0, false
 	}
 	result, err := in.call(f, s, arguments...)
-	acting := in.acting
-	in.acting = nil
 	if err != nil {
-		in.trapped(f.name, err, acting)
+		in.trapped(f.name, err)
 		return 0, false
 	}
 	for len(in.deferred) > 0 && !in.dead {
@@ -267,9 +263,8 @@ func (in *instance) closeStream(s *stream) {
 	s.interrupt()
 }
 
-// trapped ends the instance after a trap or the deadline. acting is the stream that the call was about, or nil: it is given up,
-// because it would trap again.
-func (in *instance) trapped(callback string, err error, acting *stream) {
+// trapped ends the instance after a trap or the deadline.
+func (in *instance) trapped(callback string, err error) {
 	if in.dead {
 		return
 	}
@@ -281,26 +276,23 @@ func (in *instance) trapped(callback string, err error, acting *stream) {
 		in.bridge.trapped.Add(1)
 	}
 	in.bridge.log(LevelCritical, fmt.Sprintf(
-		"edge-idempotency: %s %s; its instance is closed, and %d other open requests of the instance go on in another one: %v",
-		callback, what, others(in.streams, acting), oneLine(err)))
-	if acting != nil && !acting.response.complete {
-		acting.giveUp(CauseFault)
-	}
+		"edge-idempotency: %s %s; its instance is closed, and its %d open requests are answered with 503: %v",
+		callback, what, open(in.streams), oneLine(err)))
 	in.end()
 }
 
-func others(streams map[uint32]*stream, acting *stream) int {
+// open counts the streams that are not over.
+func open(streams map[uint32]*stream) int {
 	count := 0
 	for _, s := range streams {
-		if s != acting && !s.over() {
+		if !s.over() {
 			count++
 		}
 	}
 	return count
 }
 
-// end closes the instance and ends its calls. Its streams find out by their exchanges and move to another instance; if the bridge
-// is closed, they are given up.
+// end closes the instance and ends its calls. Its streams are given up, but for those whose answer is there as a whole.
 func (in *instance) end() {
 	if in.dead {
 		return
@@ -313,17 +305,18 @@ func (in *instance) end() {
 	if in.ticks != nil {
 		in.ticks.Stop()
 	}
-	closed := in.bridge.closed.Load()
+	cause := CauseFault
+	if in.bridge.closed.Load() {
+		cause = CauseBusy
+	}
 	for _, call := range in.calls {
 		call.cancel()
 	}
 	in.deferred = nil
 	for _, s := range in.streams {
-		if closed {
-			s.giveUp(CauseBusy)
+		if !s.over() {
+			s.giveUp(cause)
 		}
-		s.request.notify()
-		s.response.notify()
 	}
 	if in.module != nil {
 		// The instance is gone in any case, so there is nothing to do about an error.

@@ -191,7 +191,6 @@ func (s Stats) write(out io.Writer) {
 	}
 	const closed = "idempotency_bridge_instances_closed_total"
 	fmt.Fprintf(out, "# TYPE %[1]s counter\n%[1]s{reason=\"trap\"} %[2]d\n%[1]s{reason=\"deadline\"} %[3]d\n", closed, s.Trapped, s.TimedOut)
-	fmt.Fprintf(out, "# TYPE idempotency_bridge_moved_total counter\nidempotency_bridge_moved_total %d\n", s.Moved)
 	const unanswered = "idempotency_bridge_unanswered_total"
 	fmt.Fprintf(out, "# TYPE %s counter\n", unanswered)
 	for cause := CauseFault; cause < causes; cause++ {

@@ -1,9 +1,6 @@
 package bridge
 
-import (
-	"bytes"
-	"context"
-)
+import "context"
 
 // direction is that of a message.
 type direction uint32
@@ -22,7 +19,7 @@ type side struct {
 	// callbacks show all of it in place of the piece.
 	piece []byte
 	held  *heldBody
-	// kept is what was held and has gone on: it stays for a replay. sent bytes of it were taken, and then comes out.
+	// kept is what was held and has gone on. sent bytes of it were taken, and then comes out.
 	kept *heldBody
 	sent int
 	// out is what has gone on from the guest, and nobody has taken yet.
@@ -46,19 +43,6 @@ type side struct {
 	// passed says that the headers have gone on; complete, that everything has.
 	passed   bool
 	complete bool
-
-	// What a replay has to know, see replay.go.
-
-	// endHeld says that the end of the body came before what was held went on.
-	endHeld bool
-	// streamed says that a part of the body has gone on without being held.
-	streamed bool
-	// changed says that the guest has changed the body. original is what had come of it then, unless lost.
-	changed  bool
-	lost     bool
-	original []byte
-	// unseen: the rest of the body is not shown to the guest.
-	unseen bool
 }
 
 // stream is one request with its response, as its context in the guest knows it. All members belong to the mutex of the
@@ -77,8 +61,6 @@ type stream struct {
 	properties map[string][]byte
 	// cancel ends what the gateway does for this stream at the upstream, if it does anything.
 	cancel context.CancelFunc
-	// moves counts the instances that the stream has lost.
-	moves int
 
 	isHead bool
 	// replied says that the answer is a local reply.
@@ -91,12 +73,7 @@ type stream struct {
 	cause   Cause
 	logging bool
 	closed  bool
-	// detached says that the instance is gone and not needed any more.
-	detached bool
 }
-
-// settled says that the stream needs no instance.
-func (s *stream) settled() bool { return s.failed || s.closed || s.detached }
 
 func (s *stream) side(d direction) *side {
 	if d == toUpstream {
@@ -173,33 +150,6 @@ func (side *side) copyVisible(to []byte, from int) {
 	}
 }
 
-// mostOriginal is the longest body that is kept beside what the guest has made of it.
-const mostOriginal = 64 << 10
-
-// changes notes that the guest changes the body that it sees.
-func (side *side) changes() {
-	switch {
-	case side.changed:
-	case side.holding, side.streamed, len(side.piece) > mostOriginal:
-		side.lost = true
-	default:
-		side.original = bytes.Clone(side.piece)
-	}
-	side.changed = true
-}
-
-// keepOriginal keeps the piece if pieces before it were changed.
-func (side *side) keepOriginal() {
-	if !side.changed || side.lost {
-		return
-	}
-	if side.holding || len(side.original)+len(side.piece) > mostOriginal {
-		side.lost, side.original = true, nil
-		return
-	}
-	side.original = append(side.original, side.piece...)
-}
-
 func (side *side) passHeaders(end bool) {
 	side.passed, side.complete = true, end
 	side.notify()
@@ -208,10 +158,9 @@ func (side *side) passHeaders(end bool) {
 // passHeld lets what is held go on.
 func (side *side) passHeld() {
 	held := side.held
-	side.held, side.endHeld = nil, side.ended && !side.hasTrailer
+	side.held = nil
 	if side.kept != nil && held != nil {
 		// The guest has held the body twice.
-		side.lost = true
 		rest := make([]byte, side.kept.size-side.sent)
 		side.kept.copyTo(rest, side.sent)
 		side.kept, side.sent = nil, 0
@@ -219,7 +168,7 @@ func (side *side) passHeld() {
 	} else if held != nil {
 		side.kept, side.sent = held, 0
 	}
-	side.complete = side.complete || side.endHeld
+	side.complete = side.complete || side.ended && !side.hasTrailer
 	side.notify()
 }
 
@@ -237,7 +186,6 @@ func (side *side) empty() bool { return side.sent == side.kept.length() && len(s
 
 // passBody lets a part of the body go on. The bytes belong to the stream until they are taken.
 func (side *side) passBody(body []byte, end bool) {
-	side.streamed = side.streamed || len(body) > 0
 	if len(side.out) == 0 {
 		side.out = body
 	} else {

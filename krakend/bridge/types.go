@@ -183,8 +183,6 @@ type Stats struct {
 	TimedOut uint64
 	// HeldBytes is what is kept of bodies.
 	HeldBytes int
-	// Moved is the number of requests that went on in another instance when theirs was closed.
-	Moved uint64
 	// Unanswered counts the requests that the module did not answer, by the Cause.
 	Unanswered [causes]uint64
 }

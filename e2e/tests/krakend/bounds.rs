@@ -100,12 +100,10 @@ fn traps(way: Way) -> Result<()> {
     let setup = KrakendSetup::start_with(way, false, Some(&module), vec![("instances", json!(2))])?;
     let failed = send_through_traps(&setup, REQUESTS)?;
     let trapped = setup.gateway.metric("idempotency_bridge_instances_closed_total")?;
-    let moved = setup.gateway.metric("idempotency_bridge_moved_total")?;
-    let said = format!("{failed} requests failed, {trapped} calls trapped, {moved} requests moved");
-    // A request is shown again where an instance traps, so there are more traps than requests by 97.
-    ensure!(trapped >= (REQUESTS as f64 / f64::from(EVERY)).floor() && moved >= trapped, "{said}");
-    ensure!((failed as f64) <= trapped, "{said}\n{}", setup.gateway.log()?);
-    ensure!(failed > 0, "{said}");
+    // Some requests do not get to the module, and each trap fails what its instance had.
+    let said = format!("{failed} requests failed, {trapped} calls trapped");
+    ensure!(trapped >= REQUESTS as f64 / f64::from(2 * EVERY), "{said}");
+    ensure!(failed as f64 >= trapped && failed < REQUESTS, "{said}\n{}", setup.gateway.log()?);
     Ok(())
 }
 
