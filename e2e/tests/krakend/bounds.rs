@@ -18,7 +18,7 @@ pub(crate) fn tests(way: Way) -> Vec<Test<()>> {
     let tests = vec![
         test("bodies that are kept have a limit, and nobody takes that of others", held),
         test("a body that is malformed is a 400", malformed),
-        test("a module that traps fails one request", traps),
+        test("a module that traps fails the requests of its instance", traps),
     ];
     tests.into_iter().map(|test| test.within(way.name()).within("bounds")).collect()
 }
