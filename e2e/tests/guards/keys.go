@@ -11,7 +11,7 @@ import (
 )
 
 func show(context restate.Context, _ restate.Void) (string, error) {
-	return cmp.Or(context.Request().Headers["x-idempotency-key"], "none"), nil
+	return cmp.Or(context.Request().Headers.Get("x-idempotency-key"), "none"), nil
 }
 
 func main() {
