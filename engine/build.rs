@@ -11,6 +11,8 @@ const FOR_PEOPLE: [&str; 7] =
     ["$schema", "name", "docs_url", "no_identifier", "handler_headers", "max_body_bytes", "notes"];
 /// The member of `retry` that the filter reads.
 const OF_RETRY: &str = "same_body_on_resend";
+/// Members of an identifier that are notes for people.
+const OF_IDENTIFIERS: [&str; 4] = ["of", "same_on_retry", "same_on_resend", "source"];
 
 fn main() {
     println!("cargo::rerun-if-changed={FILES}");
@@ -36,6 +38,12 @@ fn providers() {
                 if retry.is_empty() {
                     file.remove("retry");
                 }
+            }
+            let identifiers = file.get_mut("identifiers").and_then(serde_json::Value::as_array_mut);
+            for identifier in identifiers.into_iter().flatten().filter_map(serde_json::Value::as_object_mut) {
+                let is_default = |member: &str, value: &serde_json::Value| member == "unique" && *value != false;
+                identifier
+                    .retain(|member, value| !OF_IDENTIFIERS.contains(&member.as_str()) && !is_default(member, value));
             }
             serde_json::Value::Object(file).to_string()
         });

@@ -146,7 +146,7 @@ fn one_of_a_kind(findings: &mut Vec<PolicyFinding>) {
     let mut index = 0;
     findings.retain(|finding| {
         let keeps =
-            finding.lint.name != secrets::KIND || places.get(index).and_then(|place| last.get(place)) == Some(&index);
+            finding.lint.name != webhooks::KIND || places.get(index).and_then(|place| last.get(place)) == Some(&index);
         index += 1;
         keeps
     });

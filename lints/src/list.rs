@@ -120,20 +120,20 @@ pub static LINTS: &[Lint] = &[
         instead: "Make a new secret at the provider, of 16 bytes or more.",
     },
     Lint {
-        name: "secret-space",
+        name: "secret-pasted",
         severity: Warning,
-        summary: "A secret begins or ends with a space or a line break.",
-        why: "The space is a part of the secret, so no signature fits. `echo` writes a line break that nobody sees: \
+        summary: "Something stands around a secret: a space, a line break, a byte order mark, quotes, or `NAME=`.",
+        why: "A secret is taken as it is, so no signature fits. `echo` writes a line break that nobody sees: \
               `echo secret | kubectl create secret …` stores it.",
-        instead: "Write the secret without it, for example with `printf %s`.",
+        instead: "Write the secret alone, for example with `printf %s`.",
     },
     Lint {
         name: "secret-kind",
         severity: Warning,
-        summary: "A secret is of another kind than the provider's.",
-        why: "An API key such as `sk_live_…` does not sign deliveries, so every delivery gets 401. The API key is also \
-              in a place where it should not be.",
-        instead: "Take the signing secret of the webhook, and replace the key at the provider.",
+        summary: "A secret does not have the form of the provider's, or is a key of another kind.",
+        why: "With `v1,whsec_…` in place of `whsec_…` no signature fits, so every delivery gets 401. An API key such as `sk_live_…` does \
+              not sign deliveries either, and it is in a place where it should not be.",
+        instead: "Take the signing secret of the webhook. Replace an API key at the provider.",
     },
     Lint {
         name: "inline-secret",

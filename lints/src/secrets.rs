@@ -10,52 +10,14 @@ use edge_idempotency_engine::provider::Provider;
 /// delivery or one operation id may find the key by trying.
 const SHORT: usize = 16;
 
-/// The lint of secrets that do not have the form of their provider's.
-pub(super) const KIND: &str = "secret-kind";
 const WEAK: &str = "weak-secret";
 
-/// The weakness of a secret, without its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weakness {
-    /// It is not a key: it has another form than the provider's secrets
-    Unusable,
-    /// It makes a key of this many bytes
-    Short(usize),
-}
-
-impl Weakness {
-    /// The weakness of a secret of a provider, or of one that makes operation ids.
-    fn of(secret: &[u8], provider: Option<&Provider>) -> Option<Self> {
-        let lengths = provider.map_or_else(|| vec![Some(secret.len())], |provider| provider.key_lengths(secret));
-        // A public key has no length that counts.
-        match lengths.iter().map(|length| length.unwrap_or(SHORT)).min() {
-            None => Some(Self::Unusable),
-            Some(length) => (length < SHORT).then_some(Self::Short(length)),
-        }
-    }
-
-    fn lint(self) -> &'static str {
-        match self {
-            Self::Unusable => KIND,
-            Self::Short(_) => WEAK,
-        }
-    }
-
-    /// What is wrong; `seen` is what an attacker has seen.
-    fn message(self, seen: &str) -> String {
-        match self {
-            Self::Unusable => {
-                "the secret does not have the form of this provider's secrets, so it verifies nothing".to_owned()
-            }
-            Self::Short(length) => {
-                let plural = if length == 1 { "" } else { "s" };
-                format!(
-                    "the secret makes a key of {length} byte{plural}, fewer than {SHORT}: whoever has seen one {seen} may find it \
-                     by trying"
-                )
-            }
-        }
-    }
+/// The length in bytes of the shortest key that a secret makes, if that is too short. `None` for a secret that makes no key, of which
+/// the engine itself warns.
+fn short(secret: &[u8], provider: Option<&Provider>) -> Option<usize> {
+    let lengths = provider.map_or_else(|| vec![Some(secret.len())], |provider| provider.key_lengths(secret));
+    // A public key has no length that counts.
+    lengths.into_iter().map(|length| length.unwrap_or(SHORT)).min().filter(|length| *length < SHORT)
 }
 
 /// Checks the secrets that can be seen.
@@ -71,13 +33,17 @@ fn check_list(list: &SecretList<'_>, findings: &mut Vec<PolicyFinding>) {
     }
     for (index, secret) in list.secrets.iter().enumerate() {
         let Secret::Value(value) = secret else { continue };
-        if let Some(weakness) = Weakness::of(value, list.provider).filter(|_| !value.is_empty()) {
+        if let Some(length) = short(value, list.provider).filter(|_| !value.is_empty()) {
             // The only secret of operation ids stands there without a list.
             let (pointer, seen) = match list.provider {
                 Some(_) => (format!("{}/{index}", list.pointer), "delivery"),
                 None => (list.pointer.clone(), "operation id"),
             };
-            findings.push(PolicyFinding::new(weakness.lint(), pointer, weakness.message(seen), ""));
+            let plural = if length == 1 { "" } else { "s" };
+            let message = format!(
+                "the secret makes a key of {length} byte{plural}, fewer than {SHORT}: whoever has seen one {seen} may find it by trying"
+            );
+            findings.push(PolicyFinding::new(WEAK, pointer, message, ""));
         }
     }
 }
@@ -118,25 +84,21 @@ mod tests {
 
     #[test]
     fn keys_are_measured_as_they_are_used() {
-        let weakness = |provider: &str, secret: &str| {
-            Weakness::of(secret.as_bytes(), Some(&Catalogue::compiled_in().provider(provider).unwrap()))
+        let short = |provider: &str, secret: &str| {
+            short(secret.as_bytes(), Some(&Catalogue::compiled_in().provider(provider).unwrap()))
         };
-        assert_eq!(weakness("github", "0123456789abcdef"), None);
-        assert_eq!(weakness("github", "0123456789abcde"), Some(Weakness::Short(15)));
-        assert_eq!(weakness("github", "x"), Some(Weakness::Short(1)));
-        assert_eq!(weakness("github", ""), Some(Weakness::Unusable));
+        assert_eq!(short("github", "0123456789abcdef"), None);
+        assert_eq!(short("github", "0123456789abcde"), Some(15));
+        assert_eq!(short("github", "x"), Some(1));
         // Base64 of 15 and of 16 bytes.
-        assert_eq!(weakness("standard_webhooks", "whsec_MDEyMzQ1Njc4OWFiY2Rl"), Some(Weakness::Short(15)));
-        assert_eq!(weakness("standard_webhooks", "whsec_MDEyMzQ1Njc4OWFiY2RlZg=="), None);
-        assert_eq!(weakness("standard_webhooks", "whsec_!"), Some(Weakness::Unusable));
-        assert_eq!(weakness("standard_webhooks", "whpk_MDEyMzQ1Njc4OWFiY2Rl"), Some(Weakness::Unusable));
-        assert_eq!(weakness("standard_webhooks", "whpk_WGZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmY="), None);
-        assert_eq!(weakness("discord", "not hexadecimal"), Some(Weakness::Unusable));
+        assert_eq!(short("standard_webhooks", "whsec_MDEyMzQ1Njc4OWFiY2Rl"), Some(15));
+        assert_eq!(short("standard_webhooks", "whsec_MDEyMzQ1Njc4OWFiY2RlZg=="), None);
+        assert_eq!(short("standard_webhooks", "whpk_WGZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmY="), None);
     }
 
     #[test]
     fn secrets_of_operation_ids_are_tokens() {
-        assert_eq!(Weakness::of(b"0123456789abcdef", None), None);
-        assert_eq!(Weakness::of(b"0123456789abcde", None), Some(Weakness::Short(15)));
+        assert_eq!(short(b"0123456789abcdef", None), None);
+        assert_eq!(short(b"0123456789abcde", None), Some(15));
     }
 }

@@ -74,6 +74,7 @@ fn place(message: &str) -> Option<(usize, usize)> {
 /// The start log's warnings, each under the name of a lint, and what the secrets that can be seen lack. `perhaps_krakend`: the gateway
 /// may be KrakenD, because it names the endpoints.
 pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend: bool) -> Vec<PolicyFinding> {
+    let taken = policy.read_secrets(variable, |_| true, edge_idempotency_envoy::ADVICE.environment);
     let mut findings: Vec<PolicyFinding> = policy.warnings().iter().map(warning).collect();
     if perhaps_krakend {
         for finding in findings.iter_mut().filter(|finding| finding.lint.name == HOST_SPELLING) {
@@ -87,7 +88,6 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend
              `edge-idempotency check --envoy envoy.yaml`",
         ));
     }
-    let taken = policy.read_secrets(variable, |_| true, edge_idempotency_envoy::ADVICE.environment);
     if let Err(PolicyErrors(missing)) = taken {
         findings.extend(missing.into_iter().map(|issue| {
             let message = format!("not set here: {}", issue.message);
@@ -99,7 +99,10 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend
 }
 
 /// What a warning is about, by words that only it has, and the name of its lint. A test has one document for each.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 12] = [
+    ("which is taken for a part of it", "secret-pasted"),
+    ("the secret holds `", super::webhooks::KIND),
+    ("this provider's secrets", super::webhooks::KIND),
     ("shadow mode: requests that break", "shadow-mode"),
     ("`strip_any_host_port: true`", HOST_SPELLING),
     ("the backend does not get", "lost-parameter"),

@@ -22,6 +22,9 @@ const OTHER_KEYS: [(&str, &str); 12] = [
     ("sk-", "an API key"),
 ];
 
+/// The lint of secrets that do not have the form of their provider's.
+pub(super) const KIND: &str = "secret-kind";
+
 /// The default of a route's `max_body_bytes`.
 const MAX_BODY: u64 = 1 << 20;
 /// How much larger than a body the gateway's buffer is (docs/contract.md section 5).
@@ -71,9 +74,8 @@ pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut
     for (id, binding) in &document.webhooks.bindings {
         let at = format!("/webhooks/static/{}", token(id));
         secrets(&format!("{at}/secrets"), &binding.secrets, findings);
-        spaces(&format!("{at}/secrets"), &binding.secrets, variable, findings);
-        kinds(&at, binding, variable, findings);
         let file = provider_file(&binding.provider, document.webhooks.providers.get(&binding.provider));
+        kinds(&at, binding, file.as_ref(), variable, findings);
         if let Some(file) = &file {
             unsigned(&at, binding, file, findings);
         }
@@ -99,7 +101,6 @@ pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut
     for (name, caller) in &document.callers {
         let at = format!("/callers/{}/secrets", token(name));
         secrets(&at, &caller.secrets, findings);
-        spaces(&at, &caller.secrets, variable, findings);
     }
     for (store, member) in [("unkey", "root_key"), ("openbao", "token")] {
         let store_value = if store == "unkey" { &document.webhooks.unkey } else { &document.webhooks.openbao };
@@ -142,32 +143,29 @@ fn readable(secret: &Value, variable: Variables) -> Option<String> {
     String::from_utf8(variable(secret.get("env")?.as_str()?)?).ok()
 }
 
-/// Secrets with a space around them. Nothing of the value is shown.
-fn spaces(at: &str, secrets: &[Value], variable: Variables, findings: &mut Vec<PolicyFinding>) {
-    for (index, secret) in secrets.iter().enumerate() {
-        let Some(text) = readable(secret, variable) else { continue };
-        let place = match (text.trim_start().len() < text.len(), text.trim_end().len() < text.len()) {
-            (false, false) => continue,
-            (true, false) => "begins",
-            (false, true) => "ends",
-            (true, true) => "begins and ends",
-        };
-        findings.push(PolicyFinding::new(
-            "secret-space",
-            format!("{at}/{index}"),
-            format!("the secret {place} with a space or a line break, which is a part of it: no signature fits"),
-            "write the secret without it, for example with `printf %s` in place of `echo`",
-        ));
-    }
-}
-
 /// A key of another kind in the place of a webhook's secret. Nothing of the value is shown.
-fn kinds(at: &str, binding: &BindingView, variable: Variables, findings: &mut Vec<PolicyFinding>) {
+fn kinds(
+    at: &str,
+    binding: &BindingView,
+    file: Option<&Value>,
+    variable: Variables,
+    findings: &mut Vec<PolicyFinding>,
+) {
+    let schemes = file.and_then(|file| file.get("schemes")?.as_array()).into_iter().flatten();
+    let own: Vec<&str> = schemes
+        .filter_map(|scheme| scheme.pointer("/secret/begins")?.as_array())
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     for (index, secret) in binding.secrets.iter().enumerate() {
         let Some(text) = readable(secret, variable) else { continue };
+        // The secret of this provider is its API key.
+        if own.iter().any(|beginning| text.starts_with(beginning)) {
+            continue;
+        }
         if let Some((beginning, what)) = OTHER_KEYS.iter().find(|(beginning, _)| text.starts_with(beginning)) {
             findings.push(PolicyFinding::new(
-                super::secrets::KIND,
+                KIND,
                 format!("{at}/secrets/{index}"),
                 format!("a text that begins with `{beginning}` is {what}, and no secret of a webhook: no signature fits"),
                 format!(
@@ -189,7 +187,9 @@ fn unsigned(at: &str, binding: &BindingView, file: &Value, findings: &mut Vec<Po
         shared.filter_map(|scheme| scheme.get("template")?.as_str()).any(|template| template.contains("{body"))
     });
     let same_body = file.pointer("/retry/same_body_on_resend").and_then(Value::as_bool);
-    if !is_unsigned || !covers_body || binding.bind_body.is_some() || same_body == Some(true) {
+    let is_bound =
+        same_body == Some(true) || file.pointer("/identifiers/0/unique").is_some_and(|unique| unique == false);
+    if !is_unsigned || !covers_body || binding.bind_body.is_some() || is_bound {
         return;
     }
     let help = if same_body == Some(false) {

@@ -28,6 +28,8 @@ fn check(arguments: &[&str]) -> Output {
         .env("EDGE_TEST_SECRET", "whsec_0123456789abcdef")
         .env("EDGE_TEST_SHORT", "whsec_01")
         .env("EDGE_TEST_SPACE", "planted-0123456789abcdef\n")
+        .env("EDGE_TEST_QUOTES", "\"whsec_0123456789abcdef\"")
+        .env("EDGE_TEST_V1", "v1,whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3")
         .env("EDGE_TEST_API_KEY", "sk_live_planted0123456789")
         .env_remove("EDGE_TEST_NOT_SET")
         .output()

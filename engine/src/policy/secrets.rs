@@ -4,7 +4,7 @@ use super::{Policy, PolicyErrors, Secret};
 use crate::json::Issues;
 use crate::json::cursor::child;
 use crate::policy::document::{Binding, KeyRegistry, LiveSecret};
-use crate::provider::Provider;
+use crate::provider::{Provider, around};
 use std::sync::Arc;
 
 /// Secrets that stand in one list of the document. `Debug` does not show their values (invariant I6).
@@ -20,7 +20,8 @@ pub struct SecretList<'p> {
 
 impl Policy {
     /// Replaces the names of environment variables by the secrets in them, and subscribes to those that the gateway keeps up to
-    /// date. `explain` works without this call, on a machine that does not have the secrets.
+    /// date. Texts that cannot be secrets as they stand become warnings. `explain` works without this call, on a machine that does
+    /// not have the secrets.
     ///
     /// # Errors
     /// All missing variables (`variable` returns `None`), secrets that the gateway does not keep, and malformed credentials, each
@@ -31,7 +32,7 @@ impl Policy {
         subscribe: impl Fn(&LiveSecret) -> bool,
         advice: &str,
     ) -> Result<(), PolicyErrors> {
-        let mut issues = Issues::default();
+        let (mut issues, mut warnings) = (Issues::default(), Issues::default());
         let mut resolve = |secret: &mut Secret, pointer: &dyn Fn() -> String, is_header: bool| {
             if let Secret::Env(name) = secret {
                 let Some(value) = variable(name) else {
@@ -50,7 +51,14 @@ impl Policy {
                 && is_header
                 && (value.is_empty() || !value.iter().all(u8::is_ascii_graphic))
             {
-                issues.add(pointer(), "expected visible ASCII characters, without spaces or line breaks");
+                return issues.add(pointer(), "expected visible ASCII characters, without spaces or line breaks");
+            }
+            // A header has no signature.
+            if let Secret::Value(value) = secret
+                && is_header
+                && let Some(fault) = around(value)
+            {
+                warnings.add(pointer(), fault.replace("no signature fits", "the service does not know it"));
             }
         };
         let secrets_of = |(id, binding)| ("/webhooks/static", id, &mut Arc::<Binding>::make_mut(binding).secrets);
@@ -79,7 +87,23 @@ impl Policy {
             }
             operations.check_keys(&mut issues);
         }
+        self.secret_faults(&mut warnings);
+        self.warnings.append(&mut warnings.0);
         if issues.0.is_empty() { Ok(()) } else { Err(PolicyErrors(issues.0)) }
+    }
+
+    /// Secrets of others that verify nothing as they stand. Their values are not told.
+    fn secret_faults(&self, warnings: &mut Issues) {
+        for SecretList { pointer, secrets, provider } in self.secret_lists() {
+            let Some(provider) = provider else { continue };
+            for (index, secret) in secrets.iter().enumerate() {
+                if let Secret::Value(value) = secret
+                    && let Some(fault) = provider.secret_fault(value)
+                {
+                    warnings.add(format!("{pointer}/{index}"), fault);
+                }
+            }
+        }
     }
 
     /// The secrets that the gateway keeps up to date.
@@ -158,6 +182,21 @@ mod tests {
         assert_eq!(lists[0].secrets.len(), 2);
         assert!(lists[0].provider.is_some());
         assert!(!format!("{lists:?}").contains("planted"));
+    }
+
+    #[test]
+    fn what_was_pasted_with_a_secret_is_a_warning_at_start() {
+        let document =
+            DOCUMENT.replace(r#""static""#, r#""unkey": {"cluster": "c", "root_key": {"env": "QUOTED"}}, "static""#);
+        let mut policy = Policy::from_json(document.as_bytes()).unwrap();
+        let before = policy.warnings().len();
+        let values = [("NEW", "v1,whsec_planted"), ("OLD", "whsec_planted"), ("QUOTED", "'planted'")];
+        let value =
+            |name: &str| values.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_bytes().to_vec());
+        policy.read_secrets(value, |_| true, "").unwrap();
+        let found: Vec<_> = policy.warnings()[before..].iter().map(|issue| issue.pointer.as_str()).collect();
+        assert_eq!(found, ["/webhooks/unkey/root_key", "/webhooks/static/wh_01JABC/secrets/0"]);
+        assert!(policy.warnings().iter().all(|issue| !issue.message.contains("planted")), "{:?}", policy.warnings());
     }
 
     #[test]

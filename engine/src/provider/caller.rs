@@ -22,7 +22,12 @@ impl Provider {
     /// Reads the signature scheme of a caller, in which `{id}` is the `Idempotency-Key`.
     pub fn of_caller(name: &str, at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
         let key = IdentifierSource::Header(IDEMPOTENCY_KEY.to_owned());
-        let key = Slot { name: String::new(), pattern: None, place: IdentifierPlace { source: key, signed: true } };
+        let key = Slot {
+            name: String::new(),
+            pattern: None,
+            unique: true,
+            place: IdentifierPlace { source: key, signed: true },
+        };
         let identifiers = vec![key];
         let scheme = read_scheme(at, &identifiers, issues)?;
         check(at, &scheme, issues);

@@ -49,11 +49,13 @@ impl Provider {
         fields.integer("max_body_bytes", 1..=1 << 30, issues);
         fields.list("handler_headers", issues, header_name);
         fields.get("notes").and_then(|at| at.list(issues, |_| Ok(())));
-        let same_body = fields.get("retry").is_some_and(|at| read_retry(&at, issues));
+        let same_body = fields.get("retry").and_then(|at| read_retry(&at, issues));
         let mut identifiers = Vec::new();
         if let Some(at) = fields.get("identifiers") {
             let items = at.items(issues).unwrap_or_default();
-            identifiers = items.iter().filter_map(|item| read_slot(item, items.len() > 1, issues)).collect();
+            let same_body = same_body != Some(false);
+            identifiers =
+                items.iter().filter_map(|item| read_slot(item, (items.len() > 1, same_body), issues)).collect();
             check_names(&at, &identifiers, issues);
         }
         let scopes = [("project", KeyScope::Project), ("webhook", KeyScope::Webhook)];
@@ -81,16 +83,16 @@ impl Provider {
             schemes,
             identifiers,
             key_scope,
-            same_body,
+            same_body: same_body == Some(true),
             other_signature_headers,
         })
     }
 }
 
 /// Reads `retry.same_body_on_resend`. The other members of `retry` are notes for people.
-fn read_retry(at: &JsonCursor<'_>, issues: &mut Issues) -> bool {
+fn read_retry(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<bool> {
     let known = at.map(issues).and_then(|fields| fields.get("same_body_on_resend"));
-    known.filter(|at| !at.is_null()).and_then(|at| at.boolean(issues)).unwrap_or_default()
+    known.filter(|at| !at.is_null()).and_then(|at| at.boolean(issues))
 }
 
 /// Reports slots with the same name, and a pattern on the first slot. A slot name is shorter than any webhook id, so
@@ -109,10 +111,34 @@ fn check_names(at: &JsonCursor<'_>, slots: &[Slot], issues: &mut Issues) {
     }
 }
 
+/// Reads a slot. `named`: there are others. `same_body`: every attempt may have the same body.
 #[inline(never)]
-fn read_slot(at: &JsonCursor<'_>, named: bool, issues: &mut Issues) -> Option<Slot> {
-    let fields =
-        at.fields(&["slot", "pattern", "header", "json", "single", "type", "form", "dash", "signed"], issues)?;
+fn read_slot(at: &JsonCursor<'_>, (named, same_body): (bool, bool), issues: &mut Issues) -> Option<Slot> {
+    let known = [
+        "slot",
+        "pattern",
+        "header",
+        "json",
+        "single",
+        "type",
+        "form",
+        "dash",
+        "signed",
+        "of",
+        "unique",
+        "same_on_retry",
+        "same_on_resend",
+        "source",
+    ];
+    let fields = at.fields(&known, issues)?;
+    let unique = fields.get("unique").filter(|at| !at.is_null()).and_then(|at| at.boolean(issues));
+    if unique == Some(false) && !same_body {
+        issues.add(
+            format!("{}/unique", at.pointer),
+            "an identifier that is not unique needs the body beside it, and `retry.same_body_on_resend` says that each attempt \
+             has another body: leave the identifier out, and say why in `no_identifier`",
+        );
+    }
     let name = match fields.get("slot") {
         Some(at) => at.parse(issues, slot_name)?,
         None if named => {
@@ -123,7 +149,7 @@ fn read_slot(at: &JsonCursor<'_>, named: bool, issues: &mut Issues) -> Option<Sl
     };
     let pattern = fields.parse("pattern", issues, Pattern::parse);
     let place = read_place(&fields, issues)?;
-    Some(Slot { name, pattern, place })
+    Some(Slot { name, pattern, unique: unique != Some(false), place })
 }
 
 #[inline(never)]
@@ -305,7 +331,7 @@ const ALGORITHMS: &[(&str, Algorithm)] = &[
 
 #[inline(never)]
 fn read_secret(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<SecretForm> {
-    let fields = at.fields(&["encoding", "prefix", "prefix_required"], issues)?;
+    let fields = at.fields(&["encoding", "prefix", "prefix_required", "begins"], issues)?;
     let encodings = [
         ("raw", secret::SecretEncoding::Raw),
         ("base64", secret::SecretEncoding::Base64),
@@ -321,6 +347,7 @@ fn read_secret(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<SecretForm> {
         encoding: fields.choice("encoding", &encodings, issues).unwrap_or_default(),
         prefix,
         prefix_required: fields.boolean("prefix_required", issues).unwrap_or_default(),
+        begins: fields.list("begins", issues, non_empty).unwrap_or_default(),
     })
 }
 

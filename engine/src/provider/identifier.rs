@@ -15,6 +15,8 @@ pub(super) struct Slot {
     pub(super) name: String,
     /// The pattern of the identifiers that may be used literally in a key
     pub(super) pattern: Option<Pattern>,
+    /// Whether another event has another identifier; `false` where it is known not to
+    pub(super) unique: bool,
     pub(super) place: IdentifierPlace,
 }
 

@@ -14,6 +14,7 @@
 //! | `read_headers` | the headers that a file reads, and those that a verified delivery keeps |
 //! | `identifier`, `key` | the delivery's identifier and its raw key |
 //! | `member` | members of a verified body that a target names |
+//! | `pasted` | what a person pasted with a secret |
 //! | `form`, `url` | form bodies and URLs |
 //! | `catalogue` | the files that are compiled in |
 //! | `caller` | schemes of signed callers |
@@ -29,6 +30,7 @@ mod identifier;
 mod key;
 mod member;
 mod members;
+mod pasted;
 mod read_headers;
 mod scheme;
 mod secret;
@@ -42,6 +44,7 @@ pub use crypto::body_digest;
 pub(crate) use crypto::{equal, hmac_sha_256};
 pub use identifier::{Identifier, IdentifierKind, NoIdentifier};
 pub use member::{BodyMember, NoMember};
+pub(crate) use pasted::around;
 pub use read_headers::IdentifierHeaders;
 
 use crate::body::Body;
@@ -235,17 +238,19 @@ impl Provider {
         identifier::find(self.places(self.schemes.get(verified.scheme)), delivery)
     }
 
-    /// Whether by default the key of a delivery is bound to its body. This is so if the signature covers the body and
-    /// not the identifier, since someone could replace the identifier, and if the provider sends the same body again.
+    /// Whether by default the key of a delivery is bound to its body. This is so if another event can have the same
+    /// identifier; or if the signature covers the body and not the identifier, since someone could replace the identifier,
+    /// and the provider sends the same body again.
     pub fn binds_body(&self, verified: &Verified, identifier: &Identifier) -> bool {
         let covered = self.schemes.get(verified.scheme).is_some_and(Scheme::covers_body);
-        self.same_body && covered && !identifier.signed
+        let unique = self.identifiers.get(identifier.slot).is_none_or(|slot| slot.unique);
+        !unique || self.same_body && covered && !identifier.signed
     }
 
     /// Whether [`Provider::binds_body`] can be true for a delivery.
     pub fn may_bind_body(&self) -> bool {
         let binds = |scheme: &Scheme| scheme.covers_body() && self.places(Some(scheme)).any(|place| !place.signed);
-        self.same_body && self.schemes.iter().any(binds)
+        self.identifiers.iter().any(|slot| !slot.unique) || self.same_body && self.schemes.iter().any(binds)
     }
 
     /// The places of identifiers in deliveries of a scheme.

@@ -40,6 +40,8 @@ pub(super) struct SecretForm {
     pub(super) prefix: Option<String>,
     /// Secrets without the prefix are for other schemes
     pub(super) prefix_required: bool,
+    /// How every secret begins; a part of the key
+    pub(super) begins: Vec<String>,
 }
 
 /// How a secret fits a scheme.
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     fn form(encoding: SecretEncoding, prefix: Option<&str>, prefix_required: bool) -> SecretForm {
-        SecretForm { encoding, prefix: prefix.map(str::to_owned), prefix_required }
+        SecretForm { encoding, prefix: prefix.map(str::to_owned), prefix_required, begins: Vec::new() }
     }
 
     fn fit(form: &SecretForm, secret: &str) -> Option<Vec<u8>> {

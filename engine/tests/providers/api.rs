@@ -41,7 +41,7 @@ pub(crate) fn what_a_route_needs_to_know() -> Result<(), String> {
         ("standard_webhooks", false, true, vec!["svix-signature", "webhook-signature"]),
         ("gitlab", false, true, vec!["webhook-signature", "x-gitlab-token"]),
         ("linear", true, true, vec!["linear-signature"]),
-        ("box", false, true, vec!["box-signature-primary", "box-signature-secondary"]),
+        ("box", true, true, vec!["box-signature-primary", "box-signature-secondary"]),
         ("docusign", false, false, vec!["x-docusign-signature-*"]),
         ("mailgun", true, true, vec![]),
         ("mandrill", true, false, vec!["x-mandrill-signature"]),

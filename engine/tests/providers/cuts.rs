@@ -381,9 +381,9 @@ pub(crate) fn digits_beside_a_timestamp() -> Result<(), String> {
 pub(crate) fn defaults() -> Result<(), String> {
     let names = || Catalogue::compiled_in().names();
     let scoped: BTreeSet<&str> = names().filter(|name| provider_named(name).key_scope == KeyScope::Webhook).collect();
-    assert_eq!(scoped, BTreeSet::from(["standard_webhooks", "woocommerce"]));
+    assert_eq!(scoped, BTreeSet::from(["jira", "standard_webhooks", "woocommerce"]));
     let bound: BTreeSet<&str> = names().filter(|name| provider_named(name).may_bind_body()).collect();
-    assert_eq!(bound, BTreeSet::from(["github", "shopify"]));
+    assert_eq!(bound, BTreeSet::from(["github", "shopify", "woocommerce"]));
     Ok(())
 }
 

@@ -14,6 +14,8 @@ const EVERY_MEMBER: &str = include_str!("every_member.json");
 const FOR_PEOPLE: [&str; 6] = ["/$schema", "/name", "/docs_url", "/no_identifier", "/retry", "/notes"];
 /// And those that it needs of them.
 const NOT_FOR_PEOPLE: &str = "/retry/same_body_on_resend";
+/// Members of an identifier that the filter leaves to people.
+const OF_IDENTIFIERS: [&str; 4] = ["/of", "/same_on_retry", "/same_on_resend", "/source"];
 
 /// Name and text of every file in policies/providers/, by name.
 pub(crate) fn sources() -> Vec<(String, String)> {
@@ -50,6 +52,17 @@ pub(crate) fn are_whole() -> Result<(), String> {
             assert!(json.get(member).is_some(), "{name} has no `{member}`");
         }
         assert!(json.get("identifiers").is_some() != json.get("no_identifier").is_some(), "{name}");
+        // Each was asked what its identifier is; `null` is an answer.
+        for identifier in json["identifiers"].as_array().into_iter().flatten() {
+            for member in ["of", "unique", "same_on_retry"] {
+                assert!(identifier.get(member).is_some(), "{name}: `{member}` of {identifier}");
+            }
+            let renewed = identifier["same_on_retry"] == false;
+            assert!(
+                !renewed,
+                "{name}: each attempt has another {identifier}, so retries run again: write `no_identifier`"
+            );
+        }
         // What a file reads is taken out of a delivery, or stands there as it was verified.
         let read_names = ReadNames::of(&json);
         for header in json["handler_headers"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -101,7 +114,8 @@ pub(crate) fn agree_with_the_schema() -> Result<(), String> {
                 tried += 1;
                 let issues = issues(&changed);
                 let schema = validator.is_valid(&changed);
-                let for_people = FOR_PEOPLE.iter().any(|place| pointer.starts_with(place)) && pointer != NOT_FOR_PEOPLE;
+                let for_people = FOR_PEOPLE.iter().any(|place| pointer.starts_with(place)) && pointer != NOT_FOR_PEOPLE
+                    || OF_IDENTIFIERS.iter().any(|member| pointer.ends_with(member));
                 if issues.is_empty() && !schema && !for_people {
                     return Err(format!("only the schema refuses a change of {pointer}: {changed}"));
                 }
@@ -211,6 +225,14 @@ pub(crate) fn relations_are_told() -> Result<(), String> {
         let places: Vec<String> = issues(&document).into_iter().map(|issue| issue.pointer).collect();
         assert_eq!(places, [place], "{document}");
     }
+    let renewed = json!({
+        "schemes": [scheme(json!({}))], "identifiers": [{"header": "X-Id", "signed": false, "unique": false}],
+        "retry": {"same_body_on_resend": false}
+    });
+    assert_eq!(
+        issues(&renewed).iter().map(|issue| issue.pointer.as_str()).collect::<Vec<_>>(),
+        ["/identifiers/0/unique"]
+    );
     let own_clock = json!({"header": "X-T", "unit": "s", "max_age_s": 300});
     let id = |signed: bool| json!([{"header": "X-Id", "signed": signed}]);
     // Parts that could be cut elsewhere, and what is said against it.
@@ -286,6 +308,7 @@ fn is_relation(issue: &Issue) -> bool {
         "changes the signed URL",
         "stand side by side",
         "one signature fits several deliveries",
+        "that is not unique needs the body",
         "does not show where",
         "`json_body` needs",
         "with `none`, keys are made",

@@ -47,7 +47,9 @@ fn page() -> String {
     }
     page.push_str("\n## Notes\n\nFor the person who sets the webhook up.\n");
     for (name, file) in &files {
-        let notes: Vec<&str> = file["notes"].as_array().into_iter().flatten().map(text).collect();
+        let facts = file["identifiers"].as_array().into_iter().flatten().map(facts);
+        let notes = file["notes"].as_array().into_iter().flatten().map(|note| text(note).to_owned());
+        let notes: Vec<String> = facts.chain(notes).collect();
         let size = file["max_body_bytes"].as_u64().map(|bytes| format!(" Longest body: {} MiB.", bytes >> 20));
         let read: Vec<String> =
             file["handler_headers"].as_array().into_iter().flatten().map(|name| format!("`{}`", text(name))).collect();
@@ -61,6 +63,30 @@ fn page() -> String {
     page.push('\n');
     page.push_str(FOOT);
     page
+}
+
+/// What is known of an identifier.
+fn facts(identifier: &Value) -> String {
+    let mut sentences = format!("The {} names {}.", place(identifier), text(&identifier["of"]));
+    for (member, yes, no) in [
+        ("unique", "", " Another event can have the same one: the body is folded into the key."),
+        ("same_on_retry", " A retry keeps it.", " A retry has another one."),
+        (
+            "same_on_resend",
+            " A delivery that is sent again by hand keeps it.",
+            " One that is sent again by hand has another one.",
+        ),
+    ] {
+        sentences += match identifier[member].as_bool() {
+            Some(true) => yes,
+            Some(false) => no,
+            None => "",
+        };
+    }
+    match identifier.get("source").map(text) {
+        Some(source) => sentences + &format!(" ([Source]({source}).)"),
+        None => sentences + " (Not confirmed by documentation that was read.)",
+    }
 }
 
 fn row(page: &mut String, name: &str, file: &Value, middle: &[&str]) {
@@ -135,23 +161,25 @@ fn age(scheme: &Value) -> String {
     }
 }
 
+/// Where an identifier is.
+fn place(place: &Value) -> String {
+    if let Some(header) = place.get("header") {
+        format!("header `{}`", text(header))
+    } else if let Some(json) = place.get("json") {
+        let body = if place["single"] == true { "a body that is an array of one" } else { "the body" };
+        format!("`{}` of {body}", text(json))
+    } else {
+        let group = |names: &Value| {
+            let names: Vec<&str> = names.as_array().unwrap().iter().map(text).collect();
+            format!("`{}`", names.join("-"))
+        };
+        let groups: Vec<String> = place["form"].as_array().unwrap().iter().map(group).collect();
+        format!("form fields {}", groups.join(" or "))
+    }
+}
+
 /// Where identifiers are, and whether the signature covers them.
 fn identifier(file: &Value) -> (String, String) {
-    let place = |place: &Value| {
-        if let Some(header) = place.get("header") {
-            format!("header `{}`", text(header))
-        } else if let Some(json) = place.get("json") {
-            let body = if place["single"] == true { "a body that is an array of one" } else { "the body" };
-            format!("`{}` of {body}", text(json))
-        } else {
-            let group = |names: &Value| {
-                let names: Vec<&str> = names.as_array().unwrap().iter().map(text).collect();
-                format!("`{}`", names.join("-"))
-            };
-            let groups: Vec<String> = place["form"].as_array().unwrap().iter().map(group).collect();
-            format!("form fields {}", groups.join(" or "))
-        }
-    };
     let mut places: Vec<(String, bool)> = Vec::new();
     let own = file["schemes"].as_array().unwrap().iter().filter_map(|scheme| scheme.get("identifier"));
     for found in own.chain(file["identifiers"].as_array().unwrap()) {
@@ -162,9 +190,8 @@ fn identifier(file: &Value) -> (String, String) {
     }
     let word = |signed: bool| if signed { "yes" } else { "**no**" }.to_owned();
     let all: Vec<&str> = places.iter().map(|(text, _)| text.as_str()).collect();
-    let unsigned =
-        file["identifiers"].as_array().is_some_and(|places| places.iter().any(|place| place["signed"] == false));
-    let bound = file["retry"]["same_body_on_resend"] == true && unsigned;
+    let any = |member: &str| file["identifiers"].as_array().unwrap().iter().any(|place| place[member] == false);
+    let bound = any("unique") || any("signed") && file["retry"]["same_body_on_resend"] == true;
     let bound = if bound { "; the body is folded into the key" } else { "" };
     let covered = if places.iter().all(|(_, signed)| *signed == places[0].1) {
         word(places[0].1)
@@ -179,20 +206,6 @@ fn retry(retry: &Value) -> String {
         assert!(!text(&retry[member]).is_empty(), "the page needs `retry.{member}` of each provider file: {retry}");
     }
     let mut sentence = format!("Tried again for: {}. Attempts: {}.", text(&retry["horizon"]), text(&retry["attempts"]));
-    for (member, what) in [
-        ("same_identifier_on_retry", "A retry"),
-        ("same_identifier_on_resend", "A delivery that is sent again by hand"),
-    ] {
-        match retry[member].as_bool() {
-            Some(true) => {
-                let _ = write!(sentence, " {what} keeps the identifier.");
-            }
-            Some(false) => {
-                let _ = write!(sentence, " {what} has another identifier.");
-            }
-            None => {}
-        }
-    }
     match retry["same_body_on_resend"].as_bool() {
         Some(true) => sentence.push_str(" Every attempt has the same body."),
         Some(false) => sentence.push_str(" Another attempt has another body."),
