@@ -104,10 +104,6 @@ fn have_begun_when_aborted(setup: &ClientSetup, after: Duration) -> Result<bool>
 
 /// A store, a browser's for example, has what one user has under way, and another user logs in.
 fn another_user(setup: &ClientSetup) -> Result<()> {
-    if setup.client.name == "jvm" {
-        // It has no owners yet.
-        return Ok(());
-    }
     let stops = ["hang", "hang_before", "hang_after", "503_long_before"];
     let plans = stops.map(|stop| Plan::new(format!("of-another-user-{stop}"), Generic, &[stop]));
     let mut session = setup.session(ACME, patient())?;

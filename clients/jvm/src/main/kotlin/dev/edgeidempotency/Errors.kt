@@ -55,11 +55,26 @@ public class StoreException internal constructor(key: String, cause: Throwable, 
     )
 
 /**
- * [Credentials] failed, or gave something that cannot be a header. After an [IOException] the client asks again first, unless the request was
+ * [CredentialsSource] failed, or gave something that cannot be a header. After an [IOException] the client asks again first, unless the request was
  * not kept yet. The message says whether the request is kept.
  */
 public class CredentialsException internal constructor(key: String, attempts: Int, cause: Throwable, isKept: Boolean) :
     IdempotencyException("the credentials for the request with the key $key cannot be had: $cause. ${end(isKept)}", cause, key, attempts)
+
+/**
+ * The request belongs to another owner than the client, or than the credentials: the user has changed. It was not sent (again). It stays in the
+ * store for a client of its owner, unless the credentials were of another owner before the first attempt. The message says whether it is kept.
+ *
+ * @property owner whose request it is
+ */
+public class OtherOwnerException internal constructor(key: String, attempts: Int, public val owner: String, other: String, isKept: Boolean) :
+    IdempotencyException(
+        "the request with the key $key is of $owner, and this is $other. " +
+            if (isKept) "It is kept: a client of $owner sends it, forgetOwner removes it" else "This call has kept and sent nothing",
+        null,
+        key,
+        attempts
+    )
 
 private fun end(isKept: Boolean): String =
     if (isKept) "It is kept: call resumePending() later, or forget(key)" else "This call has kept and sent nothing"

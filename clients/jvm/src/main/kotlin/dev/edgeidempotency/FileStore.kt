@@ -42,7 +42,7 @@ public class FileStore internal constructor(folder: File, private val force: (Fi
 
     override fun putIfAbsent(request: PendingRequest): PendingRequest {
         while (true) {
-            val place = place(request.key)
+            val place = place(request.owner, request.key)
             val isNew = !place.exists() && write(request, place)
             try {
                 // Also where another thread has renamed the file: it may not have forced the folder to the disk yet.
@@ -58,10 +58,10 @@ public class FileStore internal constructor(folder: File, private val force: (Fi
         }
     }
 
-    override fun get(key: String): PendingRequest? = read(place(key))
+    override fun get(owner: String, key: String): PendingRequest? = read(place(owner, key))
 
-    override fun remove(key: String) {
-        val place = place(key)
+    override fun remove(owner: String, key: String) {
+        val place = place(owner, key)
         if (place.delete()) {
             uninterrupted { force(folder) }
         } else if (place.exists()) {
@@ -92,7 +92,7 @@ public class FileStore internal constructor(folder: File, private val force: (Fi
     override fun hashCode(): Int = folder.hashCode()
 
     /** A key may have characters that a file name cannot have, and some file systems do not know `a` from `A`. */
-    private fun place(key: String): File = File(folder, key.encodeUtf8().sha256().hex() + RECORD)
+    private fun place(owner: String, key: String): File = File(folder, "${owner.length}:$owner$key".encodeUtf8().sha256().hex() + RECORD)
 
     private fun files(ending: String): List<File> =
         folder.listFiles { file -> file.name.endsWith(ending) }?.toList() ?: throw IOException("$folder cannot be listed")
@@ -105,7 +105,9 @@ public class FileStore internal constructor(folder: File, private val force: (Fi
             if (file.exists()) throw DamagedRecordException(file.path, error.toString())
             return null
         }
-        return PendingRequest.fromBytes(bytes, file.path)
+        val request = PendingRequest.fromBytes(bytes, file.path)
+        if (place(request.owner, request.key).name != file.name) throw DamagedRecordException(file.path, "its name is that of another owner or key")
+        return request
     }
 
     /** Returns false if another thread or process has written the file at the same time. */

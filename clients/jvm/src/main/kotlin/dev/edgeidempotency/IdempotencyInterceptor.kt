@@ -39,12 +39,12 @@ internal class IdempotencyInterceptor(
             )
         }
         if (call.cancellation.isCancelled) throw AbortedException(intent.key, 0, null, false)
-        UnderWay.begin(store, intent.key)
+        UnderWay.begin(store, intent)
         try {
             // The caller's headers may have credentials, which the kept request does not have.
             return send(intent, request.url, attemptHeaders(request), request, call.cancellation) { keep(intent) }
         } finally {
-            UnderWay.end(store, intent.key)
+            UnderWay.end(store, intent)
         }
     }
 
@@ -54,7 +54,7 @@ internal class IdempotencyInterceptor(
      * @throws IOException as a call of the client does
      */
     fun resume(listed: PendingRequest, cancellation: Cancellation): Response? {
-        val request = store.get(listed.key) ?: return null
+        val request = store.get(listed.owner, listed.key) ?: return null
         val url = request.url.toHttpUrlOrNull() ?: throw InvalidRequestException("the kept URL is not valid: ${request.url}", request.key)
         val described = Request.Builder().url(url).headers(request.headers).method(request.method, OnceBody(request.body))
             .header(IDEMPOTENCY_KEY, request.key).build()
@@ -71,7 +71,7 @@ internal class IdempotencyInterceptor(
     ): Response {
         val sent = sender.send(intent, url, headers, cancellation, keep)
         val storeFailure = try {
-            store.remove(intent.key)
+            store.remove(intent.owner, intent.key)
             null
         } catch (error: IOException) {
             error
@@ -97,7 +97,7 @@ internal class IdempotencyInterceptor(
         val headers = attemptHeaders(request).newBuilder()
         for (secret in options.secretHeaders + SECRET) headers.removeAll(secret)
         val url = request.url.newBuilder().username("").password("").build()
-        return PendingRequest(key, request.method, url.toString(), headers.build(), body.readByteString(), time.wall())
+        return PendingRequest(options.owner, key, request.method, url.toString(), headers.build(), body.readByteString(), time.wall())
     }
 
     private fun keep(intent: PendingRequest): PendingRequest {
@@ -120,9 +120,9 @@ internal class IdempotencyInterceptor(
         // An interrupt would end the removal, too.
         val interrupted = Thread.interrupted()
         val mayBeKept = try {
-            val there = store.get(intent.key)
+            val there = store.get(intent.owner, intent.key)
             // Else it is of another process, or was there before.
-            if (there != null && there.asksTheSame(intent) && there.keptAtMillis == intent.keptAtMillis) store.remove(intent.key)
+            if (there != null && there.asksTheSame(intent) && there.keptAtMillis == intent.keptAtMillis) store.remove(intent.owner, intent.key)
             false
         } catch (_: DamagedRecordException) {
             false

@@ -6,6 +6,12 @@ import java.util.concurrent.TimeUnit
 
 /** Settings of an [IdempotentClient]; [Builder] makes them, and has the default of each. Times are milliseconds. */
 public class IdempotencyOptions private constructor(builder: Builder) {
+    /** Who makes the requests of the client. It is kept with each request, and the client sends requests of this owner only. */
+    public val owner: String = builder.owner
+
+    /** Gives the credentials of who is logged in now. */
+    public val credentials: CredentialsSource = builder.credentials
+
     /** The methods whose requests get a key, in capitals. Requests with other methods pass unchanged, unless they have a key already. */
     public val methods: Set<String> = builder.methods
 
@@ -33,9 +39,6 @@ public class IdempotencyOptions private constructor(builder: Builder) {
     /** Headers that are never kept, in small letters, besides `Authorization`, `Cookie` and `Proxy-Authorization`. */
     public val secretHeaders: Set<String> = builder.secretHeaders
 
-    /** Gives the headers with the caller's credentials, or null if there are none. */
-    public val credentials: Credentials? = builder.credentials
-
     /** True if each attempt has its number in `X-Retry-Attempt`. */
     public val attemptHeader: Boolean = builder.attemptHeader
 
@@ -43,8 +46,17 @@ public class IdempotencyOptions private constructor(builder: Builder) {
     internal fun takes(request: Request): Boolean =
         request.method in methods || (request.header(IDEMPOTENCY_KEY) != null && request.method != "GET" && request.method != "HEAD")
 
-    /** Makes [IdempotencyOptions]. Each setter throws `IllegalArgumentException` for a value out of its bounds. */
-    public class Builder {
+    /**
+     * Makes [IdempotencyOptions]. Each setter throws `IllegalArgumentException` for a value out of its bounds.
+     *
+     * @param owner who makes the requests of the client: all by which the API tells its callers apart, such as tenant, project and subject
+     * @param credentials gives the credentials of who is logged in now, and says who that is
+     */
+    public class Builder(internal val owner: String, internal var credentials: CredentialsSource) {
+        init {
+            requireOwner(owner)
+        }
+
         internal var methods = setOf("POST", "PATCH")
         internal var attempts = 10
         internal var budgetMillis = TimeUnit.MINUTES.toMillis(10)
@@ -54,7 +66,6 @@ public class IdempotencyOptions private constructor(builder: Builder) {
         internal var maxRetryAfterMillis = TimeUnit.SECONDS.toMillis(60)
         internal var expiresAfterMillis = TimeUnit.HOURS.toMillis(23)
         internal var secretHeaders = emptySet<String>()
-        internal var credentials: Credentials? = null
         internal var attemptHeader = true
 
         /** The methods whose requests get a key; POST and PATCH by default. `GET` and `HEAD` are not possible, because they have no body. */
@@ -91,11 +102,8 @@ public class IdempotencyOptions private constructor(builder: Builder) {
         /** A request that was kept longer ago is not sent any more; 23 hours by default. It has to be less than the API keeps its results. */
         public fun expiresAfter(time: Long, unit: TimeUnit): Builder = apply { expiresAfterMillis = millis("expiresAfter", time, unit, 1) }
 
-        /** More headers that are never kept in the store. They have to come from [credentials] when a request is resumed. */
+        /** More headers that are never kept in the store. They have to come from the credentials when a request is resumed. */
         public fun secretHeaders(vararg names: String): Builder = apply { secretHeaders = names.map { it.lowercase(Locale.ROOT) }.toSet() }
-
-        /** Gives the headers with the caller's credentials, such as `Authorization`. Without it a resumed request has none. */
-        public fun credentials(credentials: Credentials): Builder = apply { this.credentials = credentials }
 
         /** Whether each attempt has its number in `X-Retry-Attempt`; true by default. */
         public fun attemptHeader(send: Boolean): Builder = apply { attemptHeader = send }

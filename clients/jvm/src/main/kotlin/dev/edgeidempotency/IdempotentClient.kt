@@ -19,6 +19,8 @@ import kotlin.math.min
  * pass unchanged. It is safe for several threads.
  */
 public class IdempotentClient private constructor(
+    /** Who makes the requests of this client. */
+    public val owner: String,
     /** The client to send with. Libraries such as Retrofit take it. A client that is derived of it has to keep its event listener. */
     public val http: OkHttpClient,
     /** The store of the requests that have no answer yet. */
@@ -29,12 +31,13 @@ public class IdempotentClient private constructor(
     override fun newCall(request: Request): Call = http.newCall(request)
 
     /**
-     * Sends each kept request that this process does not send now, with its key, and waits until all of them have an answer or an error. They
-     * are sent at the same time, at most `dispatcher.maxRequests` of them. The interceptors of the app do not run again; credentials come from
-     * [IdempotencyOptions.credentials]. An app calls this when it starts, and when it has a network again.
+     * Sends each kept request of this [owner] that this process does not send now, with its key, and waits until all of them have an answer or an
+     * error. A request of another owner is not sent, and stays: its error is an [OtherOwnerException]. They are sent at the same time, at most
+     * `dispatcher.maxRequests` of them. The interceptors of the app do not run again; credentials come from [IdempotencyOptions.credentials]. An app
+     * calls this when it starts, and when it has a network again.
      *
      * An interrupt of the thread ends the waits and attempts. The results that are there are returned, with an [AbortedException] for each request
-     * that has no answer, and the thread stays interrupted. A request whose [Credentials] do not end within 10 seconds then has no result.
+     * that has no answer, and the thread stays interrupted. A request whose [CredentialsSource] does not end within 10 seconds then has no result.
      *
      * @param listener gets each result as soon as it is there, from any thread; null if there is none. If it throws, it still gets the other
      * results, and its first error is thrown when all of them are there
@@ -93,18 +96,25 @@ public class IdempotentClient private constructor(
         }
     }
 
-    /** Returns the requests that are in the store, the oldest first; also those that are sent now, and those that have expired. */
+    /** Returns the requests that are in the store, of all owners, the oldest first; also those that are sent now, and those that have expired. */
     @Throws(IOException::class)
     public fun pending(): List<PendingRequest> = store.list()
 
-    /** Removes the request with this key from the store. A call that sends it now goes on. */
+    /** Removes the request of this [owner] with this key from the store. A call that sends it now goes on. */
     @Throws(IOException::class)
     public fun forget(key: String) {
-        store.remove(key)
+        store.remove(owner, key)
+    }
+
+    /** Removes all requests of [owner] that can be read from the store, for the log-out. Cancel calls that send them before. */
+    @Throws(IOException::class)
+    public fun forgetOwner(owner: String) {
+        for (request in store.list()) if (request.owner == owner) store.remove(owner, request.key)
     }
 
     private fun resume(request: PendingRequest, cancellation: Cancellation): ResumeResult? {
-        if (!UnderWay.beginOnly(store, request.key)) return null
+        if (request.owner != owner) return ResumeResult(request.key, null, OtherOwnerException(request.key, 0, request.owner, owner, true))
+        if (!UnderWay.beginOnly(store, request)) return null
         return try {
             interceptor.resume(request, cancellation)?.let { ResumeResult(request.key, it, null) }
         } catch (error: IOException) {
@@ -113,7 +123,7 @@ public class IdempotentClient private constructor(
             // A store over a database may fail with errors of its own. They must not hide the results of the others.
             ResumeResult(request.key, null, IOException(error.message, error))
         } finally {
-            UnderWay.end(store, request.key)
+            UnderWay.end(store, request)
         }
     }
 
@@ -124,19 +134,15 @@ public class IdempotentClient private constructor(
          * with a key. An event listener of [base] sees each attempt as one call.
          */
         @JvmStatic
-        @JvmOverloads
-        public fun create(
-            base: OkHttpClient,
-            store: PendingStore,
-            options: IdempotencyOptions = IdempotencyOptions.Builder().build()
-        ): IdempotentClient = create(base, store, options, Time())
+        public fun create(base: OkHttpClient, store: PendingStore, options: IdempotencyOptions): IdempotentClient =
+            create(base, store, options, Time())
 
         internal fun create(base: OkHttpClient, store: PendingStore, options: IdempotencyOptions, time: Time): IdempotentClient {
             val attempts = Attempts(base, options.attemptTimeoutMillis)
             val calls = RunningCalls(options, base.eventListenerFactory)
             val interceptor = IdempotencyInterceptor(store, options, time, calls, Sender(options, time, attempts::send))
             val http = base.newBuilder().addInterceptor(interceptor).eventListenerFactory(calls).build()
-            return IdempotentClient(http, store, interceptor, calls)
+            return IdempotentClient(options.owner, http, store, interceptor, calls)
         }
     }
 }

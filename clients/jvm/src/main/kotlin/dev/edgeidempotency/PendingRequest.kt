@@ -13,7 +13,8 @@ import java.io.IOException
 /**
  * A request that is kept until it has its answer. It has no credentials.
  *
- * @property key the `Idempotency-Key`
+ * @property owner who made it: only a client of this owner sends it
+ * @property key the `Idempotency-Key`; two owners may have the same one, these are two requests
  * @property method the HTTP method
  * @property url the absolute URL, without user and password
  * @property headers the headers that each attempt has, without the key and without credentials
@@ -21,6 +22,7 @@ import java.io.IOException
  * @property keptAtMillis when it was kept, in milliseconds since the epoch
  */
 public class PendingRequest(
+    public val owner: String,
     public val key: String,
     public val method: String,
     public val url: String,
@@ -28,6 +30,10 @@ public class PendingRequest(
     public val body: ByteString,
     public val keptAtMillis: Long
 ) {
+    init {
+        requireOwner(owner)
+    }
+
     /** True if [other] asks for the same: method, URL and body are equal. The headers may differ. */
     internal fun asksTheSame(other: PendingRequest): Boolean = method == other.method && url == other.url && body == other.body
 
@@ -36,6 +42,7 @@ public class PendingRequest(
         val content = Buffer()
         JsonWriter.of(content).use { json ->
             json.beginObject()
+            json.name("owner").value(owner)
             json.name("key").value(key)
             json.name("method").value(method)
             json.name("url").value(url)
@@ -52,7 +59,7 @@ public class PendingRequest(
     override fun toString(): String = "$method $url with the key $key"
 
     public companion object {
-        private const val FORMAT = "edge-idempotency-request-1"
+        private const val FORMAT = "edge-idempotency-request-2"
 
         /**
          * Reads what [toBytes] has written. [record] is a name for the error.
@@ -86,6 +93,7 @@ public class PendingRequest(
                 headers.addUnsafeNonAscii(name as String, value as String)
             }
             return PendingRequest(
+                owner = json["owner"] as String,
                 key = json["key"] as String,
                 method = json["method"] as String,
                 url = json["url"] as String,

@@ -58,7 +58,7 @@ internal class Sender(private val options: IdempotencyOptions, private val time:
         private var lastStatus: Int? = null
         private var location: HttpUrl? = null
         private var credentials = emptyMap<String, String>()
-        private var mayRenew = options.credentials != null
+        private var mayRenew = true
         private var renewed = false
 
         fun run(): Sent {
@@ -134,12 +134,17 @@ internal class Sender(private val options: IdempotencyOptions, private val time:
             return true
         }
 
-        private fun askCredentials(renew: Boolean): Map<String, String> = try {
-            options.credentials?.headers(location ?: url, renew)?.toMap()?.onEach { (name, value) -> checkHeader(name, value) } ?: emptyMap()
-        } catch (error: IOException) {
-            throw NoCredentialsNow(error)
-        } catch (error: RuntimeException) {
-            throw CredentialsException(request.key, attempts, error, isKept)
+        private fun askCredentials(renew: Boolean): Map<String, String> {
+            val (owner, headers) = try {
+                val given = options.credentials.get(location ?: url, renew)
+                given.owner to given.headers.toMap().onEach { (name, value) -> checkHeader(name, value) }
+            } catch (error: IOException) {
+                throw NoCredentialsNow(error)
+            } catch (error: RuntimeException) {
+                throw CredentialsException(request.key, attempts, error, isKept)
+            }
+            if (owner != request.owner) throw OtherOwnerException(request.key, attempts, request.owner, owner, isKept)
+            return headers
         }
 
         /** OkHttp would refuse the header when the request is made, with an error that may show the secret. */

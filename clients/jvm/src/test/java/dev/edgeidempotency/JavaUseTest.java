@@ -24,8 +24,8 @@ class JavaUseTest {
         private final MemoryStore memory = new MemoryStore();
 
         @Override public PendingRequest putIfAbsent(PendingRequest request) { return memory.putIfAbsent(request); }
-        @Override public PendingRequest get(String key) { return memory.get(key); }
-        @Override public void remove(String key) { memory.remove(key); }
+        @Override public PendingRequest get(String owner, String key) { return memory.get(owner, key); }
+        @Override public void remove(String owner, String key) { memory.remove(owner, key); }
         @Override public List<PendingRequest> list() { return memory.list(); }
     }
 
@@ -33,10 +33,10 @@ class JavaUseTest {
     void sendsAndResumes(@TempDir File folder) throws Exception {
         try (MockWebServer server = new MockWebServer()) {
             server.start();
-            IdempotencyOptions options = new IdempotencyOptions.Builder()
+            CredentialsSource credentials = (url, renew) -> new Credentials("ann", Map.of("Authorization", "Bearer " + url.host()));
+            IdempotencyOptions options = new IdempotencyOptions.Builder("ann", credentials)
                 .attempts(2)
                 .base(1, TimeUnit.MILLISECONDS)
-                .credentials((url, renew) -> Map.of("Authorization", "Bearer " + url.host()))
                 .build();
             for (PendingStore store : List.of(new FileStore(new File(folder, "pending")), new MemoryStore(), new OwnStore())) {
                 IdempotentClient client = IdempotentClient.create(new OkHttpClient(), store, options);
@@ -63,6 +63,7 @@ class JavaUseTest {
                 assertEquals("late", result.getResponse().body().string());
                 assertTrue(client.pending().isEmpty());
                 client.forget(result.getKey());
+                client.forgetOwner("ann");
             }
         }
     }

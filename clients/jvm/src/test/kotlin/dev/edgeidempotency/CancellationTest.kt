@@ -130,7 +130,7 @@ class CancellationTest {
         }
         val removed = CountDownLatch(1)
         val telling = object : PendingStore by store {
-            override fun remove(key: String) = store.remove(key).also { removed.countDown() }
+            override fun remove(owner: String, key: String) = store.remove(owner, key).also { removed.countDown() }
         }
         server.dispatcher = object : Dispatcher() {
             override fun dispatch(request: RecordedRequest): MockResponse =

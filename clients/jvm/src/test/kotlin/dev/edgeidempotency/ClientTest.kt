@@ -44,7 +44,7 @@ class ClientTest {
     }
 
     private fun client(base: OkHttpClient = this.base, store: PendingStore = this.store, change: IdempotencyOptions.Builder.() -> Unit = {}) =
-        IdempotentClient.create(base, store, options(change), time)
+        IdempotentClient.create(base, store, options(change = change), time)
 
     private fun IdempotentClient.answer(request: Request): Response = newCall(request).execute().also { assertEquals(0, calls.size()) }
 
@@ -302,12 +302,12 @@ class ClientTest {
         val request = post(server).header("Idempotency-Key", KEY).build()
         val error = assertThrows(InvalidRequestException::class.java) { client().answer(request) }
         assertTrue(error.message!!.contains("take a new key"), error.message)
-        store.remove(KEY)
+        store.remove(ANN, KEY)
         val expired = time.wall - TimeUnit.HOURS.toMillis(24)
         store.putIfAbsent(pending(body = "{\"order\":1}", url = url, keptAt = expired))
         assertThrows(ExpiredException::class.java) { client().answer(request) }
         assertEquals(0, server.requestCount)
-        store.remove(KEY)
+        store.remove(ANN, KEY)
         store.putIfAbsent(pending(body = "{\"order\":1}", url = url))
         server.enqueue(ok())
         assertEquals(201, client().answer(request).code)
@@ -340,7 +340,7 @@ class ClientTest {
         assertTrue("may be kept" !in error.message!!, error.message)
         assertEquals(emptyList<PendingRequest>(), store.list())
         val stuck = object : PendingStore by failing {
-            override fun remove(key: String): Unit = throw IOException("disk gone")
+            override fun remove(owner: String, key: String): Unit = throw IOException("disk gone")
         }
         val second = assertThrows(StoreException::class.java) { client(store = stuck).answer(post(server).build()) }
         assertTrue("It may be kept all the same: call forget(key)" in second.message!!, second.message)
@@ -417,7 +417,7 @@ class ClientTest {
         for (failure in listOf(IOException("disk full"), IllegalStateException("database closed"))) {
             server.enqueue(ok())
             val failing = object : PendingStore by store {
-                override fun remove(key: String): Unit = throw failure
+                override fun remove(owner: String, key: String): Unit = throw failure
             }
             val response = client(store = failing).answer(post(server).build())
             assertEquals(201, response.code)

@@ -31,12 +31,12 @@ class FileStoreTest {
     fun `a request is the same after it was read again`() {
         val body = ByteArray(256) { it.toByte() }.toByteString()
         val headers = Headers.Builder().add("A", "1").add("a", "2").addUnsafeNonAscii("B", "ü").build()
-        val request = PendingRequest("\"a/b\\ö\"", "PATCH", "https://api.test/x?q=%22", headers, body, 1_700_000_000_123)
+        val request = PendingRequest("\"ä\"", "\"a/b\\ö\"", "PATCH", "https://api.test/x?q=%22", headers, body, 1_700_000_000_123)
         FileStore(folder).putIfAbsent(request)
         val read = FileStore(folder).list().single()
         assertEquals(
-            with(request) { listOf(key, method, url, headers, body, keptAtMillis) },
-            with(read) { listOf(key, method, url, this.headers, this.body, keptAtMillis) }
+            with(request) { listOf(owner, key, method, url, headers, body, keptAtMillis) },
+            with(read) { listOf(owner, key, method, url, this.headers, this.body, keptAtMillis) }
         )
         assertEquals(listOf("lock", records().single().name), folder.list()!!.sorted().reversed())
     }
@@ -47,10 +47,10 @@ class FileStoreTest {
         store.putIfAbsent(pending("k", keptAt = 2))
         store.putIfAbsent(pending("K", keptAt = 1))
         assertEquals(listOf("K", "k"), store.list().map { it.key })
-        store.remove("k")
-        store.remove("k")
-        assertNull(store.get("k"))
-        assertEquals("K", store.get("K")!!.key)
+        store.remove(ANN, "k")
+        store.remove(ANN, "k")
+        assertNull(store.get(ANN, "k"))
+        assertEquals("K", store.get(ANN, "K")!!.key)
     }
 
     @Test
@@ -71,11 +71,11 @@ class FileStoreTest {
         val empty = file("c").apply { writeText("") }
         assertEquals(listOf("d"), store.list().map { it.key })
         assertEquals(setOf(cut.path, changed.path, empty.path).map { File(it).canonicalPath }.toSet(), store.damaged().map { it.record }.toSet())
-        assertThrows(DamagedRecordException::class.java) { store.get("b") }
+        assertThrows(DamagedRecordException::class.java) { store.get(ANN, "b") }
         // Nothing is written over it: somebody may still want to read it.
         assertThrows(DamagedRecordException::class.java) { store.putIfAbsent(pending("b")) }
         assertEquals(4, records().size)
-        store.remove("b")
+        store.remove(ANN, "b")
         assertEquals("b", store.putIfAbsent(pending("b")).key)
     }
 
@@ -186,9 +186,9 @@ class FileStoreTest {
         var forced = 0
         val store = FileStore(folder) { forced++ }
         store.putIfAbsent(pending())
-        store.remove(KEY)
+        store.remove(ANN, KEY)
         assertEquals(2, forced)
-        store.remove(KEY)
+        store.remove(ANN, KEY)
         assertEquals(2, forced)
     }
 
@@ -224,9 +224,9 @@ class FileStoreTest {
         store.putIfAbsent(pending("b", keptAt = 1))
         assertEquals(listOf("b", "a"), store.list().map { it.key })
         assertEquals(emptyList<DamagedRecordException>(), store.damaged())
-        store.remove("a")
-        assertNull(store.get("a"))
-        assertEquals(headersOf("Content-Type", "application/json"), store.get("b")!!.headers)
+        store.remove(ANN, "a")
+        assertNull(store.get(ANN, "a"))
+        assertEquals(headersOf("Content-Type", "application/json"), store.get(ANN, "b")!!.headers)
     }
 }
 

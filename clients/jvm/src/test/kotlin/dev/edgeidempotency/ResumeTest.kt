@@ -26,7 +26,7 @@ class ResumeTest {
     private val client = client()
 
     private fun client(store: PendingStore = this.store, change: IdempotencyOptions.Builder.() -> Unit = {}) =
-        IdempotentClient.create(base, store, options(change), time)
+        IdempotentClient.create(base, store, options(change = change), time)
 
     private fun keep(key: String, body: String = key, keptAt: Long = time.wall) =
         store.putIfAbsent(pending(key, body, server.url("/orders").toString(), keptAt))
@@ -113,7 +113,7 @@ class ResumeTest {
     fun `an error that is not an IOException is a result, too`() {
         keep("a")
         val failing = object : PendingStore by store {
-            override fun get(key: String): PendingRequest = error("database closed")
+            override fun get(owner: String, key: String): PendingRequest = error("database closed")
         }
         assertEquals("database closed", client(failing).resumePending().single().error!!.cause!!.message)
     }
@@ -167,7 +167,7 @@ class ResumeTest {
     fun `a request that was answered after the list was read is not sent`() {
         keep("a")
         val stale = object : PendingStore by store {
-            override fun list(): List<PendingRequest> = store.list().also { store.remove("a") }
+            override fun list(): List<PendingRequest> = store.list().also { store.remove(ANN, "a") }
         }
         assertEquals(emptyList<ResumeResult>(), client(stale).resumePending())
         assertEquals(0, server.requestCount)

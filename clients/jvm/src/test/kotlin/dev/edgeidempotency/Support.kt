@@ -2,6 +2,7 @@ package dev.edgeidempotency
 
 import okhttp3.Headers
 import okhttp3.Headers.Companion.headersOf
+import okhttp3.HttpUrl
 import okhttp3.HttpUrl.Companion.toHttpUrl
 import okhttp3.Protocol
 import okhttp3.Request
@@ -53,10 +54,21 @@ internal class EndlessWait : Time() {
     }
 }
 
-internal fun options(change: IdempotencyOptions.Builder.() -> Unit = {}): IdempotencyOptions = IdempotencyOptions.Builder().apply(change).build()
+/** Who sends, unless the test says otherwise. */
+internal const val ANN = "acme/shop/ann"
 
-internal fun pending(key: String = KEY, body: String = "{}", url: String = URL.toString(), keptAt: Long = 1_700_000_000_000) =
-    PendingRequest(key, "POST", url, headersOf("Content-Type", "application/json"), body.encodeUtf8(), keptAt)
+internal const val BOB = "acme/shop/bob"
+
+internal fun options(owner: String = ANN, change: IdempotencyOptions.Builder.() -> Unit = {}): IdempotencyOptions =
+    IdempotencyOptions.Builder(owner) { _, _ -> Credentials(owner) }.apply(change).build()
+
+/** Credentials with these headers, always of the owner. */
+internal fun IdempotencyOptions.Builder.credentials(headers: (HttpUrl, Boolean) -> Map<String, String>) = apply {
+    credentials = CredentialsSource { url, renew -> Credentials(owner, headers(url, renew)) }
+}
+
+internal fun pending(key: String = KEY, body: String = "{}", url: String = URL.toString(), keptAt: Long = 1_700_000_000_000, owner: String = ANN) =
+    PendingRequest(owner, key, "POST", url, headersOf("Content-Type", "application/json"), body.encodeUtf8(), keptAt)
 
 internal fun answer(status: Int, vararg headers: String): Answer = Answer(
     Response.Builder().request(Request.Builder().url(URL).build()).protocol(Protocol.HTTP_1_1).message("").code(status)

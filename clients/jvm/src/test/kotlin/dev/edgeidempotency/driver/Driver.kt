@@ -3,6 +3,7 @@ package dev.edgeidempotency.driver
 import com.squareup.moshi.JsonReader
 import com.squareup.moshi.JsonWriter
 import dev.edgeidempotency.AbortedException
+import dev.edgeidempotency.Credentials
 import dev.edgeidempotency.ExpiredException
 import dev.edgeidempotency.FileStore
 import dev.edgeidempotency.Idempotency
@@ -10,6 +11,7 @@ import dev.edgeidempotency.IdempotencyException
 import dev.edgeidempotency.IdempotencyOptions
 import dev.edgeidempotency.IdempotentClient
 import dev.edgeidempotency.NoAnswerException
+import dev.edgeidempotency.OtherOwnerException
 import okhttp3.Call
 import okhttp3.Callback
 import okhttp3.ConnectionPool
@@ -42,15 +44,17 @@ fun main(arguments: Array<String>) {
         )
         .connectionPool(ConnectionPool(concurrency, 1, TimeUnit.MINUTES))
         .build()
+    val owner = settings["owner"] as String
     val token = settings["token"] as? String
-    val options = IdempotencyOptions.Builder().apply {
+    val options = IdempotencyOptions.Builder(owner) { _, _ ->
+        Credentials(owner, if (token == null) emptyMap() else mapOf("Authorization" to "Bearer $token"))
+    }.apply {
         settings.number("base_ms")?.let { base(it, TimeUnit.MILLISECONDS) }
         settings.number("cap_ms")?.let { cap(it, TimeUnit.MILLISECONDS) }
         settings.number("attempts")?.let { attempts(it.toInt()) }
         settings.number("attempt_timeout_ms")?.let { attemptTimeout(it, TimeUnit.MILLISECONDS) }
         settings.number("budget_ms")?.let { budget(it, TimeUnit.MILLISECONDS) }
         settings.number("max_retry_after_ms")?.let { maxRetryAfter(it, TimeUnit.MILLISECONDS) }
-        if (token != null) credentials { _, _ -> mapOf("Authorization" to "Bearer $token") }
     }.build()
     val client = IdempotentClient.create(base, FileStore(File(settings["store"] as String)), options)
 
@@ -122,6 +126,7 @@ private fun tellFailure(id: String?, key: String?, error: IOException) {
         is NoAnswerException -> "no_answer"
         is ExpiredException -> "expired"
         is AbortedException -> "aborted"
+        is OtherOwnerException -> "other_owner"
         // A call that was cancelled before it began is OkHttp's own error.
         else -> if (error.message == "Canceled") "aborted" else "other"
     }
