@@ -152,7 +152,8 @@ async fn in_pieces(sender: h2::client::SendRequest<Bytes>, request: &Request, le
     let lines =
         |map: &HeaderMap| map.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
     let trailers = body.trailers().await?.as_ref().map(lines).unwrap_or_default();
-    Ok(Reply { status: head.status.as_u16(), headers: lines(&head.headers), body: whole, trailers })
+    let (status, headers) = (head.status.as_u16(), lines(&head.headers));
+    Ok(Reply { status, headers, body: whole, trailers, ..Reply::default() })
 }
 
 async fn send_rest(stream: &mut h2::SendStream<Bytes>, request: &Request, lengths: &[usize]) -> Result<()> {

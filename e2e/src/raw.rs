@@ -30,6 +30,8 @@ pub struct Request {
 pub struct Reply {
     /// The status.
     pub status: u16,
+    /// The reason phrase, which HTTP/2 does not have.
+    pub reason: String,
     /// Header lines in their order, names in lower case.
     pub headers: Vec<HeaderLine>,
     /// The body.
@@ -162,7 +164,7 @@ impl Connection {
     pub fn answer(&mut self, method: &str) -> Result<Reply> {
         loop {
             let mut message = self.0.head()?.context("the connection ended without an answer")?;
-            let status = status(&message.start)?;
+            let (status, reason) = status(&message.start)?;
             if (100..200).contains(&status) {
                 continue;
             }
@@ -172,7 +174,7 @@ impl Connection {
                 lines.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
             };
             let (headers, trailers) = (lower(message.headers), lower(message.trailers));
-            return Ok(Reply { status, headers, body: message.body, trailers });
+            return Ok(Reply { status, reason, headers, body: message.body, trailers });
         }
     }
 }
@@ -223,10 +225,11 @@ pub fn send_each(
     })
 }
 
-fn status(line: &[u8]) -> Result<u16> {
+fn status(line: &[u8]) -> Result<(u16, String)> {
     let text = std::str::from_utf8(line).context("a status line")?;
-    let code = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
-    code.and_then(|code| code.parse().ok()).with_context(|| format!("no status line of HTTP/1.1: `{text}`"))
+    let parts = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.split_at_checked(3));
+    let read = parts.and_then(|(code, reason)| Some((code.parse().ok()?, reason.trim().to_owned())));
+    read.with_context(|| format!("no status line of HTTP/1.1: `{text}`"))
 }
 
 #[cfg(test)]
@@ -247,7 +250,7 @@ mod tests {
 
     #[test]
     fn status_lines() {
-        assert_eq!(status(b"HTTP/1.1 404 Not Found").unwrap(), 404);
+        assert_eq!(status(b"HTTP/1.1 404 Not Found").unwrap(), (404, "Not Found".to_owned()));
         assert!(status(b"HTTP/1.1 x").is_err());
     }
 }

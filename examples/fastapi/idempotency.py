@@ -2,14 +2,15 @@
 
     app.add_middleware(Idempotency, store=Store("results.db", lease=60, retention=86_400))
 
-Add it before (that is, inside) middlewares that refuse callers, compress or add CORS headers: what they do is not to be stored. The
-answers are in a table of SQLite, which several processes of one machine can share. For PostgreSQL three things differ: `NOW`, the type of
-`body` (`bytea`), and the driver's connections and placeholders (psycopg: a pool and `%s`).
+Add it before (that is, inside) middlewares that refuse callers, compress, keep sessions or add CORS headers: what they do is not stored,
+and they do it for a replay, too. The answers are in a table of SQLite, which several processes of one machine can share. For PostgreSQL
+three things differ: `NOW`, the type of `body` (`bytea`), and the driver's connections and placeholders (psycopg: a pool and `%s`).
 """
 
 import asyncio
 import hashlib
 import json
+import logging
 import sqlite3
 import uuid
 from contextlib import closing
@@ -48,8 +49,34 @@ DELETE_EXPIRED = f"DELETE FROM idempotency_results WHERE expires_at <= {NOW}"
 # After 408, 425, 429 and 5xx it expects that the work is tried again; nobody knows how far it came, so the handler's own steps have to be
 # safe to repeat (`operation_key`).
 NOT_FINAL = {401, 403, 408, 425, 429}
-# Headers of one answer or one connection. A stored `set-cookie` would be a credential in the table, and an old one in a replay.
-NOT_STORED = {b"connection", b"content-length", b"date", b"keep-alive", b"server", b"set-cookie", b"trailer", b"transfer-encoding"}
+# Headers of one answer or one connection. A stored `set-cookie` would be a credential in the table, and a replay would put an old session
+# in the place of a newer one. A caller that lost the first answer gets its cookie from the next request that sets one.
+NOT_STORED = {b"connection", b"date", b"keep-alive", b"server", b"set-cookie", b"transfer-encoding"}
+# Extensions in which a body comes as the path of a file, or as something else that is not in its messages.
+BODY_EXTENSIONS = {"http.response.pathsend", "http.response.trailers", "http.response.zerocopysend"}
+
+log = logging.getLogger(__name__)
+
+
+def problem(status, code, title, retry, detail):
+    """A problem document (RFC 9457), with the members that those of the gateway have. `retry` is the advice for programs."""
+    return {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code, "retry": retry}
+
+
+KEY_TOO_LONG = problem(400, "idempotency_key_invalid", "Idempotency key invalid", "new_key", "The key is longer than 640 bytes.")
+PATH_TOO_LONG = problem(400, "request_invalid", "Request invalid", "never", "The path is longer than 1024 bytes.")
+IN_FLIGHT = problem(
+    *(409, "idempotency_key_in_flight", "Idempotency key in flight", "wait"),
+    "A request with this key is still being processed. Send the same request with the same key again later to get its result.",
+)
+STORE_DOWN = problem(
+    *(503, "dependency_unavailable", "Temporarily unavailable", "same_key"),
+    "The key could not be checked right now. This request was not carried out; send the same request with the same key again later.",
+)
+NOT_KEPT = problem(
+    *(503, "dependency_unavailable", "Temporarily unavailable", "same_key"),
+    "The request was carried out, and its answer could not be stored. Send the same request with the same key again later.",
+)
 
 
 class Store:
@@ -92,57 +119,97 @@ class Idempotency:
         if scope["type"] != "http" or not key:
             return await self.app(scope, receive, send)
         operation = f"{scope['method']} {scope['path']}"
-        if len(key) > 640 or len(operation) > 1024:
-            return await refuse(send, 400, "The key or the path is too long")
+        if len(key) > 640:
+            return await refuse(send, KEY_TOO_LONG)
+        if len(operation) > 1024:
+            return await refuse(send, PATH_TOO_LONG)
         owner = uuid.uuid4().hex
-        if not await asyncio.to_thread(self.store.claim, operation, key, owner):
-            stored = await asyncio.to_thread(self.store.find, operation, key)
-            if stored is None:
-                return await refuse(send, 409, "A request with this key is being processed")
+        try:
+            stored = None
+            if not await asyncio.to_thread(self.store.claim, operation, key, owner):
+                stored = await asyncio.to_thread(self.store.find, operation, key) or IN_FLIGHT
+        except Exception:
+            log.exception("The store cannot be asked")
+            return await refuse(send, STORE_DOWN)
+        if stored is IN_FLIGHT:
+            return await refuse(send, IN_FLIGHT)
+        if stored is not None:
             status, headers, body = stored
             headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in json.loads(headers)]
-            return await answer(send, status, [*headers, (b"idempotent-replayed", b"true")], body)
+            return await answer(send, scope["method"], status, [*headers, (b"idempotent-replayed", b"true")], body)
 
-        start, parts = {}, []
+        start, parts, answered = {}, [], False
+
+        async def free():
+            try:
+                await asyncio.to_thread(self.store.free, operation, key, owner)
+            except Exception:
+                log.exception("The key cannot be freed: its claim ends with its lease")
 
         async def hold(message):
             """Stores the answer before any of it is sent: what a caller has seen, a retry gets."""
+            nonlocal answered
             if message["type"] == "http.response.start":
-                start.update(message)
+                parts.clear()
+                return start.update(message)
+            # Others are not the answer: early hints, for one.
+            if message["type"] != "http.response.body":
+                return await send(message)
+            # The first end counts: what comes later would not be what is stored.
+            if answered:
                 return
-            parts.append(message.get("body", b""))
+            parts.append(bytes(message.get("body", b"")))
             if message.get("more_body"):
                 return
+            answered = True
             status, headers, body = start["status"], list(start.get("headers", ())), b"".join(parts)
             if status >= 500 or status in NOT_FINAL:
-                await asyncio.to_thread(self.store.free, operation, key, owner)
+                await free()
             else:
                 lines = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in headers if n.lower() not in NOT_STORED]
-                if not await asyncio.to_thread(self.store.keep, operation, key, owner, status, json.dumps(lines), body):
-                    return await refuse(send, 409, "A later request with this key has taken over")
-            headers = [(n, v) for n, v in headers if n.lower() not in (b"content-length", b"transfer-encoding")]
-            await answer(send, status, headers, body)
+                try:
+                    is_kept = await asyncio.to_thread(
+                        self.store.keep, operation, key, owner, status, json.dumps(lines), body
+                    )
+                except Exception:
+                    log.exception("The answer cannot be stored")
+                    return await refuse(send, NOT_KEPT)
+                if not is_kept:
+                    # A later attempt has claimed the key since this one's lease ended.
+                    return await refuse(send, IN_FLIGHT)
+            await answer(send, scope["method"], status, headers, body)
 
         # The same in every attempt. The handler passes it to services that it calls, and puts it into a unique column of rows that
         # it inserts, so that an attempt that runs again after a crash or a 5xx does nothing twice.
         operation_key = hashlib.sha256(f"{operation}\n{key}".encode()).hexdigest()
-        state = {**scope.get("state", {}), "operation_key": operation_key}
+        # The scope stays the same object: middlewares around this one read in it what the handler has written.
+        scope.setdefault("state", {})["operation_key"] = operation_key
+        extensions = scope.get("extensions") or {}
+        scope["extensions"] = {name: extensions[name] for name in extensions if name not in BODY_EXTENSIONS}
         try:
-            # Without extensions the body comes in messages, and not as the path of a file.
-            await self.app({**scope, "state": state, "extensions": {}}, receive, hold)
+            await self.app(scope, receive, hold)
         except Exception:
             # If the process dies, or the request is cancelled, the claim ends with its lease instead.
-            await asyncio.to_thread(self.store.free, operation, key, owner)
+            await free()
             raise
+        finally:
+            scope["extensions"] = extensions
+        if not answered:
+            # The handler has returned, so that nothing is at work any more: the caller went away, and the answer was broken off.
+            await free()
 
 
-async def answer(send, status, headers, body):
-    # These answers have no body, and no length of one.
-    length = [] if status in (204, 304) else [(b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
+async def answer(send, method, status, headers, body):
+    # Without a body of its own an answer has no length of one.
+    has_length = any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in headers)
+    if method != "HEAD" and status not in (204, 304) and not has_length:
+        headers = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-async def refuse(send, status, title):
-    headers = [(b"content-type", b"application/problem+json")] + ([(b"retry-after", b"1")] if status == 409 else [])
-    await answer(send, status, headers, json.dumps({"title": title, "status": status}).encode())
+async def refuse(send, document):
+    headers = [(b"content-type", b"application/problem+json"), (b"content-language", b"en"), (b"cache-control", b"no-store")]
+    if document["retry"] in ("wait", "same_key"):
+        headers.append((b"retry-after", b"1" if document["retry"] == "wait" else b"5"))
+    await answer(send, "", document["status"], headers, json.dumps(document).encode())

@@ -2,6 +2,7 @@
 //! happens between the claim and the stored answer. Both frameworks have the same tests. An effect is a call of the payment provider,
 //! which is the test's: it can hold an answer back, so that a request is in flight as long as the test wants.
 
+mod around;
 mod payments;
 
 use std::env;
@@ -40,6 +41,15 @@ const LONG_TYPE: &str = "service_account_of_a_machine_with_a_very_long_name_aa";
 enum Framework {
     FastApi,
     Express,
+}
+
+impl Framework {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::FastApi => "fastapi",
+            Self::Express => "express",
+        }
+    }
 }
 
 /// How long the API keeps claims and answers, in seconds.
@@ -116,7 +126,8 @@ enum Origin {
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let sequences: Vec<Sequence> = serde_json::from_str(include_str!("sequences.json"))?;
-    let group = |(framework, name): (Framework, &str)| {
+    let groups = |framework: Framework| {
+        let name = framework.name();
         let mut tests: Vec<Test<ApiSetup>> = Vec::new();
         for sequence in sequences.clone() {
             tests.push(Test::new(sequence.name.clone(), move |setup: &ApiSetup| setup.plays(&sequence)));
@@ -124,10 +135,13 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         tests.extend([
             Test::new("duplicates of a request in flight are answered 409", in_flight),
             Test::new("many at once have one effect", at_once),
+            Test::new("a caller that goes away: the retry gets the answer", goes_away),
             Test::new("a crash in the work: the claim holds until its lease ends", crash_and_hold),
             Test::new("a crash in the work: after the lease the key runs again", crash_and_retry),
             Test::new("an attempt that is slower than its lease does not overwrite", slow),
             Test::new("after the retention the key runs again", forgotten),
+            Test::new("the store is down: nothing runs", store_is_down),
+            Test::new("the store goes down in the work: the answer is not shown", store_goes_down),
         ]);
         let tests = tests.into_iter().map(|test| test.within(name)).collect();
         let is_installed = packages(framework).is_dir();
@@ -136,10 +150,11 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
                 "SKIPPED: {name} is not installed, so examples/{name} is not tested. `scripts/tools.sh path-readers` installs it."
             );
         }
-        let group = sharing(move || ApiSetup::start(framework), tests);
-        if is_installed { group } else { group.left_out() }
+        let groups = [sharing(move || ApiSetup::start(framework), tests), around::group(framework)?];
+        Ok(groups.map(|group| if is_installed { group } else { group.left_out() }))
     };
-    Ok([(Framework::FastApi, "fastapi"), (Framework::Express, "express")].into_iter().map(group).collect())
+    let all: Result<Vec<_>> = [Framework::FastApi, Framework::Express].into_iter().map(groups).collect();
+    Ok(all?.into_iter().flatten().collect())
 }
 
 /// Where the packages of a framework are installed.
@@ -165,7 +180,7 @@ struct ApiSetup {
 impl ApiSetup {
     fn start(framework: Framework) -> Result<Self> {
         let (directory, payments) = (tempfile::tempdir()?, Payments::start()?);
-        let port = TcpListener::bind(loopback(0))?.local_addr()?.port();
+        let port = free_port()?;
         let api = run(framework, port, payments.address, directory.path(), LASTING)?;
         let policy = |subject_type: &str| {
             json!({
@@ -203,6 +218,16 @@ impl ApiSetup {
         let mut api = self.api();
         api.kill()?;
         *api = run(self.framework, self.port, self.payments.address, self.directory.path(), times)?;
+        Ok(())
+    }
+
+    /// A table with another name is a store that answers with errors.
+    fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        let statement = format!("ALTER TABLE {from} RENAME TO {to}");
+        let program = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=30).execute(sys.argv[2])";
+        let mut python = Command::new("python3");
+        python.args(["-c", program]).arg(self.directory.path().join("results.db")).arg(statement);
+        ensure!(python.status()?.success(), "the table cannot be renamed");
         Ok(())
     }
 
@@ -287,23 +312,42 @@ fn is_expected(reply: &Reply, expect: &Expected, earlier: &[Reply]) -> Result<()
     Ok(())
 }
 
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(loopback(0))?.local_addr()?.port())
+}
+
+/// Runs an application of `folder` with FastAPI, beside the middleware of the example.
+fn python(port: u16, application: &str, folder: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-m", "uvicorn", "--host", "127.0.0.1", "--port", &port.to_string(), application, "--app-dir"]);
+    command.arg(folder).env("PYTHONDONTWRITEBYTECODE", "1");
+    let example = repository().join("examples/fastapi");
+    command.env("PYTHONPATH", format!("{}:{}", packages(Framework::FastApi).display(), example.display()));
+    command
+}
+
+/// Runs a program with the packages of Express.
+fn node(port: u16, program: &Path) -> Command {
+    let mut command = Command::new("node");
+    command.arg(program).env("NODE_PATH", packages(Framework::Express)).env("PORT", port.to_string());
+    command
+}
+
+fn until_it_listens(port: u16, process: Process) -> Result<Process> {
+    let mut process = process;
+    runtime()?
+        .block_on(process.ready(READY, async || {
+            TcpStream::connect(loopback(port)).map(drop).context("the API does not listen yet")
+        }))?;
+    Ok(process)
+}
+
 /// Starts the API of an example, and waits until it listens.
 fn run(framework: Framework, port: u16, payments: SocketAddr, directory: &Path, times: Times) -> Result<Process> {
     let examples = repository().join("examples");
     let mut command = match framework {
-        Framework::FastApi => {
-            let mut python = Command::new("python3");
-            python.args(["-m", "uvicorn", "--host", "127.0.0.1", "--port", &port.to_string(), "app:app", "--app-dir"]);
-            python.arg(examples.join("fastapi"));
-            python.env("PYTHONPATH", packages(framework)).env("PYTHONDONTWRITEBYTECODE", "1");
-            python
-        }
-        Framework::Express => {
-            let mut node = Command::new("node");
-            node.arg(examples.join("express/app.js")).env("NODE_PATH", packages(framework));
-            node.env("PORT", port.to_string());
-            node
-        }
+        Framework::FastApi => python(port, "app:app", &examples.join("fastapi")),
+        Framework::Express => node(port, &examples.join("express/app.js")),
     };
     for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
         command.env_remove(proxy);
@@ -311,11 +355,7 @@ fn run(framework: Framework, port: u16, payments: SocketAddr, directory: &Path, 
     command.env("PAYMENTS_URL", loopback_url(payments.port())).env("IDEMPOTENCY_DB", directory.join("results.db"));
     command.env("IDEMPOTENCY_LEASE_SECONDS", times.lease.to_string());
     command.env("IDEMPOTENCY_RETENTION_SECONDS", times.retention.to_string());
-    let mut api = Process::spawn("the API", &mut command, &directory.join("api.log"))?;
-    runtime()?.block_on(
-        api.ready(READY, async || TcpStream::connect(loopback(port)).map(drop).context("the API does not listen yet")),
-    )?;
-    Ok(api)
+    until_it_listens(port, Process::spawn("the API", &mut command, &directory.join("api.log"))?)
 }
 
 /// What a thread returned.
@@ -323,10 +363,30 @@ fn joined<T>(result: thread::Result<Result<T>>) -> Result<T> {
     result.map_err(|_| anyhow!("a thread panicked"))?
 }
 
-fn is_in_flight(reply: &Reply) -> bool {
-    reply.status == 409
-        && reply.text_header("retry-after") == Some("1")
+/// Whether it is a problem document in the form of the gateway's own, which says when to come again.
+fn is_problem(reply: &Reply, status: u16, code: &str, retry: &str, retry_after: &str) -> bool {
+    let document = reply.json();
+    let has = |member: &str, value: &str| document.get(member).and_then(Value::as_str) == Some(value);
+    let is_text = |member: &str| document.get(member).is_some_and(Value::is_string);
+    reply.status == status
+        && reply.text_header("content-type") == Some("application/problem+json")
+        && reply.text_header("cache-control") == Some("no-store")
+        && reply.text_header("retry-after") == Some(retry_after)
         && reply.header("idempotent-replayed").is_none()
+        && document.get("status") == Some(&status.into())
+        && has("type", "about:blank")
+        && has("code", code)
+        && has("retry", retry)
+        && ["title", "detail"].into_iter().all(is_text)
+}
+
+fn is_in_flight(reply: &Reply) -> bool {
+    is_problem(reply, 409, "idempotency_key_in_flight", "wait", "1")
+}
+
+fn is_unavailable(reply: &Reply) -> bool {
+    is_problem(reply, 503, "dependency_unavailable", "same_key", "5")
+        && reply.text_header("idempotency-retry") == Some("same_key")
 }
 
 fn is_new(reply: &Reply) -> bool {
@@ -340,7 +400,7 @@ fn is_replay(reply: &Reply) -> bool {
 fn in_flight(setup: &ApiSetup) -> Result<()> {
     let item = "in-flight";
     let order = setup.order(item)?;
-    setup.payments.answer(item, &[Payment::Held]);
+    setup.payments.answer(item, &[Payment::Held(200)]);
     let first = thread::scope(|scope| {
         let first = scope.spawn(|| setup.send(API, &order));
         let duplicates = || {
@@ -384,9 +444,26 @@ fn at_once(setup: &ApiSetup) -> Result<()> {
     Ok(())
 }
 
+fn goes_away(setup: &ApiSetup) -> Result<()> {
+    let item = "goes-away";
+    let order = setup.order(item)?;
+    setup.payments.answer(item, &[Payment::Held(200)]);
+    let mut caller = raw::Connection::open(setup.gateway.address(API)?)?;
+    let outcome = caller.send(&order.http1()).and_then(|()| setup.payments.until_called(item, 1));
+    drop(caller);
+    let retry = outcome.and_then(|()| setup.send(API, &order));
+    setup.payments.release(item);
+    // The claim is the work's, which goes on.
+    let retry = retry?;
+    ensure!(is_in_flight(&retry), "a retry in the meantime: {retry:?}");
+    let answer = retry_until(setup, &order, "the work is done", is_replay)?;
+    ensure!(setup.payments.calls(item).len() == 1, "{answer:?}: {:?}", setup.payments.calls(item));
+    Ok(())
+}
+
 /// Lets an attempt claim the key and call the provider, and kills the API before the answer is stored.
 fn crash(setup: &ApiSetup, item: &str, order: &Request, times: Times) -> Result<()> {
-    setup.payments.answer(item, &[Payment::Held]);
+    setup.payments.answer(item, &[Payment::Held(200)]);
     thread::scope(|scope| {
         let lost = scope.spawn(|| setup.send(API, order));
         let outcome = setup.payments.until_called(item, 1).and_then(|()| setup.restart(times));
@@ -428,7 +505,7 @@ fn slow(setup: &ApiSetup) -> Result<()> {
     let item = "slow";
     let order = setup.order(item)?;
     setup.restart(SHORT_LEASE)?;
-    setup.payments.answer(item, &[Payment::Held]);
+    setup.payments.answer(item, &[Payment::Held(200)]);
     let (slow, later) = thread::scope(|scope| {
         let slow = scope.spawn(|| setup.send(API, &order));
         let outcome =
@@ -465,4 +542,44 @@ fn retry_until(setup: &ApiSetup, order: &Request, what: &str, so: impl Fn(&Reply
         Ok(done)
     })?;
     last.into_inner().unwrap_or_else(PoisonError::into_inner).context("no retry")
+}
+
+fn store_is_down(setup: &ApiSetup) -> Result<()> {
+    let item = "store-is-down";
+    let order = setup.order(item)?;
+    setup.rename_table("idempotency_results", "gone")?;
+    let refused = setup.send(API, &order);
+    setup.rename_table("gone", "idempotency_results")?;
+    let refused = refused?;
+    ensure!(is_unavailable(&refused), "while the store is down: {refused:?}");
+    ensure!(setup.payments.calls(item).is_empty(), "the handler ran: {:?}", setup.payments.calls(item));
+    let retry = setup.send(API, &order)?;
+    ensure!(is_new(&retry), "when it is there again: {retry:?}");
+    Ok(())
+}
+
+fn store_goes_down(setup: &ApiSetup) -> Result<()> {
+    let (kept, freed) = ("store-goes-down", "store-goes-down-with-an-error");
+    let (orders, answers) = ([setup.order(kept)?, setup.order(freed)?], [Payment::Held(200), Payment::Held(403)]);
+    for (item, answer) in [kept, freed].into_iter().zip(answers) {
+        setup.payments.answer(item, &[answer]);
+    }
+    let replies = thread::scope(|scope| {
+        let callers = orders.each_ref().map(|order| scope.spawn(|| setup.send(API, order)));
+        let outcome = [kept, freed].into_iter().try_for_each(|item| setup.payments.until_called(item, 1));
+        let outcome = outcome.and_then(|()| setup.rename_table("idempotency_results", "gone"));
+        [kept, freed].into_iter().for_each(|item| setup.payments.release(item));
+        let replies: Vec<_> = callers.into_iter().map(|caller| joined(caller.join())).collect();
+        outcome.and_then(|()| setup.rename_table("gone", "idempotency_results")).map(|()| replies)
+    })?;
+    let [stored, other] = <[Result<Reply>; 2]>::try_from(replies).map_err(|_| anyhow!("not two answers"))?;
+    let (stored, other) = (stored?, other?);
+    ensure!(is_unavailable(&stored), "an answer that a retry would not get: {stored:?}");
+    // No retry would get this one either way.
+    ensure!(other.status == 403, "an answer that is never stored: {other:?}");
+    for order in &orders {
+        let retry = setup.send(API, order)?;
+        ensure!(is_in_flight(&retry), "the claim ends with its lease: {retry:?}");
+    }
+    Ok(())
 }

@@ -18,9 +18,9 @@ pub(crate) enum Payment {
     Status(u16),
     /// With 200 and a text that is no JSON.
     Nonsense(Nonsense),
-    /// With 200, as soon as [`Payments::release`] is called.
+    /// With this status, as soon as [`Payments::release`] is called.
     #[serde(skip)]
-    Held,
+    Held(u16),
 }
 
 /// The word `nonsense` in a table.
@@ -123,15 +123,14 @@ fn serve(stream: TcpStream, state: &State) -> Result<()> {
         let number = item.calls.len();
         let answer = item.answers.get(number - 1).copied().unwrap_or(Payment::Status(200));
         state.changed.notify_all();
-        if matches!(answer, Payment::Held) {
+        if matches!(answer, Payment::Held(_)) {
             let held =
                 |items: &mut BTreeMap<String, OrderedItem>| items.get(&name).is_some_and(|item| !item.is_released);
             items = state.changed.wait_while(items, held).unwrap_or_else(PoisonError::into_inner);
         }
         drop(items);
         let (status, body) = match answer {
-            Payment::Status(status) => (status, format!("{{\"id\":\"{name}-{number}\"}}")),
-            Payment::Held => (200, format!("{{\"id\":\"{name}-{number}\"}}")),
+            Payment::Status(status) | Payment::Held(status) => (status, format!("{{\"id\":\"{name}-{number}\"}}")),
             Payment::Nonsense(_) => (200, "<html>".to_owned()),
         };
         let head = format!(

@@ -1,0 +1,179 @@
+//! The middlewares of the examples between others: sessions, compression, CORS, security headers, and what handlers do with an answer in all
+//! forms of their platform. With a key an answer is as without one, and a replay is as the first answer, but for cookies. `around.json` has
+//! the requests for both frameworks.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::raw::{self, Reply, Request};
+use e2e::runner::{Group, Test, sharing};
+use harness::ports::loopback;
+use harness::process::Process;
+use serde::Deserialize;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Framework, free_port, node, python, until_it_listens};
+
+/// What is of one moment, of one connection, or how a body is written on it.
+const OF_ONE_ANSWER: [&str; 7] =
+    ["date", "server", "connection", "keep-alive", "transfer-encoding", "content-length", "set-cookie"];
+/// What marks a replay.
+const MARK: (&str, &str) = ("idempotent-replayed", "true");
+
+/// A request that is sent without a key, with one, and with the same key again.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    /// The one framework that it is for
+    #[serde(default)]
+    only: Option<String>,
+    #[serde(default = "post")]
+    method: String,
+    path: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// Without a key the platform answers something else.
+    #[serde(default)]
+    alone: bool,
+    /// Whether the answer is stored
+    #[serde(default = "yes")]
+    r#final: bool,
+    /// Headers that a middleware around adds when the handler has run
+    #[serde(default)]
+    around: Vec<String>,
+    /// How many cookies a handler or a session sets
+    #[serde(default)]
+    cookies: usize,
+    /// The answer to the same request without a key that brings the cookies of the first answer
+    #[serde(default)]
+    then: Option<String>,
+    /// `status`, `reason`, `body`, and headers or trailers: their values with commas between them, or null
+    expect: BTreeMap<String, Value>,
+}
+
+fn post() -> String {
+    "POST".to_owned()
+}
+
+const fn yes() -> bool {
+    true
+}
+
+pub(super) fn group(framework: Framework) -> Result<Group> {
+    let rows: Vec<Row> = serde_json::from_str(include_str!("around.json"))?;
+    let name = framework.name();
+    let is_for = |row: &Row| row.only.as_deref().is_none_or(|only| only == name);
+    let tests = rows
+        .into_iter()
+        .filter(is_for)
+        .map(|row| Test::new(format!("around: {}", row.name), move |api: &Api| api.plays(&row)).within(name));
+    Ok(sharing(move || Api::start(framework), tests.collect()))
+}
+
+/// The handlers of `around/`, each between other middlewares.
+struct Api {
+    port: u16,
+    _directory: TempDir,
+    _process: Process,
+}
+
+impl Api {
+    fn start(framework: Framework) -> Result<Self> {
+        let (port, directory) = (free_port()?, tempfile::tempdir()?);
+        let folder = harness::tools::repository().join("e2e/tests/idempotent_apis/around");
+        let mut command = match framework {
+            Framework::FastApi => python(port, "fastapi_app:app", &folder),
+            Framework::Express => node(port, &folder.join("express.js")),
+        };
+        command.env("IDEMPOTENCY_DB", directory.path().join("results.db"));
+        let log = directory.path().join("api.log");
+        let process = until_it_listens(port, Process::spawn("the API", &mut command, &log)?)?;
+        Ok(Self { port, _directory: directory, _process: process })
+    }
+
+    fn send(&self, request: &Request) -> Result<Reply> {
+        raw::exchange(loopback(self.port), &request.method, &request.http1())
+    }
+
+    /// How often the handlers of a path have run.
+    fn runs(&self, path: &str) -> Result<u64> {
+        let runs = self.send(&Request::new("GET", "/runs"))?.json();
+        Ok(runs.get(path).and_then(Value::as_u64).unwrap_or_default())
+    }
+
+    fn plays(&self, row: &Row) -> Result<()> {
+        let mut request = Request::new(&row.method, row.path.as_str());
+        for (name, value) in &row.headers {
+            request = request.header(name, value.as_str());
+        }
+        let keyed = request.clone().header("idempotency-key", row.name.as_str());
+        let before = self.runs(&row.path)?;
+        let without = if row.alone { None } else { Some(self.send(&request)?) };
+        let first = self.send(&keyed)?;
+        let again = self.send(&keyed)?;
+        let expected = u64::from(!row.alone) + if row.r#final { 1 } else { 2 };
+        let ran = self.runs(&row.path)?.saturating_sub(before);
+        ensure!(ran == expected, "the handler ran {ran} times, not {expected}: {first:?}, then {again:?}");
+
+        for (name, value) in &row.expect {
+            let seen = part(&first, name);
+            ensure!(seen == *value, "{name} is {seen}: {first:?}");
+        }
+        if let Some(without) = &without {
+            ensure!(is_like(&first, without, &[]), "with a key: {first:?}\nwithout: {without:?}");
+            ensure!(cookies(without).len() == row.cookies, "cookies without a key: {without:?}");
+        }
+        let mut answer = again.clone();
+        if row.r#final {
+            answer.headers.retain(|(name, value)| (name.as_str(), value.as_slice()) != (MARK.0, MARK.1.as_bytes()));
+            ensure!(answer != again, "no mark: {again:?}");
+        }
+        ensure!(is_like(&first, &answer, &row.around), "first: {first:?}\nagain: {again:?}");
+        // A caller can rely on a length that the handler has set; a stream gets one when it is replayed.
+        let (length, was) = (again.header("content-length"), first.header("content-length"));
+        ensure!(was.is_none() || length == was, "the length of the first answer is {was:?}, then {length:?}");
+        ensure!(cookies(&first).len() == row.cookies, "cookies: {first:?}");
+        // Those of middlewares around are no part of the stored answer.
+        let replayed: Vec<_> = cookies(&again).into_iter().filter(|cookie| cookies(&first).contains(cookie)).collect();
+        ensure!(!row.r#final || replayed.iter().all(|cookie| cookie.starts_with("seen=")), "replayed: {replayed:?}");
+
+        let Some(then) = &row.then else { return Ok(()) };
+        let pairs: Vec<&str> = cookies(&first).into_iter().filter_map(|cookie| cookie.split(';').next()).collect();
+        let next = self.send(&request.header("cookie", pairs.join("; ")))?;
+        ensure!(next.body == then.as_bytes(), "with the cookies of the first answer: {next:?}");
+        Ok(())
+    }
+}
+
+/// Status, body, trailers and headers are the same, but for what belongs to one answer, and but for `others`.
+fn is_like(one: &Reply, other: &Reply, others: &[String]) -> bool {
+    let lines = |reply: &Reply| {
+        let mut lines = reply.headers.clone();
+        lines.retain(|(name, _)| !OF_ONE_ANSWER.contains(&name.as_str()) && !others.contains(name));
+        lines.sort();
+        lines
+    };
+    (one.status, &one.reason, &one.body, &one.trailers) == (other.status, &other.reason, &other.body, &other.trailers)
+        && lines(one) == lines(other)
+}
+
+/// A part of an answer, as a row names it.
+fn part(reply: &Reply, name: &str) -> Value {
+    let text = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect::<String>();
+    match name {
+        "status" => return reply.status.into(),
+        "reason" => return reply.reason.clone().into(),
+        "body" => return text(&reply.body).into(),
+        _ => {}
+    }
+    let lines = reply.headers.iter().chain(&reply.trailers);
+    let values: Vec<String> = lines.filter(|(line, _)| line == name).map(|(_, value)| text(value)).collect();
+    if values.is_empty() { Value::Null } else { values.join(", ").into() }
+}
+
+fn cookies(reply: &Reply) -> Vec<&str> {
+    let lines = reply.headers.iter().filter(|(name, _)| name == "set-cookie");
+    lines.filter_map(|(_, value)| std::str::from_utf8(value).ok()).collect()
+}
