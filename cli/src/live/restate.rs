@@ -4,7 +4,7 @@ use super::LiveCheck;
 use crate::http::HttpReply;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
-use crate::restate_admin::plan::{Plan, State};
+use crate::restate_admin::plan::Plan;
 use crate::restate_admin::services::Service;
 use edge_idempotency_lints::backends::BackendAt;
 use serde_json::Value;
@@ -157,13 +157,14 @@ fn missing(services: &[Service], service: &str, handler: &str) -> Option<String>
 
 fn retention(live: &mut LiveCheck<'_>, services: &[Service]) {
     let plan = Plan::new(live.document, services);
-    for row in plan.rows.iter().filter(|row| row.state != State::Equal) {
+    for row in plan.rows.iter().filter(|row| !row.state.is_done()) {
         let service = &row.declared.service;
         let message = match &row.actual {
             None => format!("Restate has no service `{service}`, whose retention the policy declares"),
             Some(actual) => {
+                let handler = row.handler.as_ref().map(|handler| format!("/{handler}")).unwrap_or_default();
                 format!(
-                    "Restate has {actual} as `{}` of `{service}`, and the policy declares {}",
+                    "Restate has {actual} as `{}` of `{service}{handler}`, and the policy declares {}",
                     row.setting(),
                     row.wish()
                 )

@@ -41,6 +41,8 @@ pub(crate) enum Wish {
 pub(crate) enum State {
     /// Restate has what the policy declares.
     Equal,
+    /// A handler sets something else itself, and no route of the policy sends it a key, so that nobody asks for what it keeps.
+    Unkeyed,
     /// `apply` changes it.
     Change,
     /// The server holds it below what is declared.
@@ -54,10 +56,16 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// Whether there is nothing to do.
+    pub(crate) const fn is_done(self) -> bool {
+        matches!(self, Self::Equal | Self::Unkeyed)
+    }
+
     /// The state in JSON.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Equal => "equal",
+            Self::Unkeyed => "unkeyed",
             Self::Change => "change",
             Self::Clamped => "clamped",
             Self::ByHand => "by_hand",
@@ -133,10 +141,11 @@ impl Plan {
     /// Compares a document with the services of a Restate.
     pub(crate) fn new(document: &Value, services: &[Service]) -> Self {
         let declared = declared(document);
-        let rows = declared.iter().flat_map(|declared| rows(declared, services)).collect();
-        let routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
+        let routes = || document.get("routes").and_then(Value::as_array).into_iter().flatten();
+        let keyed: Vec<(&str, &str)> = routes().filter_map(keyed_handler).collect();
+        let rows = declared.iter().flat_map(|declared| rows(declared, services, &keyed)).collect();
         let mut targets: Vec<&str> =
-            routes.filter_map(|route| route.get("target")?.as_str()?.split('/').next()).collect();
+            routes().filter_map(|route| route.get("target")?.as_str()?.split('/').next()).collect();
         targets.sort_unstable();
         targets.dedup();
         let known = |name: &str| {
@@ -150,7 +159,7 @@ impl Plan {
 
     /// Whether Restate has all that is declared.
     pub(crate) fn is_clean(&self) -> bool {
-        self.rows.iter().all(|row| row.state == State::Equal)
+        self.rows.iter().all(|row| row.state.is_done())
     }
 
     /// The number of rows in this state.
@@ -220,8 +229,16 @@ pub(super) fn clamped(actual: u64, wanted: u64) -> (State, Vec<String>) {
     (State::Clamped, vec![note])
 }
 
-/// The rows of a declared setting: one for the service, and one for each handler that sets something else itself.
-fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
+/// Service and handler of a route's target, if requests with a key reach it.
+fn keyed_handler(route: &Value) -> Option<(&str, &str)> {
+    let has_keys = !["PROHIBITED", "HANDLER_INTERNAL_C"].map(Value::from).contains(route.get("policy")?);
+    let (service, rest) = route.get("target")?.as_str()?.split_once('/')?;
+    has_keys.then(|| (service, rest.rsplit_once('/').map_or(rest, |(_, handler)| handler)))
+}
+
+/// The rows of a declared setting: one for the service, and one for each handler that sets something else itself. `keyed`: the handlers
+/// that get keys.
+fn rows(declared: &Declared, services: &[Service], keyed: &[(&str, &str)]) -> Vec<Row> {
     let row = |handler: Option<&str>, actual: Option<String>, state, notes| Row {
         declared: declared.clone(),
         actual,
@@ -252,13 +269,20 @@ fn rows(declared: &Declared, services: &[Service]) -> Vec<Row> {
             }
             let own = service.handlers.iter().filter_map(|handler| {
                 let actual = handler.idempotency_retention.as_deref()?;
+                let is_keyed =
+                    declared.is_of_guard() || keyed.contains(&(declared.service.as_str(), &*handler.name));
                 (seconds_of(actual) != Some(*wanted)).then(|| {
-                    let note = format!(
-                        "the handler sets this itself, and the admin API cannot change it. Remove it from the handler's \
-                         options in the SDK, or write {} there; then register the deployment again",
-                        exact(*wanted)
-                    );
-                    row(Some(&handler.name), Some(actual.to_owned()), State::ByHand, vec![note])
+                    let (state, note) = if is_keyed {
+                        let note = format!(
+                            "the handler sets this itself, and the admin API cannot change it. Remove it from the handler's \
+                             options in the SDK, or write {} there; then register the deployment again",
+                            exact(*wanted)
+                        );
+                        (State::ByHand, note)
+                    } else {
+                        (State::Unkeyed, "the handler sets this itself, and no route sends it keys".to_owned())
+                    };
+                    row(Some(&handler.name), Some(actual.to_owned()), state, vec![note])
                 })
             });
             std::iter::once(row(None, Some(actual.to_owned()), state, notes)).chain(own).collect()

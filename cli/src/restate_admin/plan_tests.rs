@@ -7,7 +7,10 @@ fn services(text: &str) -> Vec<Service> {
 fn document() -> Value {
     json!({
         "backend": {"guard": {"retention": "170h"}},
-        "routes": [{"target": "Refunds/create"}, {"target": "Cart/{tenant}/get"}, {"target": "Emails/send"}, {}],
+        "routes": [
+            {"policy": "REQUIRED_A", "target": "Refunds/create"}, {"policy": "PROHIBITED", "target": "Refunds/find"},
+            {"policy": "REQUIRED_A", "target": "Cart/{tenant}/get"}, {"policy": "ACCEPTED", "target": "Emails/send"}, {}
+        ],
         "retention": {
             "classes": {"short": "24h", "long": "7d"},
             "services": {"Refunds": {"class": "long", "on_max_attempts": "kill"}, "Emails": {"class": "short"}, "Gone": {"class": "short"}}
@@ -57,18 +60,29 @@ fn a_handler_s_own_setting_is_a_row_of_its_own() {
         &services(
             r#"[{"name": "Refunds", "idempotency_retention": "7d", "retry_policy": {"on_max_attempts": "Kill"}, "handlers": [
                 {"name": "create", "idempotency_retention": "1h", "retry_policy": {"on_max_attempts": "Pause"}},
-                {"name": "void", "idempotency_retention": "7d", "retry_policy": {"on_max_attempts": "Kill"}}]}]"#,
+                {"name": "find", "idempotency_retention": "0s"}, {"name": "expire", "idempotency_retention": "1h"},
+                {"name": "void", "idempotency_retention": "7d", "retry_policy": {"on_max_attempts": "Kill"}}]},
+                {"name": "IdempotencyGuard", "idempotency_retention": "7d 2h", "handlers": [
+                {"name": "claim", "idempotency_retention": "1h"}]}]"#,
         ),
     );
     assert_eq!(
-        states(&plan)[..4],
+        states(&plan).into_iter().filter(|(name, ..)| name.contains('R') || name.contains('G')).collect::<Vec<_>>(),
         [
             ("Refunds".to_owned(), "idempotency_retention", "equal"),
             ("Refunds/create".to_owned(), "idempotency_retention", "by_hand"),
+            // No route sends these a key.
+            ("Refunds/find".to_owned(), "idempotency_retention", "unkeyed"),
+            ("Refunds/expire".to_owned(), "idempotency_retention", "unkeyed"),
             ("Refunds".to_owned(), "on_max_attempts", "equal"),
             ("Refunds/create".to_owned(), "on_max_attempts", "by_hand"),
+            ("Gone".to_owned(), "idempotency_retention", "service_missing"),
+            ("IdempotencyGuard".to_owned(), "idempotency_retention", "equal"),
+            ("IdempotencyGuard/claim".to_owned(), "idempotency_retention", "by_hand"),
         ]
     );
+    let done = plan.rows.iter().filter(|row| row.state.is_done()).map(|row| row.handler.as_deref());
+    assert!(done.eq([None, Some("find"), Some("expire"), None, None]), "{:?}", states(&plan));
     assert!(plan.rows.iter().all(|row| !row.is_change()), "nothing that the admin API could change");
 }
 

@@ -40,6 +40,7 @@ impl Plan {
             (State::Missing, "of services that Restate does not know"),
             (State::Refused, "refused"),
             (State::Equal, "as declared"),
+            (State::Unkeyed, "of handlers without keys"),
         ];
         let counts = counts.into_iter().map(|(state, what)| (self.count(state), what)).filter(|(count, _)| *count > 0);
         let counts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
@@ -54,7 +55,7 @@ fn name(row: &Row) -> String {
 
 const fn sign(row: &Row) -> char {
     match row.state {
-        State::Equal => '=',
+        State::Equal | State::Unkeyed => '=',
         State::Change => '~',
         _ => '!',
     }
@@ -73,7 +74,7 @@ fn value(row: &Row) -> String {
         Wish::OnMaxAttempts(_) => actual.to_owned(),
     });
     match (actual, row.state) {
-        (Some(actual), State::Equal) => {
+        (Some(actual), State::Equal | State::Unkeyed) => {
             let done = if row.applied { "changed to " } else { "" };
             format!("{done}{}{because}", printable(&actual))
         }
