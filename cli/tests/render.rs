@@ -40,6 +40,25 @@ fn missing_options_are_named() {
     assert!(told.contains("no WebAssembly module"), "{told}");
 }
 
+/// Of two values the first one would be as wrong as the second.
+#[test]
+fn what_is_taken_once_is_not_given_twice() {
+    let upstreams = ["--upstream=backend=http://b", "--upstream=unkey=http://u", "--upstream=openbao=http://o"];
+    let tokens = ["--jwt-issuer=https://i", "--jwt-keys=/k"];
+    for (gateway, policy, twice) in [
+        ("envoy", "demo/policy.json", &["--jwt-issuer=https://j"][..]),
+        ("envoy", "demo/policy.json", &["--jwt-keys=/l"]),
+        ("krakend", "krakend/examples/demo/policy.json", &["--jwt-issuer=https://j"]),
+        ("krakend", "krakend/examples/demo/policy.json", &["--jwt-keys=/l"]),
+        ("krakend", "krakend/examples/demo/policy.json", &["--jwt-algorithm=ES256", "--jwt-algorithm=RS256"]),
+    ] {
+        let told = refused(&[&["render", gateway, "--policy", policy], &upstreams[..], &tokens, twice].concat());
+        assert!(told.contains("takes one value for each place"), "{gateway} {twice:?}: {told}");
+    }
+    let told = refused(&["check", "--live", "--upstream=a=http://b", "--upstream=a=http://c", "demo/policy.json"]);
+    assert!(told.contains("two --upstream have the same name"), "{told}");
+}
+
 #[test]
 fn a_document_with_errors_is_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! `webhook`, `completions` and `man` as people call them.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+use crate::credentials::stand_in::StandIn;
 use serde_json::Value;
 use std::process::Command;
 
@@ -124,6 +125,73 @@ fn a_route_for_one_webhook_gets_a_binding() {
     let apply = [&new[..], &["--apply", "--unkey-api", "api_1"]].concat();
     let (status, text, errors) = run(&apply, &policy("wh_01JGITHUB", unkey), "");
     assert!(status == 2 && text.is_empty() && errors.contains("Unkey makes ids of its own"), "{errors}");
+}
+
+/// Two routes for Stripe: an inbox, and one that gives its deliveries to handlers that wait for them.
+#[test]
+fn where_several_routes_take_a_webhook_one_is_named() {
+    let policy = POLICY.replace(
+        r#""routes": ["#,
+        r#""routes": [
+            {"endpoint": "promises", "path": "/promises/stripe/{webhook_id}", "policy": "REQUIRED_B", "webhook": {"provider": "stripe"}},
+            {"endpoint": "inbox", "path": "/inbox", "policy": "REQUIRED_B", "webhook": {"provider": "stripe", "id": "wh_01JINBOX"}},"#,
+    );
+    let policy = policy.replace(
+        r#""static": {"#,
+        r#""static": {"wh_01JINBOX": {"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": "HOOK_SECRET"}]},"#,
+    );
+    let new = ["webhook", "new", "--policy", "POLICY", "--tenant", "acme", "--project", "shop", "--provider", "stripe"];
+    let sign = |id| vec!["webhook", "sign", "--policy", "POLICY", "--id", id, "--json"];
+    let listed = "name one with --endpoint\n  promises  /promises/stripe/{webhook_id}\n  ";
+    for (command, also) in [
+        (new.to_vec(), "hooks  /hooks/stripe/{webhook_id}\n"),
+        (sign("wh_01JSTRIPE"), "hooks  /hooks/stripe/{webhook_id}\n"),
+        (sign("wh_01JINBOX"), "inbox  /inbox\n  hooks  /hooks/stripe/{webhook_id}\n"),
+    ] {
+        let (status, text, errors) = run(&command, &policy, "");
+        assert!(
+            status == 2 && text.is_empty() && errors.ends_with(&format!("{listed}{also}")),
+            "{command:?}: {errors}"
+        );
+    }
+    for (command, endpoint, url) in [
+        (new.to_vec(), "promises", "https://api.example.com/promises/stripe/wh_"),
+        (new.to_vec(), "hooks", "https://api.example.com/hooks/stripe/wh_"),
+        (sign("wh_01JSTRIPE"), "promises", "https://api.example.com/promises/stripe/wh_01JSTRIPE\""),
+        (sign("wh_01JINBOX"), "inbox", "https://api.example.com/inbox\""),
+        (sign("wh_01JGITLAB"), "hooks", "https://api.example.com/hooks/gitlab/wh_01JGITLAB\""),
+    ] {
+        let command =
+            [&command[..], &["--endpoint", endpoint], if command[1] == "sign" { &["--show-secret"] } else { &[] }]
+                .concat();
+        let (status, text, errors) = run(&command, &policy, "");
+        assert!(status == 0 && text.contains(url), "{command:?}: {text}{errors}");
+    }
+    for (command, endpoint, told) in [
+        (new.to_vec(), "inbox", "`webhooks.static` has already"),
+        (new.to_vec(), "orders", "no route `orders` of the policy takes deliveries of stripe"),
+        (sign("wh_01JGITLAB"), "promises", "no route `promises` of the policy takes deliveries of gitlab"),
+    ] {
+        let (status, _, errors) = run(&[&command[..], &["--endpoint", endpoint]].concat(), &policy, "");
+        assert!(status == 2 && errors.contains(told), "{command:?} {endpoint}: {errors}");
+    }
+}
+
+/// The gateway's answer to a delivery without the member that the target names, if the route acknowledges it.
+#[test]
+fn a_delivery_that_reached_no_handler_is_told() {
+    let body = r#"{"outcome": "acknowledged", "detail": "the body has no /data/object/id"}"#;
+    let server = StandIn::answering(move |_| (200, body.to_owned()));
+    let url = format!("{}/hooks/stripe/wh_1", server.url);
+    let send = ["webhook", "sign", "--provider", "stripe", "--url", &url, "--secret", "env:HOOK_SECRET", "--send"];
+    let (status, text, errors) = run(&send, POLICY, "");
+    assert!(
+        status == 1 && text.starts_with("REACHED NO HANDLER: 200 from ") && text.contains("/data/object/id"),
+        "{text}{errors}"
+    );
+    let (status, text, _) = run(&[&send[..], &["--json"]].concat(), POLICY, "");
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((status, &answer["accepted"], &answer["status"]), (1, &false.into(), &200.into()), "{text}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use edge_idempotency_engine::Policy;
 use edge_idempotency_lints::diagnostics::CheckedFile;
 use edge_idempotency_lints::diagnostics::source::SourceText;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Checks policy documents, and the gateway around them, before they are used.
@@ -66,6 +67,10 @@ pub(crate) fn run(args: &CheckArguments) -> Result<u8, String> {
     }
     if !args.live.live && args.live.restate.is_given() {
         return Err("--admin and --header-env say where `check --live` asks: add --live".to_owned());
+    }
+    let names = args.live.upstreams.iter().map(|upstream| &upstream.name);
+    if names.collect::<BTreeSet<_>>().len() != args.live.upstreams.len() {
+        return Err("two --upstream have the same name".to_owned());
     }
     let mut files = Vec::new();
     for path in &args.files {

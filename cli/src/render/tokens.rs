@@ -56,14 +56,15 @@ impl TokenProvider {
         let mut providers = Vec::new();
         for own_places in &places {
             let key = &own_places.key;
-            let (issuer, keys) = (own(&options.issuers, key), own(&options.key_sets, key));
-            if issuer.is_empty() {
+            let issuer = at_most_one("--jwt-issuer", own(&options.issuers, key))?;
+            let keys = at_most_one("--jwt-keys", own(&options.key_sets, key))?;
+            if issuer.is_none() {
                 missing.push(format!("--jwt-issuer {}https://login.example.com", example(key)));
             }
-            if keys.is_empty() {
+            if keys.is_none() {
                 missing.push(format!("--jwt-keys {}https://login.example.com/.well-known/jwks.json", example(key)));
             }
-            if let (Some(issuer), Some(keys)) = (issuer.into_iter().next(), keys.into_iter().next()) {
+            if let (Some(issuer), Some(keys)) = (issuer, keys) {
                 let keys = match keys.contains("://") {
                     true => KeySet::Url(keys.clone(), NamedUpstream::with_path(&format!("keys-{key}"), &keys)?.0),
                     false => KeySet::File(keys),
@@ -84,6 +85,20 @@ impl TokenProvider {
             missing.join(" ")
         ))
     }
+}
+
+/// The value of an option that takes one for each place.
+///
+/// # Errors
+/// There are several.
+pub(crate) fn at_most_one(option: &str, values: Vec<String>) -> Result<Option<String>, String> {
+    if values.len() > 1 {
+        return Err(format!(
+            "{option} takes one value for each place, and several are given for one: {}",
+            values.join(", ")
+        ));
+    }
+    Ok(values.into_iter().next())
 }
 
 impl TokenProvider {

@@ -12,58 +12,102 @@ pub(crate) struct StaticBinding {
     pub(crate) secret: Option<SecretSource>,
 }
 
-/// The id that a new webhook of a provider has by the policy: that of a route for it alone, if no other route takes its deliveries.
-/// `None` where the id is to be made.
-///
-/// # Errors
-/// Every route for it alone has a binding already.
-pub(crate) fn fixed_id(document: &Value, provider: &str) -> Result<Option<String>, String> {
-    let routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
-    let blocks = routes.filter_map(|route| route.get("webhook"));
-    let taking = blocks.filter(|block| block.get("provider").is_none_or(|fixed| fixed == provider));
-    let ids: Vec<Option<&str>> = taking.map(|block| block.get("id").and_then(Value::as_str)).collect();
-    // Without any route the URL is an error, which says what to write.
-    if ids.is_empty() || ids.contains(&None) {
-        return Ok(None);
+/// A route of the policy that takes deliveries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WebhookRoute {
+    endpoint: String,
+    /// Its path, with the name of the provider
+    path: String,
+    /// The one id whose deliveries it takes
+    pub(crate) id: Option<String>,
+}
+
+impl WebhookRoute {
+    /// The route for a new webhook of a provider: `endpoint`, if it is given, else the only one that can take its deliveries.
+    ///
+    /// # Errors
+    /// There is none, each names an id that has a binding already, or there are several.
+    pub(crate) fn for_new(document: &Value, provider: &str, endpoint: Option<&str>) -> Result<Self, String> {
+        let all = chosen(routes_of(document, provider), endpoint);
+        let bound = document.pointer("/webhooks/static");
+        let is_bound = |id: &String| bound.is_some_and(|bound| bound.get(id).is_some());
+        let ids: Vec<String> = all.iter().filter_map(|route| route.id.clone()).collect();
+        let free: Vec<_> = all.into_iter().filter(|route| !route.id.as_ref().is_some_and(is_bound)).collect();
+        if free.is_empty() && !ids.is_empty() {
+            return Err(format!(
+                "the routes of the policy for {provider} name the id {}, which `webhooks.static` has already: change the binding \
+                 there, or add a route with another id, or one with `{{webhook_id}}` in its path",
+                ids.join(", ")
+            ));
+        }
+        one_of(free, provider, endpoint)
     }
-    let ids: Vec<&str> = ids.into_iter().flatten().collect();
-    let is_bound = |id: &&&str| document.pointer("/webhooks/static").and_then(|all| all.get(**id)).is_some();
-    match ids.iter().find(|id| !is_bound(id)) {
-        Some(id) => Ok(Some((*id).to_owned())),
-        None => Err(format!(
-            "the routes of the policy for {provider} name the id {}, which `webhooks.static` has already: change the binding there, \
-             or add a route with another id, or one with `{{webhook_id}}` in its path",
-            ids.join(", ")
-        )),
+
+    /// The route that takes the deliveries of a provider for an id: `endpoint`, if it is given, else the only one.
+    ///
+    /// # Errors
+    /// There is none, or there are several.
+    pub(crate) fn of(document: &Value, provider: &str, id: &str, endpoint: Option<&str>) -> Result<Self, String> {
+        let mut all = chosen(routes_of(document, provider), endpoint);
+        all.retain(|route| route.id.as_deref().is_none_or(|fixed| fixed == id));
+        one_of(all, provider, endpoint)
+    }
+
+    /// The URL for an id. `base_url` takes precedence over the policy's `public_base_url`.
+    ///
+    /// # Errors
+    /// No base URL is known.
+    pub(crate) fn url(&self, document: &Value, id: &str, base_url: Option<&str>) -> Result<String, String> {
+        let base = base_url.or_else(|| document.pointer("/webhooks/public_base_url").and_then(Value::as_str)).ok_or(
+            "give --base-url, such as https://api.example.com, or set `webhooks.public_base_url` in the policy",
+        )?;
+        Ok(format!("{}{}", base.trim_end_matches('/'), self.path.replace(WEBHOOK_ID, id)))
     }
 }
 
-/// The URL at which the policy takes the deliveries of a provider for an id. `base_url` takes precedence over the policy's
-/// `public_base_url`.
-///
-/// # Errors
-/// The policy has no such route, or no base URL is known.
-pub(crate) fn url_of(document: &Value, provider: &str, id: &str, base_url: Option<&str>) -> Result<String, String> {
+/// What stands for the id in a path.
+const WEBHOOK_ID: &str = "{webhook_id}";
+
+/// The routes that take deliveries of a provider, at paths that can be written down for it.
+fn routes_of(document: &Value, provider: &str) -> Vec<WebhookRoute> {
     let routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
-    let path = routes
-        .filter_map(|route| {
-            let block = route.get("webhook")?;
-            let fixed = |name: &str| block.get(name).and_then(Value::as_str);
-            let is_for = |name: &str, value: &str| fixed(name).is_none_or(|fixed| fixed == value);
-            (is_for("provider", provider) && is_for("id", id)).then(|| route.get("path")?.as_str())?
+    let taking = routes.filter_map(|route| {
+        let block = route.get("webhook")?;
+        let fixed = |name: &str| block.get(name).and_then(Value::as_str);
+        let path = route.get("path")?.as_str()?.replace("{provider}", provider);
+        let is_known = !path.replace(WEBHOOK_ID, "").contains('{');
+        (is_known && fixed("provider").is_none_or(|fixed| fixed == provider)).then(|| WebhookRoute {
+            endpoint: route.get("endpoint").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            path,
+            id: fixed("id").map(str::to_owned),
         })
-        .map(|path| path.replace("{provider}", provider).replace("{webhook_id}", id))
-        .find(|path| !path.contains('{'))
-        .ok_or_else(|| {
-            format!(
-                "no route of the policy takes deliveries of {provider}: it needs one such as {{\"endpoint\": \"webhooks.ingest\", \
-                 \"path\": \"/webhooks/{{provider}}/{{webhook_id}}\", \"policy\": \"REQUIRED_B\", \"webhook\": {{}}}}"
-            )
-        })?;
-    let base = base_url.or_else(|| document.pointer("/webhooks/public_base_url").and_then(Value::as_str));
-    let base = base
-        .ok_or("give --base-url, such as https://api.example.com, or set `webhooks.public_base_url` in the policy")?;
-    Ok(format!("{}{path}", base.trim_end_matches('/')))
+    });
+    taking.collect()
+}
+
+fn chosen(mut routes: Vec<WebhookRoute>, endpoint: Option<&str>) -> Vec<WebhookRoute> {
+    routes.retain(|route| endpoint.is_none_or(|name| route.endpoint == name));
+    routes
+}
+
+/// The only one, or the first of those with one path: the gateway takes a delivery at a path in one way.
+fn one_of(routes: Vec<WebhookRoute>, provider: &str, endpoint: Option<&str>) -> Result<WebhookRoute, String> {
+    let lines: Vec<String> = routes.iter().map(|route| format!("\n  {}  {}", route.endpoint, route.path)).collect();
+    let mut routes = routes.into_iter();
+    let Some(first) = routes.next() else {
+        let what = endpoint.map_or_else(|| "no route".to_owned(), |name| format!("no route `{name}`"));
+        return Err(format!(
+            "{what} of the policy takes deliveries of {provider}: it needs one such as {{\"endpoint\": \"webhooks.ingest\", \
+             \"path\": \"/webhooks/{{provider}}/{{webhook_id}}\", \"policy\": \"REQUIRED_B\", \"webhook\": {{}}}}"
+        ));
+    };
+    if routes.all(|route| route.path == first.path) {
+        return Ok(first);
+    }
+    Err(format!(
+        "several routes of the policy take deliveries of {provider}: name one with --endpoint{}",
+        lines.concat()
+    ))
 }
 
 /// The binding of an id that the document lists.
@@ -83,20 +127,29 @@ mod tests {
 
     #[test]
     fn a_route_for_one_webhook_names_its_id() {
-        let document = |routes: Value| json!({"routes": routes, "webhooks": {"static": {"wh_01JBOUND": {}}}});
-        let fixed = |id: &str| json!({"path": "/h", "webhook": {"provider": "github", "id": id}});
-        let of = |routes: Value, provider: &str| fixed_id(&document(routes), provider);
-        assert_eq!(of(json!([fixed("wh_01JNEW")]), "github").unwrap().as_deref(), Some("wh_01JNEW"));
-        assert_eq!(
-            of(json!([fixed("wh_01JBOUND"), fixed("wh_01JNEW")]), "github").unwrap().as_deref(),
-            Some("wh_01JNEW")
-        );
-        assert!(of(json!([fixed("wh_01JBOUND")]), "github").unwrap_err().contains("wh_01JBOUND"));
-        assert_eq!(of(json!([fixed("wh_01JNEW")]), "stripe").unwrap(), None);
-        let open = json!({"path": "/h/{provider}/{webhook_id}", "webhook": {}});
-        assert_eq!(of(json!([fixed("wh_01JBOUND"), open]), "github").unwrap(), None);
+        let of = |routes: Value, provider: &str, endpoint: Option<&str>| {
+            let document = json!({"routes": routes, "webhooks": {"static": {"wh_01JBOUND": {}}}});
+            WebhookRoute::for_new(&document, provider, endpoint).map(|route| route.id)
+        };
+        let fixed =
+            |id: &str| json!({"endpoint": id, "path": format!("/{id}"), "webhook": {"provider": "github", "id": id}});
+        let new = Some("wh_01JNEW".to_owned());
+        assert_eq!(of(json!([fixed("wh_01JNEW")]), "github", None).unwrap(), new);
+        assert_eq!(of(json!([fixed("wh_01JBOUND"), fixed("wh_01JNEW")]), "github", None).unwrap(), new);
+        assert!(of(json!([fixed("wh_01JBOUND")]), "github", None).unwrap_err().contains("wh_01JBOUND"));
+        assert!(of(json!([fixed("wh_01JNEW")]), "stripe", None).unwrap_err().contains("no route"));
+        let open = json!({"endpoint": "open", "path": "/h/{provider}/{webhook_id}", "webhook": {}});
+        assert_eq!(of(json!([fixed("wh_01JBOUND"), open]), "github", None).unwrap(), None);
+        // Two that could take it.
+        let both = json!([fixed("wh_01JNEW"), open]);
+        let error = of(both.clone(), "github", None).unwrap_err();
+        assert!(error.ends_with("--endpoint\n  wh_01JNEW  /wh_01JNEW\n  open  /h/github/{webhook_id}"), "{error}");
+        assert_eq!(of(both.clone(), "github", Some("open")).unwrap(), None);
+        assert_eq!(of(both.clone(), "github", Some("wh_01JNEW")).unwrap(), new);
+        assert_eq!(of(both.clone(), "stripe", None).unwrap(), None);
+        assert!(of(both, "stripe", Some("wh_01JNEW")).unwrap_err().contains("no route `wh_01JNEW`"));
         let of_provider = json!([{"path": "/h/{provider}", "webhook": {"id": "wh_01JNEW"}}]);
-        assert_eq!(of(of_provider, "github").unwrap().as_deref(), Some("wh_01JNEW"));
+        assert_eq!(of(of_provider, "github", None).unwrap(), new);
     }
 
     #[test]
@@ -105,18 +158,27 @@ mod tests {
             "webhooks": {"public_base_url": "https://api.example.com", "static": {
                 "wh_01JSTRIPE": {"tenant": "a", "project": "p", "provider": "stripe", "secrets": [{"env": "S"}]}}},
             "routes": [
-                {"path": "/legacy", "webhook": {"provider": "gitlab", "id": "wh_01JGITLAB"}},
+                {"endpoint": "legacy", "path": "/legacy", "webhook": {"provider": "gitlab", "id": "wh_01JGITLAB"}},
                 {"path": "/orders", "policy": "REQUIRED_A"},
-                {"path": "/hooks/{provider}/{webhook_id}", "webhook": {}}
+                {"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "webhook": {}},
+                // The gateway prefers this one, at the same path.
+                {"endpoint": "box", "path": "/hooks/box/{webhook_id}", "webhook": {"provider": "box"}}
             ]
         });
-        let url = |provider, id, base| url_of(&document, provider, id, base);
-        assert_eq!(url("stripe", "wh_1", None).unwrap(), "https://api.example.com/hooks/stripe/wh_1");
-        assert_eq!(url("stripe", "wh_1", Some("http://b:1/")).unwrap(), "http://b:1/hooks/stripe/wh_1");
-        assert_eq!(url("gitlab", "wh_01JGITLAB", None).unwrap(), "https://api.example.com/legacy");
-        assert!(url_of(&json!({"routes": []}), "stripe", "wh_1", None).unwrap_err().contains("no route"));
+        let url = |provider: &str, id: &str, endpoint: Option<&str>, base: Option<&str>| {
+            WebhookRoute::of(&document, provider, id, endpoint).and_then(|route| route.url(&document, id, base))
+        };
+        assert_eq!(url("stripe", "wh_1", None, None).unwrap(), "https://api.example.com/hooks/stripe/wh_1");
+        assert_eq!(url("stripe", "wh_1", None, Some("http://b:1/")).unwrap(), "http://b:1/hooks/stripe/wh_1");
+        assert_eq!(url("box", "wh_1", None, None).unwrap(), "https://api.example.com/hooks/box/wh_1");
+        assert_eq!(url("gitlab", "wh_01JGITLAB", Some("legacy"), None).unwrap(), "https://api.example.com/legacy");
+        let error = url("gitlab", "wh_01JGITLAB", None, None).unwrap_err();
+        assert!(error.contains("--endpoint\n  legacy  /legacy\n  hooks  /hooks/gitlab/{webhook_id}"), "{error}");
+        assert_eq!(url("gitlab", "wh_other", None, None).unwrap(), "https://api.example.com/hooks/gitlab/wh_other");
+        assert!(WebhookRoute::of(&json!({"routes": []}), "stripe", "wh_1", None).unwrap_err().contains("no route"));
         let no_base = json!({"routes": document["routes"]});
-        assert!(url_of(&no_base, "stripe", "wh_1", None).unwrap_err().contains("--base-url"));
+        let route = WebhookRoute::of(&no_base, "stripe", "wh_1", None).unwrap();
+        assert!(route.url(&no_base, "wh_1", None).unwrap_err().contains("--base-url"));
         let binding = binding_of(&document, "wh_01JSTRIPE").unwrap();
         assert_eq!(
             (binding.provider.as_str(), binding.secret),

@@ -3,7 +3,7 @@
 
 mod pasted;
 mod sending;
-mod stand_in;
+pub(crate) mod stand_in;
 mod stores;
 
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use crate::http::{HttpClient, without_user};
 use crate::input::{read_policy_document, variable};
 use crate::output::print;
 use crate::output::tell;
-use crate::webhook::address::{fixed_id, url_of};
+use crate::webhook::address::WebhookRoute;
 use crate::webhook::provider::KnownProvider;
 use crate::webhook::records::{NewWebhook, SecretPlace, create_key, new_id};
 use crate::webhook::secret::SecretSource;
@@ -25,8 +25,7 @@ const LATER: &str = "KEY_OF_THE_ANSWER";
 /// Makes a webhook: an id of 128 random bits, the URL for the provider's settings page, and the records that the policy's
 /// stores need. They are printed, or written with --apply.
 ///
-/// If the only route for the provider names an id, the webhook has this id, and a binding in `webhooks.static`. Otherwise, if the
-/// policy looks ids up in Unkey, Unkey makes the id, with as many random bits. Without Unkey the id is made here, for
+/// If the route names an id, the webhook has this id, and a binding in `webhooks.static`. Otherwise, if the policy looks ids up in Unkey, Unkey makes the id, with as many random bits. Without Unkey the id is made here, for
 /// `webhooks.static`, too.
 ///
 /// Examples:
@@ -54,6 +53,9 @@ pub(crate) struct NewArguments {
     /// The provider, as policies name it.
     #[arg(long, value_name = "NAME")]
     provider: String,
+    /// The route that takes its deliveries, if several can.
+    #[arg(long, value_name = "NAME")]
+    endpoint: Option<String>,
     /// The scheme and authority in front of the route's path; without it the policy's `public_base_url`.
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
@@ -116,8 +118,9 @@ pub(super) fn run(args: &NewArguments) -> Result<u8, String> {
         provider: args.provider.clone(),
         more,
     };
-    let url = |id: &str| url_of(&document, &args.provider, id, args.base_url.as_deref());
-    let fixed = fixed_id(&document, &args.provider)?;
+    let route = WebhookRoute::for_new(&document, &args.provider, args.endpoint.as_deref())?;
+    let url = |id: &str| route.url(&document, id, args.base_url.as_deref());
+    let fixed = route.id.clone();
     if let (Some(id), true) = (&fixed, args.apply) {
         return Err(format!(
             "--apply: the policy's route for {} names the id {id}, and Unkey makes ids of its own; without --apply the binding for \

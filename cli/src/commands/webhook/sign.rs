@@ -6,7 +6,7 @@ use crate::input::read_policy_document;
 use crate::material::{Material, now_unix_ms};
 use crate::output::print;
 use crate::output::tell;
-use crate::webhook::address::{binding_of, url_of};
+use crate::webhook::address::{WebhookRoute, binding_of};
 use crate::webhook::delivery::{DeliveryOrder, SignedDelivery};
 use crate::webhook::provider::KnownProvider;
 use crate::webhook::secret::SecretSource;
@@ -39,8 +39,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// printed to standard error for the secret store. The secret is not printed; where the provider sends the secret itself
 /// (GitLab's and Okta's tokens), the command takes it from its variable or file.
 ///
-/// Exit status: 0 if the delivery was printed, or answered with a status below 300; 1 if the answer was another one; 2 if it
-/// cannot be signed or sent.
+/// Exit status: 0 if the delivery was printed, or answered with a status below 300; 1 if the answer was another one, or says that
+/// the route's `on_unmatched` acknowledged the delivery, which then reached no handler; 2 if it cannot be signed or sent.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 #[command(group = ArgGroup::new("where").required(true).args(["url", "id"]))]
@@ -60,6 +60,9 @@ pub(crate) struct SignArguments {
     /// The webhook id; the policy's route makes the URL.
     #[arg(long, value_name = "ID", requires = "policy")]
     id: Option<String>,
+    /// The route that takes its deliveries, if several can.
+    #[arg(long, value_name = "NAME", requires = "id")]
+    endpoint: Option<String>,
     /// The scheme and authority in front of the route's path; without it the policy's `public_base_url`.
     #[arg(long, value_name = "URL", requires = "id")]
     base_url: Option<String>,
@@ -110,7 +113,10 @@ pub(super) fn run(args: &SignArguments) -> Result<u8, String> {
     };
     let url = match (&args.url, &document, &args.id) {
         (Some(url), ..) => url.clone(),
-        (None, Some(document), Some(id)) => url_of(document, &provider.name, id, args.base_url.as_deref())?,
+        (None, Some(document), Some(id)) => {
+            let route = WebhookRoute::of(document, &provider.name, id, args.endpoint.as_deref())?;
+            route.url(document, id, args.base_url.as_deref())?
+        }
         _ => return Err("give --url, or --policy and --id".to_owned()),
     };
     without_user("the URL (--url, --base-url, or `public_base_url` of the policy)", &url)?;
@@ -170,18 +176,24 @@ fn send(delivery: &SignedDelivery, args: &SignArguments) -> Result<u8, String> {
         .send(delivery.method, &delivery.url, &headers, Some(&delivery.body))
         .map_err(|error| error.to_string())?;
     let body = String::from_utf8_lossy(&reply.body);
-    let accepted = reply.status < 300;
+    let document: Option<Value> = serde_json::from_slice(&reply.body).ok();
+    // The filter's own answer to a delivery that it did not forward (docs/contract.md section 5).
+    let is_acknowledged = document.as_ref().and_then(|body| body.get("outcome")).is_some_and(|it| it == "acknowledged");
+    let accepted = reply.status < 300 && !is_acknowledged;
     if args.json {
-        let problem: Option<Value> = serde_json::from_slice(&reply.body).ok();
         print(&terminal_text::json(&json!({
             "url": delivery.url,
             "key": delivery.identifier,
             "status": reply.status,
             "accepted": accepted,
-            "body": problem.unwrap_or_else(|| json!(body)),
+            "body": document.unwrap_or_else(|| json!(body)),
         })))?;
     } else {
-        let what = if accepted { "accepted" } else { "NOT ACCEPTED" };
+        let what = match (accepted, is_acknowledged) {
+            (true, _) => "accepted",
+            (false, true) => "REACHED NO HANDLER",
+            (false, false) => "NOT ACCEPTED",
+        };
         let key = delivery
             .identifier
             .as_deref()

@@ -2,6 +2,7 @@
 
 use super::{KrakendPlan, OPERATIONS};
 use crate::render::needs::RouteNeeds;
+use crate::render::tokens::at_most_one;
 use serde_json::{Value, json};
 
 impl KrakendPlan {
@@ -30,15 +31,17 @@ impl KrakendPlan {
         if claims.is_empty() {
             return Ok(None);
         }
-        let (issuer, keys) =
-            (self.option(&self.issuers, endpoint).next(), self.option(&self.key_sets, endpoint).next());
+        let one = |option: &str, values: &[String]| {
+            at_most_one(option, self.option(values, endpoint).map(str::to_owned).collect())
+        };
+        let (issuer, keys) = (one("--jwt-issuer", &self.issuers)?, one("--jwt-keys", &self.key_sets)?);
         let (Some(issuer), Some(keys)) = (issuer, keys) else {
             return Err(format!(
                 "{endpoint} takes the caller's identity from a token, and KrakenD has to verify it: add \
                  --jwt-issuer https://login.example.com --jwt-keys https://login.example.com/.well-known/jwks.json"
             ));
         };
-        let algorithm = self.option(&self.algorithms, endpoint).next().unwrap_or("RS256");
+        let algorithm = one("--jwt-algorithm", &self.algorithms)?.unwrap_or_else(|| "RS256".to_owned());
         let mut headers: Vec<(String, String)> = Vec::new();
         for (what, path) in claims {
             let mut header = format!("X-Claim-{what}");
