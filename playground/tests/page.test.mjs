@@ -54,7 +54,7 @@ const WRITTEN = [
   ["a token of its own", "curl https://api.example.com/orders -H 'Idempotency-Key: k' -d 1", TOKEN],
   ["no caller", "curl https://api.example.com/orders -H 'Idempotency-Key: k' -d 1"],
   ["characters of all planes", "curl https://api.example.com/orders -H 'Idempotency-Key: käse-\u{1f9c0}' -d '\u{1f9c0}'"],
-  ["a command for cmd.exe", 'curl ^"https://api.example.com/orders^" -H ^"idempotency-key: k^" --data-raw ^"b^"'],
+  ["a body of bytes", "curl https://api.example.com/orders -H 'idempotency-key: k' --data-raw $'\\xff'"],
   ["quotes that are not closed", "curl 'https://api.example.com/orders"],
   ["no curl command", "wget https://api.example.com/orders"],
   ["what only the shell knows", 'curl https://api.example.com/orders -H "Idempotency-Key: $KEY"'],

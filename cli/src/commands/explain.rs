@@ -30,7 +30,7 @@ use std::sync::Arc;
 ///   edge-idempotency explain --policy policy.json --request request.json --json
 ///   grep 3f9fbb3c-6dbb-9a9c-8d5c-1f6f0d1c9d52 access.log | edge-idempotency explain --policy policy.json --log-line -
 ///
-/// --curl takes a command as it is pasted, for bash or cmd.exe. In its method, URL and key, write
+/// --curl takes a command as it is pasted, for bash. In its method, URL and key, write
 /// the values themselves in place of what the shell would replace, such as $KEY. The filter sees a URL without user information, and without the port and the
 /// final dot of its host, which clients and the gateway take off; a request document is taken as it is.
 ///

@@ -1,7 +1,7 @@
 //! A curl command that somebody pasted, as the request that curl would send (`man curl`). Only the options that change the
 //! request count.
 
-use super::{Files, PastedCommand, RequestInput, shell, windows};
+use super::{Files, PastedCommand, RequestInput, ansi_c, shell};
 use lexopt::{Arg, ValueExt as _};
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ const WITHOUT_EFFECT: &str = "silent show-error fail fail-with-body fail-early i
                               progress-bar no-progress-meter no-buffer tcp-nodelay no-keepalive http0.9 http1.0 \
                               http1.1 http2 http2-prior-knowledge http3 http3-only tlsv1 tlsv1.0 tlsv1.1 tlsv1.2 \
                               tlsv1.3 ipv4 ipv6 remote-name remote-header-name create-dirs parallel raw path-as-is \
-                              globoff compressed negotiate ntlm digest basic anyauth location-trusted \
+                              compressed negotiate ntlm digest basic anyauth location-trusted \
                               retry-all-errors retry-connrefused styled-output disable junk-session-cookies alpn \
                               buffer keepalive progress-meter sessionid compressed-ssh tcp-fastopen";
 /// Options with a value that change nothing here.
@@ -44,6 +44,8 @@ struct Parts {
     get: bool,
     head: bool,
     json: bool,
+    /// Braces and brackets of URLs are no lists
+    globoff: bool,
 }
 
 /// Reads a curl command, and by `files` the files that it names.
@@ -54,8 +56,18 @@ pub fn parse(command: &str, files: &mut dyn Files) -> Result<RequestInput, Strin
     let command = command.replace("\r\n", "\n");
     let command = command.trim();
     let command = PROMPTS.iter().find_map(|prompt| command.strip_prefix(prompt)).unwrap_or(command).trim_start();
-    let PastedCommand { words, replaced, notes } =
-        if windows::is_for_windows(command) { windows::words(command)? } else { shell::words(command)? };
+    if is_for_cmd(command) {
+        return Err(
+            "--curl: the command is written for cmd.exe: copy it for bash (\"Copy as cURL (bash)\" in browsers)"
+                .to_owned(),
+        );
+    }
+    if ansi_c::has_bytes(command) {
+        return Err(
+            "--curl: the command has a character of Unicode's last private area: write it as an escape".to_owned()
+        );
+    }
+    let PastedCommand { words, replaced, notes } = shell::words(command)?;
     let mut words = words.into_iter().skip_while(|word| RUNNERS.contains(&word.as_str()) || is_assignment(word));
     if !words.next().is_some_and(|word| matches!(word.rsplit('/').next(), Some("curl" | "curl.exe"))) {
         return Err("--curl: the command does not begin with `curl`: paste only the curl command".to_owned());
@@ -65,7 +77,7 @@ pub fn parse(command: &str, files: &mut dyn Files) -> Result<RequestInput, Strin
     while let Some(arg) = parser.next().map_err(|error| wrong(&error))? {
         let name = match arg {
             Arg::Value(url) => {
-                parts.urls.push(url.string().map_err(|error| wrong(&error))?);
+                parts.urls.push(text("URL", &url.string().map_err(|error| wrong(&error))?)?);
                 continue;
             }
             Arg::Long(name) => name.to_owned(),
@@ -74,6 +86,7 @@ pub fn parse(command: &str, files: &mut dyn Files) -> Result<RequestInput, Strin
         match name.as_str() {
             "get" => parts.get = true,
             "head" => parts.head = true,
+            "globoff" | "no-globoff" => parts.globoff = name == "globoff",
             "next" => {
                 request.notes.push("The command has several requests (--next); the first one is explained.".to_owned());
                 break;
@@ -91,6 +104,20 @@ pub fn parse(command: &str, files: &mut dyn Files) -> Result<RequestInput, Strin
     let mut request = parts.finish(request)?;
     told_replaced(&mut request, &replaced)?;
     Ok(request)
+}
+
+/// Whether the command is quoted for `cmd.exe`: with `^"`, or with a caret at the end of its first line.
+fn is_for_cmd(command: &str) -> bool {
+    let (first, more) = command.split_once('\n').unwrap_or((command, ""));
+    let quote = command.find(['"', '\'']).and_then(|at| command.get(..at));
+    quote.is_some_and(|before| before.ends_with('^')) || (first.ends_with('^') && !more.is_empty())
+}
+
+/// A value that has to be text.
+fn text(what: &str, word: &str) -> Result<String, String> {
+    String::from_utf8(ansi_c::bytes(word)).map_err(|_| {
+        format!("--curl: the {what} holds bytes that are no UTF-8, which only a request document can have")
+    })
 }
 
 /// `NAME=value`, in front of a command
@@ -149,6 +176,54 @@ impl Parts {
         files: &mut dyn Files,
     ) -> Result<(), String> {
         let file = value.strip_prefix('@');
+        let bytes = |files: &mut dyn Files| file.map_or_else(|| Ok(ansi_c::bytes(value)), |file| files.file(file));
+        match name {
+            "data" | "data-ascii" => {
+                let mut data = bytes(files)?;
+                if file.is_some() {
+                    // curl leaves out the line breaks and the zero bytes of the file.
+                    data.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
+                }
+                self.add(&data);
+                return Ok(());
+            }
+            "data-raw" => {
+                self.add(&ansi_c::bytes(value));
+                return Ok(());
+            }
+            "data-binary" => {
+                self.add(&bytes(files)?);
+                return Ok(());
+            }
+            "data-urlencode" => {
+                self.add(&encoded(value, files)?);
+                return Ok(());
+            }
+            "json" => {
+                let bytes = bytes(files)?;
+                // Several --json are one text, without a separator.
+                match &mut self.data {
+                    Some(data) if self.json => data.extend(bytes),
+                    _ => self.add(&bytes),
+                }
+                self.json = true;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let value = text(&format!("value of --{name}"), value)?;
+        self.take_text(name, &value, request, files)
+    }
+
+    /// Takes an option whose value is text.
+    fn take_text(
+        &mut self,
+        name: &str,
+        value: &str,
+        request: &mut RequestInput,
+        files: &mut dyn Files,
+    ) -> Result<(), String> {
+        let file = value.strip_prefix('@');
         match name {
             "request" => self.method = Some(value.to_owned()),
             "url" => self.urls.push(value.to_owned()),
@@ -170,33 +245,12 @@ impl Parts {
                 "curl's option -u sends a name and a password. The header is left out, because the filter does not read it."
                     .to_owned(),
             ),
-            "data" | "data-ascii" => match file {
-                // curl leaves out the line breaks and the zero bytes of the file.
-                Some(file) => {
-                    let mut bytes = files.file(file)?;
-                    bytes.retain(|byte| !matches!(byte, b'\r' | b'\n' | 0));
-                    self.add(&bytes);
-                }
-                None => self.add(value.as_bytes()),
-            },
-            "data-raw" => self.add(value.as_bytes()),
-            "data-binary" => self.add(&files.text_or_file(value)?),
-            "data-urlencode" => self.add(&encoded(value, files)?),
             "url-query" => {
                 let added = match value.strip_prefix('+') {
                     Some(literal) => literal.as_bytes().to_vec(),
                     None => encoded(value, files)?,
                 };
                 join(&mut self.query, &added);
-            }
-            "json" => {
-                let bytes = files.text_or_file(value)?;
-                // Several --json are one text, without a separator.
-                match &mut self.data {
-                    Some(data) if self.json => data.extend(bytes),
-                    _ => self.add(&bytes),
-                }
-                self.json = true;
             }
             "form" | "upload-file" => {
                 self.method.get_or_insert_with(|| (if name == "form" { "POST" } else { "PUT" }).to_owned());
@@ -223,6 +277,22 @@ impl Parts {
         };
         if !url.starts_with("http://") && !url.starts_with("https://") {
             return Err("--curl: the URL is neither http:// nor https://".to_owned());
+        }
+        if url.contains(|letter: char| letter == ' ' || letter.is_ascii_control()) {
+            return Err(
+                "--curl: the URL has a space or a control character in it, and curl sends no such URL".to_owned()
+            );
+        }
+        // The brackets of an IPv6 address are no list.
+        let without_address = url
+            .split_once("://[")
+            .map_or(url.as_str(), |(_, rest)| rest.split_once(']').map_or(rest, |(_, rest)| rest));
+        if !self.globoff && without_address.contains(['{', '}', '[', ']']) {
+            return Err(
+                "--curl: curl makes a list of URLs of `{ }` and `[ ]` in one: write the URL that is meant, or add -g, with which curl \
+                 sends them as they stand there"
+                    .to_owned(),
+            );
         }
         if self.urls.len() > 1 {
             request.notes.push(format!("The command has {} URLs; the first one is explained.", self.urls.len()));
@@ -271,9 +341,9 @@ fn encoded(value: &str, files: &mut dyn Files) -> Result<Vec<u8>, String> {
     let (name, content) = match value.find(['=', '@']).and_then(|at| value.split_at_checked(at)) {
         Some((name, rest)) => match rest.strip_prefix('@') {
             Some(file) => (name, files.file(file)?),
-            None => (name, rest.strip_prefix('=').unwrap_or(rest).as_bytes().to_vec()),
+            None => (name, ansi_c::bytes(rest.strip_prefix('=').unwrap_or(rest))),
         },
-        None => ("", value.as_bytes().to_vec()),
+        None => ("", ansi_c::bytes(value)),
     };
     let mut out = if name.is_empty() { String::new() } else { format!("{name}=") };
     for byte in content {
@@ -334,7 +404,10 @@ mod tests {
             ("curl -G https://h/a -d a=1 --data-urlencode =x/y", "GET", "https://h/a?a=1&x%2Fy", ""),
             ("curl https://h/a?b --url-query c==d --url-query +e=f -d g", "POST", "https://h/a?b&c=%3Dd&e=f", "g"),
             ("% time sudo curl \\\r\n h.example/a \\\r\n -d a", "POST", "http://h.example/a", "a"),
-            ("curl ^\"https://h/a^\" ^\r\n  --data-raw ^\"b c^\"", "POST", "https://h/a", "b c"),
+            ("curl -g 'https://h/{a,b}[1-2]' --no-compressed", "GET", "https://h/{a,b}[1-2]", ""),
+            ("curl 'http://[::1]:80/a?b'", "GET", "http://[::1]:80/a?b", ""),
+            ("curl -G 'https://h/a' -d '{c,d}'", "GET", "https://h/a?{c,d}", ""),
+            ("curl https://h/$'\\xc3\\xa4' -d $'\\303\\244\\x41'", "POST", "https://h/\u{e4}", "\u{e4}A"),
             ("curl -d a h/a;curl h/b", "POST", "http://h/a", "a"),
             ("curl -sXPUT --url https://h/a --json '{\"a\":' --json '1}'", "PUT", "https://h/a", "{\"a\":1}"),
             ("/usr/bin/curl --request PATCH https://h/a -o out.txt --compressed -m 5", "PATCH", "https://h/a", ""),
@@ -344,6 +417,8 @@ mod tests {
             let found = (request.method.as_str(), request.url.as_str(), String::from_utf8(request.body).unwrap());
             assert_eq!(found, (method, url, body.to_owned()), "{command}");
         }
+        assert_eq!(read(r"curl h -d $'\xe2\x82\xac\xff'").body, b"\xe2\x82\xac\xff");
+        assert_eq!(read(r"curl h --data-urlencode $'a=\xff \303'").body, b"a=%FF+%C3");
         assert_eq!(headers(&read("curl https://h/a -d a")), ["content-type: application/x-www-form-urlencoded"]);
         assert_eq!(headers(&read("curl https://h/a -d a -H 'Content-Type:' -H 'X-Empty;'")), ["x-empty: "]);
         assert_eq!(headers(&read("curl https://h/a --json 1")), ["content-type: application/json"]);
@@ -378,7 +453,16 @@ mod tests {
             ("curl h -H \"Idempotency-Key: $(uuidgen)\"", "replace $(uuidgen)"),
             ("curl \"https://$HOST/orders\"", "replace $HOST"),
             ("curl -X $METHOD h", "replace $METHOD"),
-            ("curl ^\"https://h/a^\" -H ^\"idempotency-key: %KEY%^\"", "replace %KEY%"),
+            ("curl ^\"https://h/a^\" -H ^\"idempotency-key: %KEY%^\"", "cmd.exe"),
+            ("curl https://h/a ^\n -d x", "cmd.exe"),
+            ("curl 'https://h/{a,b}'", "add -g"),
+            ("curl 'https://h/{id}'", "add -g"),
+            ("curl 'https://h/a[1-3]' -g --no-globoff", "add -g"),
+            ("curl 'http://[::1]/[a]'", "add -g"),
+            ("curl -X POST \\ \n 'https://h/a'", "line 1"),
+            ("curl 'https://h/a b'", "a space"),
+            ("curl https://h/a $'\\xff'/ -H x:y -X $'\\xe2'", "no UTF-8"),
+            ("curl https://h/a -H $'a: \\xff'", "--header holds bytes"),
             ("curl -d @- h <body.json", "takes its input from `<`"),
             ("curl h -H $'a: b\\r\\nc: d'", "must not contain a line break"),
         ] {

@@ -3,18 +3,15 @@
 //! | module | subject |
 //! |---|---|
 //! | `curl` | a pasted curl command |
-//! | `shell`, `ansi_c`, `windows` | its words, as the shell makes them |
-//! | `quotes` | the error about quotes that are not closed |
+//! | `shell`, `ansi_c` | its words, as the shell makes them |
 //! | `sent` | what a client and a gateway make of a URL before the filter sees it |
 //! | `jwt` | the caller's token |
 
 mod ansi_c;
 pub mod curl;
 mod jwt;
-mod quotes;
 mod sent;
 mod shell;
-mod windows;
 
 use base64::Engine as _;
 use edge_idempotency_engine::Policy;

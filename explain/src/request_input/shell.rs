@@ -2,18 +2,19 @@
 //! command, without redirections, as words. `shell_words` splits them. What stands here is what a paste has beside words.
 
 use super::PastedCommand;
-use super::ansi_c;
-use super::quotes::NOT_CLOSED;
+use super::ansi_c::{self, NOT_CLOSED};
 use std::str::Chars;
 
 const INPUT: &str = "--curl: the command takes its input from `<`: write the body into a file, and name the file in the command: -d @FILE";
+const SEVERAL: &str = "--curl: bash makes several words of a list in `{ }`: put it in quotes";
 /// Stands for a redirection, whose file is the next word. No argument of a command can hold it.
 const REDIRECTION: &str = "\0";
 
 /// The words of the first simple command. Text that the shell would replace stands there as it was written, and is listed.
 ///
 /// # Errors
-/// A quote is not closed, or the command reads from a redirection.
+/// A quote is not closed, the command reads from a redirection, or the shell makes something else of it than the writer means: a line that ends
+/// with spaces behind its backslash, a list in braces.
 pub(super) fn words(command: &str) -> Result<PastedCommand, String> {
     let plain = PlainText::of(command)?;
     let all = shell_words::split(&plain.text).map_err(|_| NOT_CLOSED.to_owned())?;
@@ -44,9 +45,14 @@ impl PlainText {
         let mut plain = Self::default();
         let mut letters = command.chars();
         let (mut in_quotes, mut at_word_start) = (false, true);
+        // Where the text behind each open brace of the word begins, and whether there is a comma in it.
+        let mut braces: Vec<(usize, bool)> = Vec::new();
         while let Some(letter) = letters.next() {
             let rest = letters.as_str();
             let starts_word = std::mem::replace(&mut at_word_start, matches!(letter, ' ' | '\t' | '\n') && !in_quotes);
+            if at_word_start {
+                braces.clear();
+            }
             match letter {
                 '\'' if !in_quotes => {
                     let end = rest.find('\'').ok_or(NOT_CLOSED)?;
@@ -64,6 +70,13 @@ impl PlainText {
                         if !in_quotes && letters.as_str().starts_with("> -") {
                             letters.nth(1);
                         }
+                    }
+                    Some(' ' | '\t') if !in_quotes && rest.trim_start_matches([' ', '\t']).starts_with('\n') => {
+                        let line = command.lines().count() - rest.lines().count() + 1;
+                        return Err(format!(
+                            "--curl: a space stands behind the `\\` at the end of line {line}, so that the shell ends the command \
+                             there: remove the space"
+                        ));
                     }
                     next => {
                         plain.text.push('\\');
@@ -84,6 +97,24 @@ impl PlainText {
                     }
                 },
                 letter if in_quotes => plain.text.push(letter),
+                '{' => {
+                    plain.text.push(letter);
+                    braces.push((plain.text.len(), false));
+                }
+                ',' => {
+                    plain.text.push(letter);
+                    if let Some((_, has_comma)) = braces.last_mut() {
+                        *has_comma = true;
+                    }
+                }
+                '}' => {
+                    if let Some((start, has_comma)) = braces.pop()
+                        && (has_comma || plain.text.get(start..).is_some_and(is_sequence))
+                    {
+                        return Err(SEVERAL.to_owned());
+                    }
+                    plain.text.push(letter);
+                }
                 '#' if starts_word => {
                     taken(&mut letters, rest.find('\n').unwrap_or(rest.len()));
                 }
@@ -143,6 +174,15 @@ impl PlainText {
             );
         }
     }
+}
+
+/// `1..9` and `a..z`, with a step behind it or without.
+fn is_sequence(text: &str) -> bool {
+    let is_end = |end: &str| {
+        end.parse::<i64>().is_ok() || (end.len() == 1 && end.bytes().all(|byte| byte.is_ascii_alphabetic()))
+    };
+    let parts: Vec<&str> = text.split("..").collect();
+    (2..=3).contains(&parts.len()) && parts.into_iter().all(is_end)
 }
 
 /// Takes this many bytes, which end between characters.
@@ -206,6 +246,31 @@ mod tests {
         }
         for bad in ["curl 'h", "curl \"h", "curl `h", "curl ${h", "curl $(h", "curl $'h", "curl -d @- <<EOF\nx\nEOF"] {
             assert!(words(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_the_shell_reads_in_another_way_than_its_writer_is_refused() {
+        for (command, told) in [
+            ("curl \\\n -X POST \\ \n h", "end of line 2,"),
+            ("curl -X POST \\ \t\n h", "end of line 1,"),
+            ("curl h/{a,b}", "several words"),
+            ("curl h -d {\"a\":1,\"b\":2}", "several words"),
+            ("curl h/{1..3}", "several words"),
+            ("curl h/x{{a},b}y", "several words"),
+        ] {
+            let error = words(command).unwrap_err();
+            assert!(error.contains(told), "{command}: {error}");
+        }
+        for (command, expected) in [
+            ("curl \"h \\ \n\" 'h \\ \n'", vec!["curl", "h \\ \n", "h \\ \n"]),
+            (
+                "curl a\\ b {a} {}, \\{a,b\\} {a\\,b} '{a,b}' \"{a,b}\" {a.b..c} ,{ a,b }",
+                vec!["curl", "a b", "{a}", "{},", "{a,b}", "{a,b}", "{a,b}", "{a,b}", "{a.b..c}", ",{", "a,b", "}"],
+            ),
+        ] {
+            let read = words(command).unwrap().words;
+            assert_eq!(read, expected, "{command}");
         }
     }
 
