@@ -9,9 +9,10 @@ use super::documents::{dashboard, operations, rules};
 use super::setup::ObservabilitySetup;
 
 /// Metrics that cannot have data here, and why. One that has data after all does not belong here.
-const WITHOUT_DATA: [(&str, &str); 3] = [
+const WITHOUT_DATA: [(&str, &str); 4] = [
     ("code=\"internal_error\"", "the filter has no fault that a request can cause"),
     ("_total_.+", "the gateway has the stats_tags, so no name has labels in it"),
+    ("_update_rejected", "the gateway has one configuration, and gets it at its start"),
     ("idempotency_bridge_", "the gateway is Envoy, and only KrakenD has the bridge"),
 ];
 
