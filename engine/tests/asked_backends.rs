@@ -12,7 +12,7 @@ const DOCUMENT: &str = r#"{
     "backends": {
         "api": {"kind": "generic", "cluster": "api", "guard": {}},
         "east": {"kind": "restate", "rewrite_path": true, "cluster": "restate-east", "guard": {}},
-        "west": {"kind": "restate", "rewrite_path": true, "cluster": "restate-west", "authority": "west.internal", "guard": {}}
+        "west": {"kind": "restate", "rewrite_path": true, "cluster": "restate-west", "authority": "west.internal", "timeout_ms": 2500, "guard": {}}
     },
     "identity": {"sources": [
         {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
@@ -26,9 +26,9 @@ const DOCUMENT: &str = r#"{
     ]
 }"#;
 
-/// Whom a request has the filter call, one after the other; each call but the guard's and the lookup of an invocation is answered
+/// Whom a request has the filter call, one after the other, and for how many milliseconds; each call but the guard's and the lookup of an invocation is answered
 /// as if nothing was stored.
-fn called(path: &'static [u8], method: &'static [u8]) -> Vec<[String; 3]> {
+fn called(path: &'static [u8], method: &'static [u8]) -> Vec<[String; 4]> {
     let mut shared = Configuration::of(Arc::new(Policy::from_json(DOCUMENT.as_bytes()).unwrap()));
     let mut gateway = Gateway::posting(path);
     gateway.request[0].1 = method;
@@ -38,7 +38,7 @@ fn called(path: &'static [u8], method: &'static [u8]) -> Vec<[String; 3]> {
         stream.on_request_body(&gateway, &mut shared, 0, true);
     }
     for answered in 0..3 {
-        let Some([.., path]) = gateway.called.borrow().get(answered).cloned() else { break };
+        let Some([.., path, _]) = gateway.called.borrow().get(answered).cloned() else { break };
         let own = gateway.calls.borrow()[answered].clone();
         let (status, body) = if path.ends_with("/claim") {
             (200, own)
@@ -58,9 +58,9 @@ fn called(path: &'static [u8], method: &'static [u8]) -> Vec<[String; 3]> {
 
 #[test]
 fn each_request_has_its_own_backend_asked() {
-    let east = |path: &str| ["restate-east", "restate-east", path].map(str::to_owned);
-    let west = |path: &str| ["restate-west", "west.internal", path].map(str::to_owned);
-    let api = |path: &str| ["api", "api", path].map(str::to_owned);
+    let east = |path: &str| ["restate-east", "restate-east", path, "1000"].map(str::to_owned);
+    let west = |path: &str| ["restate-west", "west.internal", path, "2500"].map(str::to_owned);
+    let api = |path: &str| ["api", "api", path, "1000"].map(str::to_owned);
     let in_flight = "/restate/output";
     for (path, method, expected) in [
         (&b"/east"[..], &b"POST"[..], vec![east("/restate/call/IdempotencyGuard/claim"), east(in_flight)]),

@@ -40,6 +40,8 @@ pub(crate) struct InvocationStore {
     pub(crate) cluster: String,
     /// `Host`
     pub(crate) authority: String,
+    /// How long an answer may take, in milliseconds
+    pub(crate) timeout_ms: u32,
 }
 
 /// Where the guard is.
@@ -51,6 +53,8 @@ pub(crate) struct GuardService {
     pub(crate) authority: String,
     /// The path of its handler `claim`
     pub(crate) path: String,
+    /// How long an answer may take, in milliseconds
+    pub(crate) timeout_ms: u32,
 }
 
 /// The response header with the backend's operation id, and its public name; lower case.

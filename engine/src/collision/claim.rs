@@ -16,8 +16,6 @@ use subtle::ConstantTimeEq as _;
 
 /// The guard as metrics name it.
 pub(crate) const STORE: &str = "guard";
-/// The time for a reply, in milliseconds.
-const TIMEOUT_MS: u32 = 1000;
 
 /// A claim whose fingerprint still lacks the body.
 #[derive(Debug)]
@@ -131,7 +129,7 @@ pub(crate) fn call(claim: &Claim) -> Call {
         ("idempotency-key", claim.key.clone()),
     ];
     let body = to_text(&claim.fingerprint).into_bytes();
-    Call { cluster: guard.cluster.clone(), headers, body, timeout_ms: TIMEOUT_MS }
+    Call { cluster: guard.cluster.clone(), headers, body, timeout_ms: guard.timeout_ms }
 }
 
 /// Reads the reply to [`call`]: the fingerprint of the first claim.

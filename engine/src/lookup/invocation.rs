@@ -16,8 +16,6 @@ use std::sync::Arc;
 
 /// Restate as metrics name it, when it is asked before a request is forwarded.
 pub(crate) const STORE: &str = "restate";
-/// The time for a reply, in milliseconds.
-const TIMEOUT_MS: u32 = 1000;
 
 /// The reason of a call without a usable reply.
 pub(super) const FAILED: Reason = Reason::InvocationLookupFailed;
@@ -73,7 +71,7 @@ impl InvocationQuestion {
             ("content-type", "application/json".to_owned()),
         ];
         let (cluster, body) = (self.store.cluster.clone(), self.body.as_bytes().to_vec());
-        Call { cluster, headers, body, timeout_ms: TIMEOUT_MS }
+        Call { cluster, headers, body, timeout_ms: self.store.timeout_ms }
     }
 }
 

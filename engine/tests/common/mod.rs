@@ -28,8 +28,8 @@ pub(crate) struct Gateway {
     pub(crate) metrics: RefCell<Vec<(String, u64)>>,
     /// The bodies of calls; each call has the id 7
     pub(crate) calls: RefCell<Vec<String>>,
-    /// Whom the calls go to: cluster, authority and path
-    pub(crate) called: RefCell<Vec<[String; 3]>>,
+    /// Whom the calls go to: cluster, authority and path, and the milliseconds for an answer
+    pub(crate) called: RefCell<Vec<[String; 4]>>,
     pub(crate) refuses_calls: bool,
     /// How often it was asked for the endpoint that its route names
     pub(crate) endpoints: Cell<usize>,
@@ -172,7 +172,12 @@ impl Host for Gateway {
             return Err(HostError);
         }
         let line = |name: &str| call.headers.iter().find(|(line, _)| *line == name).unwrap().1.clone();
-        self.called.borrow_mut().push([call.cluster.clone(), line(":authority"), line(":path")]);
+        self.called.borrow_mut().push([
+            call.cluster.clone(),
+            line(":authority"),
+            line(":path"),
+            call.timeout_ms.to_string(),
+        ]);
         self.calls.borrow_mut().push(String::from_utf8(call.body.clone()).unwrap());
         Ok(7)
     }

@@ -92,11 +92,13 @@ impl<'d> Compiler<'d> {
         declared.name.unwrap_or("1").clone_into(&mut backend.mark);
         if let Some(cluster) = declared.cluster.clone() {
             let authority = declared.authority.clone().unwrap_or_else(|| cluster.clone());
+            let timeout_ms = declared.timeout_ms;
             backend.guard = declared.guard.as_ref().map(|guard| {
                 let path = Target::call_path(&guard.service, "claim");
-                Arc::new(GuardService { cluster: cluster.clone(), authority: authority.clone(), path })
+                Arc::new(GuardService { cluster: cluster.clone(), authority: authority.clone(), path, timeout_ms })
             });
-            backend.invocations = declared.is_restate().then(|| Arc::new(InvocationStore { cluster, authority }));
+            backend.invocations =
+                declared.is_restate().then(|| Arc::new(InvocationStore { cluster, authority, timeout_ms }));
         }
         backend
     }

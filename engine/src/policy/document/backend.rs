@@ -2,6 +2,7 @@
 //! as `backend`; one with several names them in `backends`, and `backend` is the name of the default.
 
 use super::operations::OperationsDocument;
+use super::stores::{DEFAULT_TIMEOUT_MS, read_timeout};
 use super::{check_name, parse_duration, parse_header_name, parse_key_header, parse_text};
 use crate::backend::{BackendKind, OperationId, restate};
 use crate::json::Json;
@@ -59,6 +60,8 @@ pub(crate) struct BackendDocument<'j> {
     pub cluster: Option<String>,
     /// The authority of those calls; the cluster's name if the document has none
     pub authority: Option<String>,
+    /// How long an answer to them may take, in milliseconds
+    pub timeout_ms: u32,
     /// The guard
     pub guard: Option<Guard>,
     /// `operations`
@@ -166,6 +169,7 @@ impl<'j> BackendDocument<'j> {
             replay_headers: if is_restate { Vec::new() } else { vec!["idempotent-replayed".to_owned()] },
             cluster: None,
             authority: None,
+            timeout_ms: DEFAULT_TIMEOUT_MS,
             guard: None,
             operations: None,
         }
@@ -185,6 +189,7 @@ impl<'j> BackendDocument<'j> {
             "replay_headers",
             "cluster",
             "authority",
+            "timeout_ms",
             "guard",
             "operations",
         ];
@@ -211,6 +216,7 @@ impl<'j> BackendDocument<'j> {
                 .map(|at| at.parse(issues, parse_text).unwrap_or_default())
                 .or(default.cluster),
             authority: fields.parse("authority", issues, parse_text),
+            timeout_ms: read_timeout(&fields, issues),
             guard: fields.get("guard").map_or(default.guard, |at| {
                 let fields = at.fields(&["service", "retention"], issues)?;
                 let retention = fields.parse("retention", issues, parse_duration);

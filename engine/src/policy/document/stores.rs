@@ -138,6 +138,15 @@ const LIFETIMES: Lifetimes = Lifetimes { positive: (60, MAX_LIFETIME_S), negativ
 const KEY_LIFETIMES: Lifetimes =
     Lifetimes { positive: (30, MAX_KEY_LIFETIME_S), negative: MAX_KEY_LIFETIME_S, stale: 0 };
 
+/// How long an answer to a call of the filter's own may take if the document does not say it, in milliseconds.
+pub(super) const DEFAULT_TIMEOUT_MS: u32 = 1000;
+
+/// How long an answer to a call of the filter's own may take, in milliseconds.
+pub(super) fn read_timeout(fields: &ObjectCursor<'_>, issues: &mut Issues) -> u32 {
+    let given = fields.get("timeout_ms").and_then(|at| at.integer(10..=30_000, issues));
+    given.and_then(|ms| u32::try_from(ms).ok()).unwrap_or(DEFAULT_TIMEOUT_MS)
+}
+
 #[inline(never)]
 fn read_service(
     fields: &ObjectCursor<'_>,
@@ -152,7 +161,6 @@ fn read_service(
     let mut number = |name: &str, default: u64, bounds: std::ops::RangeInclusive<u64>| {
         fields.get(name).and_then(|at| at.integer(bounds, issues)).unwrap_or(default)
     };
-    let timeout_ms = number("timeout_ms", 1000, 10..=30_000);
     let (cache_s, most_s) = lifetimes.positive;
     let cache_s = number("cache_ttl_s", cache_s, 1..=most_s);
     let negative_s = number("negative_ttl_s", 10, 1..=lifetimes.negative);
@@ -164,7 +172,7 @@ fn read_service(
     Some(Service {
         authority: authority.unwrap_or_else(|| cluster.clone()),
         cluster,
-        timeout_ms: u32::try_from(timeout_ms).unwrap_or(u32::MAX),
+        timeout_ms: read_timeout(fields, issues),
         cache_ms: cache_s * 1000,
         negative_ms: negative_s * 1000,
         stale_ms: stale_s * 1000,
