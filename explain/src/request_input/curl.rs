@@ -115,7 +115,11 @@ fn is_for_cmd(command: &str) -> bool {
 
 /// A value that has to be text.
 fn text(what: &str, word: &str) -> Result<String, String> {
-    String::from_utf8(ansi_c::bytes(word)).map_err(|_| {
+    utf8(what, ansi_c::bytes(word))
+}
+
+fn utf8(what: &str, bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|_| {
         format!("--curl: the {what} holds bytes that are no UTF-8, which only a request document can have")
     })
 }
@@ -303,7 +307,7 @@ impl Parts {
         let by_get = if self.get { self.data.take() } else { None };
         for query in [by_get, self.query.take()].into_iter().flatten() {
             url.push(if url.contains('?') { '&' } else { '?' });
-            url.push_str(&String::from_utf8_lossy(&query));
+            url.push_str(&utf8("query", query)?);
         }
         let by_data = if self.head {
             "HEAD"
@@ -345,17 +349,20 @@ fn encoded(value: &str, files: &mut dyn Files) -> Result<Vec<u8>, String> {
         },
         None => ("", ansi_c::bytes(value)),
     };
-    let mut out = if name.is_empty() { String::new() } else { format!("{name}=") };
+    let mut out = ansi_c::bytes(name);
+    if !name.is_empty() {
+        out.push(b'=');
+    }
     for byte in content {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
+            out.push(byte);
         } else if byte == b' ' {
-            out.push('+');
+            out.push(b'+');
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.extend(format!("%{byte:02X}").into_bytes());
         }
     }
-    Ok(out.into_bytes())
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -463,6 +470,7 @@ mod tests {
             ("curl 'https://h/a b'", "a space"),
             ("curl https://h/a $'\\xff'/ -H x:y -X $'\\xe2'", "no UTF-8"),
             ("curl https://h/a -H $'a: \\xff'", "--header holds bytes"),
+            ("curl -G https://h/a -d $'\\xff'", "the query holds bytes"),
             ("curl -d @- h <body.json", "takes its input from `<`"),
             ("curl h -H $'a: b\\r\\nc: d'", "must not contain a line break"),
         ] {
