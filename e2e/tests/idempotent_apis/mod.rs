@@ -126,7 +126,7 @@ enum Origin {
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let sequences: Vec<Sequence> = serde_json::from_str(include_str!("sequences.json"))?;
-    let groups = |framework: Framework| {
+    let groups = |framework: Framework| -> Result<[Group; 2]> {
         let name = framework.name();
         let mut tests: Vec<Test<ApiSetup>> = Vec::new();
         for sequence in sequences.clone() {
@@ -333,8 +333,7 @@ fn node(port: u16, program: &Path) -> Command {
     command
 }
 
-fn until_it_listens(port: u16, process: Process) -> Result<Process> {
-    let mut process = process;
+fn until_it_listens(port: u16, mut process: Process) -> Result<Process> {
     runtime()?
         .block_on(process.ready(READY, async || {
             TcpStream::connect(loopback(port)).map(drop).context("the API does not listen yet")
@@ -565,7 +564,7 @@ fn store_goes_down(setup: &ApiSetup) -> Result<()> {
         setup.payments.answer(item, &[answer]);
     }
     let replies = thread::scope(|scope| {
-        let callers = orders.each_ref().map(|order| scope.spawn(|| setup.send(API, order)));
+        let callers = orders.each_ref().map(|order| scope.spawn(move || setup.send(API, order)));
         let outcome = [kept, freed].into_iter().try_for_each(|item| setup.payments.until_called(item, 1));
         let outcome = outcome.and_then(|()| setup.rename_table("idempotency_results", "gone"));
         [kept, freed].into_iter().for_each(|item| setup.payments.release(item));
