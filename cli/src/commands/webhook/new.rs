@@ -25,8 +25,8 @@ const LATER: &str = "KEY_OF_THE_ANSWER";
 /// Makes a webhook: an id of 128 random bits, the URL for the provider's settings page, and the records that the policy's
 /// stores need. They are printed, or written with --apply.
 ///
-/// If the route names an id, the webhook has this id, and a binding in `webhooks.static`. Otherwise, if the policy looks ids up in Unkey, Unkey makes the id, with as many random bits. Without Unkey the id is made here, for
-/// `webhooks.static`, too.
+/// If the route names an id, the webhook has this id, and a binding in `webhooks.static`. Otherwise, if the policy looks ids up in
+/// Unkey, Unkey makes the id, with as many random bits. Without Unkey the id is made here, for `webhooks.static`, too.
 ///
 /// Examples:
 ///   edge-idempotency webhook new --policy policy.json --tenant acme --project shop --provider stripe
