@@ -370,10 +370,10 @@ collection() {
 }
 
 # The five backends of the end-to-end tests `path_readers` and `native_errors`: FastAPI, Express, Spring Boot, Go's ServeMux and nginx.
-# `idempotent_apis` runs with the packages of the first two. nginx is Debian's, and has no pinned version.
+# `idempotent_apis` runs with the packages of the first two, and `slashes` with Django, which is beside FastAPI. nginx is Debian's, and has no pinned version.
 path_readers() {
     collection path-readers "$ROOT/e2e/tests/path_readers/servers" \
-        "FastAPI, Express, Spring Boot and nginx from PyPI, npm, Maven Central and Debian (about 55 MB), and building Go's ServeMux" \
+        "FastAPI, Django, Express, Spring Boot and nginx from PyPI, npm, Maven Central and Debian (about 65 MB), and building Go's ServeMux" \
         fastapi express spring servemux nginx
 }
 
@@ -473,7 +473,7 @@ fetch_java() {
 
 # Each of these installs a part into the present directory.
 path_readers_fastapi() {
-    fetch_python FastAPI && PYTHONPATH=packages python3 -c 'import fastapi, uvicorn'
+    fetch_python FastAPI && PYTHONPATH=packages python3 -c 'import django, fastapi, uvicorn'
 }
 
 path_readers_express() {

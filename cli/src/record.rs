@@ -21,6 +21,12 @@ const OUTCOME: &str = "idempotency_outcome";
 pub(crate) struct ShadowFacts<'a> {
     /// `time` of the line
     pub(crate) time: Option<Cow<'a, str>>,
+    /// `method` of the line
+    pub(crate) method: Option<Cow<'a, str>>,
+    /// `original_path`
+    pub(crate) path: Option<Cow<'a, str>>,
+    /// `idempotency_case`
+    pub(crate) case: Option<Cow<'a, str>>,
     /// `idempotency_outcome`
     pub(crate) outcome: Option<Cow<'a, str>>,
     /// `idempotency_shadow`: `refuse` or `rewrite`
@@ -113,6 +119,9 @@ impl<'de> Visitor<'de> for RecordMembers<'_, 'de> {
             }
             let field = match (self.depth, name.as_ref()) {
                 (Depth::Line, "time") => &mut self.facts.time,
+                (Depth::Line, "method") => &mut self.facts.method,
+                (_, "original_path") => &mut self.facts.path,
+                (_, "idempotency_case") => &mut self.facts.case,
                 (_, OUTCOME) => &mut self.facts.outcome,
                 (_, "idempotency_shadow") => &mut self.facts.shadow,
                 (_, "idempotency_code") => &mut self.facts.code,
@@ -135,7 +144,8 @@ impl<'de> Visitor<'de> for RecordMembers<'_, 'de> {
         // identity stands at most in the line, where an operator has put it.
         if let Some(record) = record {
             let line = std::mem::take(self.facts);
-            *self.facts = ShadowFacts { time: line.time, tenant: record.tenant.or(line.tenant), ..record };
+            let tenant = record.tenant.or(line.tenant);
+            *self.facts = ShadowFacts { time: line.time, method: line.method, tenant, ..record };
         }
         Ok(())
     }

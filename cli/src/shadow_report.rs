@@ -42,11 +42,17 @@ impl TimeRange {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Requests that enforcing would refuse.
-    refusals: Groups<5, Refusals>,
+    refusals: Groups<7, Refusals>,
+    /// Requests without a route that were refused: method, path and code.
+    unrouted: Groups<3, Refusals>,
+    /// Deliveries to webhook routes, which have no shadow mode, by their endpoints.
+    webhooks: Groups<1, Totals>,
     tenants: Groups<1, Totals>,
     endpoints: Groups<1, Totals>,
-    /// Of all requests.
+    /// Of all requests but deliveries.
     totals: Totals,
+    /// Of all webhook routes.
+    deliveries: u64,
     raw_keys: RawKeys,
     /// Lines that are not empty.
     lines: u64,
@@ -57,7 +63,8 @@ pub(crate) struct Report {
     errors: Vec<FileError>,
 }
 
-/// Requests of one tenant, endpoint, policy, code and reason that enforcing would refuse.
+/// Requests of one tenant, endpoint, policy, code and reason that enforcing would refuse; without an endpoint of one method and
+/// path, too.
 #[derive(Debug, Default)]
 struct Refusals {
     count: u64,
@@ -190,19 +197,31 @@ impl Report {
     }
 
     fn count(&mut self, facts: &ShadowFacts<'_>) {
+        if facts.case.as_deref() == Some("B") {
+            self.webhooks.at([facts.endpoint.as_deref()], |totals| totals.count(facts));
+            self.deliveries += 1;
+            return;
+        }
         self.totals.count(facts);
         self.raw_keys.count(facts);
         self.tenants.at([facts.tenant.as_deref()], |totals| totals.count(facts));
         self.endpoints.at([facts.endpoint.as_deref()], |totals| totals.count(facts));
+        let time = facts.time.as_deref();
+        let (method, path) =
+            if facts.endpoint.is_none() { (facts.method.as_deref(), facts.path.as_deref()) } else { (None, None) };
         if facts.shadow.as_deref() == Some("refuse") {
             let names = [&facts.tenant, &facts.endpoint, &facts.policy, &facts.code, &facts.reason];
-            self.refusals.at(names.map(Option::as_deref), |refusals| refusals.count(facts.time.as_deref()));
+            let [tenant, endpoint, policy, code, reason] = names.map(Option::as_deref);
+            let names = [tenant, endpoint, policy, code, reason, method, path];
+            self.refusals.at(names, |refusals| refusals.count(time));
+        } else if path.is_some() && facts.outcome.as_deref() == Some("rejected") {
+            self.unrouted.at([method, path, facts.code.as_deref()], |refusals| refusals.count(time));
         }
     }
 
     /// Whether everything could be read, and there was something.
     pub(crate) fn is_complete(&self) -> bool {
-        self.errors.is_empty() && self.totals.requests > 0
+        self.errors.is_empty() && self.totals.requests + self.deliveries > 0
     }
 
     /// Whether more than this part of the requests would be refused, in percent.

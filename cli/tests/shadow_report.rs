@@ -151,9 +151,9 @@ fn a_report_counts_by_tenant_endpoint_and_reason() {
     expected["raw_keys"] = json!({"compared": 0, "shared": 0, "requests_not_compared": 0, "endpoints": []});
     expected["refusals"] = json!([
         {"tenant": "acme", "endpoint": "orders.create", "policy": "REQUIRED_A", "code": INVALID, "reason": "length",
-         "count": 3, "first": "2026-11-20T04:00:01.000Z", "last": "2026-11-22T04:00:03.000Z"},
+         "method": null, "path": null, "count": 3, "first": "2026-11-20T04:00:01.000Z", "last": "2026-11-22T04:00:03.000Z"},
         {"tenant": null, "endpoint": "orders.create", "policy": "REQUIRED_A", "code": MISSING, "reason": null,
-         "count": 1, "first": "2026-11-22T04:00:04.000Z", "last": "2026-11-22T04:00:04.000Z"},
+         "method": null, "path": null, "count": 1, "first": "2026-11-22T04:00:04.000Z", "last": "2026-11-22T04:00:04.000Z"},
     ]);
     expected["tenants"] = json!([
         row("tenant", json!("acme"), totals(4, 3, 0.75, 1, 0)),
@@ -171,7 +171,52 @@ fn a_report_counts_by_tenant_endpoint_and_reason() {
         "outside_range": {"count": 0, "first": null},
     });
     expected["errors"] = json!([]);
+    expected["unrouted"] = json!([]);
+    expected["webhooks"] = json!([]);
     assert_eq!(report, expected);
+}
+
+/// A route that the policy lacks is found by method and path. Webhook routes have no shadow mode, so they are counted apart.
+#[test]
+fn what_has_no_route_is_named_and_webhooks_are_apart() {
+    let of = |method: &str, record: Value| {
+        format!("{}\n", json!({"time": "2026-11-22T04:00:00.000Z", "method": method, "edge_idempotency": record}))
+    };
+    let unrouted = |outcome: &str, code: &str, path: &str| {
+        let mut record = json!({"idempotency_outcome": outcome, "idempotency_code": code, "original_path": path});
+        if outcome == "forwarded" {
+            record["idempotency_shadow"] = json!("refuse");
+        }
+        record
+    };
+    let hook = |outcome: &str| json!({"idempotency_outcome": outcome, "idempotency_case": "B", "endpoint": "hooks"});
+    let log = [
+        of("POST", unrouted("forwarded", "not_found", "/customers/{}")),
+        of("POST", unrouted("forwarded", "not_found", "/customers/{}")),
+        of("GET", unrouted("forwarded", "method_not_allowed", "/orders")),
+        of("GET", unrouted("rejected", "not_found", "/Other/run")),
+        of("POST", hook("rejected")),
+        of("POST", hook("forwarded")),
+    ];
+    let folder = folder_with(&[("access.log", log.concat().as_bytes())]);
+    let (status, found, _) = report(folder.path(), &["access.log"], b"");
+    let named = |name: &str| {
+        let rows = found[name].as_array().unwrap().iter();
+        rows.map(|row| json!([row["method"], row["path"], row["code"], row["count"]])).collect::<Vec<_>>()
+    };
+    assert_eq!(status, 0);
+    assert_eq!(found["requests"], 4);
+    let missing =
+        [json!(["POST", "/customers/{}", "not_found", 2]), json!(["GET", "/orders", "method_not_allowed", 1])];
+    assert_eq!(named("refusals"), missing);
+    assert_eq!(named("unrouted"), [json!(["GET", "/Other/run", "not_found", 1])]);
+    assert_eq!(found["webhooks"], json!([{"endpoint": "hooks", "requests": 2, "refused": 1}]));
+    let text = String::from_utf8(run(folder.path(), &["access.log"], b"").stdout).unwrap();
+    for part in
+        ["POST /customers/{}", "Refused already, without a route:", "Webhook routes, which have no shadow mode:"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]

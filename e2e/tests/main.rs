@@ -53,6 +53,7 @@ mod restate_doors;
 mod rpc;
 mod sdks;
 mod secrets;
+mod slashes;
 mod start;
 mod story;
 mod streamed_answers;
@@ -110,6 +111,7 @@ const MODULES: &[Module] = &[
     ("rpc", rpc::groups),
     ("sdks", sdks::groups),
     ("secrets", secrets::groups),
+    ("slashes", slashes::groups),
     ("start", start::groups),
     ("streamed_answers", streamed_answers::groups),
     ("tutorials", tutorials::groups),

@@ -6,6 +6,7 @@ mod messages;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::policy::NormalPath;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use messages::{replay, request};
 use std::hint::black_box;
@@ -101,8 +102,9 @@ fn routes(bench: &mut Criterion) {
     for count in [10, 10_000] {
         let policy = policy(count);
         group.bench_with_input(BenchmarkId::from_parameter(count), &policy, |bencher, policy| {
+            let Ok(path) = NormalPath::parse(KEYED.1.as_bytes()) else { return };
             bencher.iter(|| {
-                let found = policy.declared("api.example.com", black_box(KEYED.1), b"POST");
+                let found = policy.declared("api.example.com", black_box(&path), b"POST");
                 assert!(matches!(found, edge_idempotency_engine::policy::RouteLookup::Route(..)));
             });
         });

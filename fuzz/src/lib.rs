@@ -141,9 +141,13 @@ pub fn path(input: &[u8]) {
     assert!(text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\;#?\"<>^`{|}".contains(&byte)), "{text}");
     assert_eq!(normal.has_encoded_slash(), text.contains("%2F"), "{text}");
     let again = NormalPath::parse(text.as_bytes()).unwrap();
+    assert_eq!((again.as_str(), again.has_encoded_slash()), (text, normal.has_encoded_slash()));
+    let sent = normal.with_slashes();
+    assert!(!sent.starts_with("//"), "{sent}");
+    let again = NormalPath::parse(sent.as_bytes()).unwrap();
     assert_eq!(again, normal);
     for host in ["a", "b.example.com"] {
-        if let RouteLookup::Route(route, values) = COMPILED.declared(host, text, b"POST") {
+        if let RouteLookup::Route(route, values) = COMPILED.declared(host, &normal, b"POST") {
             assert_eq!(route.template.values(text).unwrap(), values);
         }
     }

@@ -96,7 +96,7 @@ pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) 
     let mut root = TemplateNode::default();
     for (index, route) in document.routes.iter().enumerate() {
         let mut node = &mut root;
-        for segment in route.path.split('/').skip(1) {
+        for segment in route.path.trim_end_matches('/').split('/').skip(1) {
             node = node.children.entry(TemplateSegment::parse(segment)).or_default();
         }
         node.routes.push(index);

@@ -51,8 +51,9 @@ pub static LINTS: &[Lint] = &[
         name: "shadow-mode",
         severity: Note,
         summary: "The document, or a route, is in shadow mode.",
-        why: "The filter counts what it would refuse and which keys it would rewrite, and forwards these requests \
-              unchanged. Clients see no difference, and keys of different tenants are not kept apart.",
+        why: "The filter counts what it would refuse and which keys it would rewrite, and forwards these requests with \
+              their keys as they came, so that keys of different tenants are not kept apart. The note lists what acts \
+              all the same.",
         instead: "Write `\"mode\": \"enforce\"` when `edge-idempotency shadow-report` shows no surprises.",
     },
     Lint {

@@ -80,7 +80,8 @@ pub(crate) struct InitArguments {
     /// Takes the routes from an OpenAPI description in YAML or JSON; `-` is standard input, with --yes.
     #[arg(long, value_name = "FILE|-", conflicts_with = "routes")]
     openapi: Option<PathBuf>,
-    /// Begins in shadow mode, in which the filter refuses nothing and only counts.
+    /// Begins in shadow mode: the filter counts what it would refuse, and lets it pass. `check` says what acts all the same. Webhook
+    /// routes of --openapi are left out, because they have no shadow mode.
     #[arg(long)]
     shadow: bool,
     /// What happens to paths that no route declares [default: REJECT].
@@ -127,6 +128,9 @@ pub(crate) fn run(args: &InitArguments) -> Result<u8, String> {
                 .to_owned(),
         );
     };
+    if answers.shadow && answers.backend == BackendChoice::Generic && args.openapi.is_some() {
+        leave_webhooks(&mut answers.routes);
+    }
     let mut document = answers.document();
     let mut read = Policy::from_json(document.as_bytes());
     // An operation that no policy can have does not stop the draft of the others.
@@ -190,6 +194,22 @@ fn leave_out(routes: &mut Vec<RouteAnswer>, errors: &PolicyErrors) -> bool {
         why.is_none()
     });
     true
+}
+
+/// Removes the routes of webhooks, which refuse in shadow mode, too. Without them their paths reach the API as ever.
+fn leave_webhooks(routes: &mut Vec<RouteAnswer>) {
+    let is_webhook = |route: &RouteAnswer| route.policy == "REQUIRED_B" || route.webhook.is_some();
+    if routes.iter().all(is_webhook) {
+        return;
+    }
+    routes.retain(|route| {
+        let leaves = is_webhook(route);
+        if leaves {
+            let RouteAnswer { method, path, .. } = route;
+            eprintln!("left out: {method} {path}: a webhook route has no shadow mode; add it when you enforce");
+        }
+        !leaves
+    });
 }
 
 /// Writes a file that is not there, or one that may be replaced.

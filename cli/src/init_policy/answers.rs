@@ -151,11 +151,11 @@ impl RouteAnswer {
     }
 }
 
-/// A path without the names of its parameters.
+/// A path without the names of its parameters and without a slash at the end: a policy tells no more apart.
 pub(super) fn structure(path: &str) -> String {
     let part =
         |segment: &str| segment.split_once('{').map_or(segment.to_owned(), |(prefix, _)| format!("{prefix}{{}}"));
-    path.split('/').map(part).collect::<Vec<_>>().join("/")
+    path.trim_end_matches('/').split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
 fn word(text: &str) -> String {

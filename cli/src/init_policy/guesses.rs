@@ -225,7 +225,8 @@ fn path(operation: &ApiOperation<'_>) -> Result<String, String> {
         path.push('/');
         path.push_str(&self::segment(segment, &mut names));
     }
-    if path.is_empty() {
+    // A backend may tell `/orders/` from `/orders`.
+    if path.is_empty() || whole.ends_with('/') {
         path.push('/');
     }
     Template::parse(&path).map(|_| path).map_err(|why| format!("no route can have this path: {why}"))
@@ -377,8 +378,8 @@ mod tests {
         assert_eq!(
             paths,
             [
-                "/v1",
-                "/v1/orders/{order_id}",
+                "/v1/",
+                "/v1/orders/{order_id}/",
                 "/v1/files/{name_json}",
                 "/v1/flags/key:{flag_name}",
                 "/v1/{a}/{a_2}",

@@ -190,9 +190,10 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
     let routes = if given.routes.is_empty() { ask_routes(backend, respondent)? } else { given.routes };
     let shadow = match given.shadow {
         Some(shadow) => shadow,
-        None => {
-            respondent.confirm("Begin in shadow mode, in which the filter refuses nothing and only counts?", false)?
-        }
+        None => respondent.confirm(
+            "Begin in shadow mode, in which the filter counts what it would refuse, and lets it pass?",
+            false,
+        )?,
     };
     Ok(InitAnswers {
         gateway,

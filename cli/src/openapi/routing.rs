@@ -87,9 +87,11 @@ fn of_path<'p>(policy: &'p DescribedPolicy, host: &str, path: &str, method: &str
         Err(why) => return Routing::Ambiguous(why.detail().to_owned()),
     };
     let path = normal.as_str();
-    match policy.policy.declared(host, path, method.as_bytes()) {
+    match policy.policy.declared(host, &normal, method.as_bytes()) {
         RouteLookup::Route(route, _) => Routing::Route(route),
-        RouteLookup::OtherMethods(methods) => Routing::OtherMethods(methods.into_iter().map(str::to_owned).collect()),
+        RouteLookup::OtherMethods(routes) => {
+            Routing::OtherMethods(routes.into_iter().flat_map(|route| route.methods.iter().cloned()).collect())
+        }
         RouteLookup::OtherReading => {
             Routing::Ambiguous("another route has this path in another letter case, or with other escapes".to_owned())
         }
@@ -106,7 +108,8 @@ fn asks_for_answer(policy: &DescribedPolicy, host: &str, path: &str) -> bool {
         return true;
     }
     let Some((base, key)) = waiting.split_once(RECOVERY) else { return false };
-    let is_recoverable = |method: &&str| match policy.policy.declared(host, base, method.as_bytes()) {
+    let Ok(base) = NormalPath::parse(base.as_bytes()) else { return false };
+    let is_recoverable = |method: &&str| match policy.policy.declared(host, &base, method.as_bytes()) {
         RouteLookup::Route(route, _) => route.recovery.is_some(),
         _ => false,
     };

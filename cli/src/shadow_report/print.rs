@@ -16,11 +16,22 @@ impl Report {
         let mut report = totals_json(&self.totals);
         report.insert("lines".to_owned(), json!(self.lines));
         let refusals =
-            self.sorted_refusals().into_iter().map(|([tenant, endpoint, policy, code, reason], refusals)| {
-                json!({"tenant": tenant, "endpoint": endpoint, "policy": policy, "code": code, "reason": reason,
-                   "count": refusals.count, "first": refusals.first, "last": refusals.last})
+            self.sorted_refusals().into_iter().map(|([tenant, endpoint, policy, code, reason, method, path], refusals)| {
+                json!({"tenant": tenant, "endpoint": endpoint, "policy": policy, "code": code, "reason": reason, "method": method,
+                   "path": path, "count": refusals.count, "first": refusals.first, "last": refusals.last})
             });
         report.insert("refusals".to_owned(), refusals.collect());
+        let unrouted =
+            self.unrouted.sorted(|refusals| refusals.count).into_iter().map(|([method, path, code], refusals)| {
+                json!({"method": method, "path": path, "code": code, "count": refusals.count, "first": refusals.first,
+               "last": refusals.last})
+            });
+        report.insert("unrouted".to_owned(), unrouted.collect());
+        let webhooks = self.webhooks.sorted(|totals| totals.requests).into_iter();
+        let webhooks = webhooks.map(|([endpoint], totals)| {
+            json!({"endpoint": endpoint, "requests": totals.requests, "refused": totals.refused})
+        });
+        report.insert("webhooks".to_owned(), webhooks.collect());
         let shared = self.raw_keys.endpoints().into_iter();
         let shared: Value =
             shared.map(|([endpoint], shared)| json!({"endpoint": endpoint, "shared": shared})).collect();
@@ -62,12 +73,13 @@ impl Report {
         if !refusals.is_empty() {
             let mut rows =
                 TableRows::new(&["requests", "tenant", "endpoint", "policy", "code", "reason", "first", "last"], 1);
-            for ([tenant, endpoint, policy, code, reason], Refusals { count, first, last }) in refusals {
-                let or = |text: &Option<String>, absent: &str| text.clone().unwrap_or_else(|| absent.to_owned());
+            for ([tenant, endpoint, policy, code, reason, method, path], Refusals { count, first, last }) in refusals {
+                let place = [method, path].into_iter().flatten().cloned().collect::<Vec<_>>().join(" ");
+                let unmatched = if place.is_empty() { UNMATCHED } else { place.as_str() };
                 rows.add([
                     count.to_string(),
                     or(tenant, NONE),
-                    or(endpoint, UNMATCHED),
+                    or(endpoint, unmatched),
                     or(policy, ""),
                     or(code, ""),
                     or(reason, ""),
@@ -76,6 +88,14 @@ impl Report {
                 ]);
             }
             add("Enforcing would refuse:", &rows);
+        }
+        let unrouted = self.unrouted.sorted(|refusals| refusals.count);
+        if !unrouted.is_empty() {
+            let mut rows = TableRows::new(&["requests", "method", "path", "code", "first", "last"], 1);
+            for ([method, path, code], Refusals { count, first, last }) in unrouted {
+                rows.add([count.to_string(), or(method, ""), or(path, ""), or(code, ""), or(first, ""), or(last, "")]);
+            }
+            add("Refused already, without a route:", &rows);
         }
         for (of, absent, groups) in [("tenant", NONE, &self.tenants), ("endpoint", UNMATCHED, &self.endpoints)] {
             let header = ["requests", "would be refused", "share", "key rewritten", "refused now", of];
@@ -93,6 +113,13 @@ impl Report {
             if self.totals.requests > 0 {
                 add(&format!("By {of}:"), &rows);
             }
+        }
+        if self.deliveries > 0 {
+            let mut rows = TableRows::new(&["deliveries", "refused", "webhook route"], 2);
+            for ([endpoint], totals) in self.webhooks.sorted(|totals| totals.requests) {
+                rows.add([totals.requests.to_string(), totals.refused.to_string(), or(endpoint, UNMATCHED)]);
+            }
+            add("Webhook routes, which have no shadow mode:", &rows);
         }
         if self.raw_keys.shared() > 0 {
             let mut rows = TableRows::new(&["shared keys", "endpoint"], 1);
@@ -140,7 +167,7 @@ impl Report {
         lines.join("\n")
     }
 
-    fn sorted_refusals(&self) -> Vec<&([Option<String>; 5], Refusals)> {
+    fn sorted_refusals(&self) -> Vec<&([Option<String>; 7], Refusals)> {
         self.refusals.sorted(|refusals| refusals.count)
     }
 
@@ -168,9 +195,10 @@ impl Report {
                 format!("{file}: {message} (behind line {}; the lines before count)", error.lines_read)
             })
             .collect();
-        if self.totals.requests == 0 && self.outside_range.count > 0 {
+        let requests = self.totals.requests + self.deliveries;
+        if requests == 0 && self.outside_range.count > 0 {
             complaints.push("no line with a record of the filter is within --since and --until".to_owned());
-        } else if self.totals.requests == 0 {
+        } else if requests == 0 {
             complaints.push(
                 "no line has a record of the filter: docs/operations.md, \"The access log\", says what the log's format needs"
                     .to_owned(),
@@ -178,6 +206,10 @@ impl Report {
         }
         complaints
     }
+}
+
+fn or(text: &Option<String>, absent: &str) -> String {
+    text.clone().unwrap_or_else(|| absent.to_owned())
 }
 
 fn totals_json(totals: &Totals) -> Map<String, Value> {

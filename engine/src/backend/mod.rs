@@ -164,6 +164,12 @@ impl Backend {
         !self.is_restate()
     }
 
+    /// Whether the slashes of a path may decide about its resource: a slash at the end, and empty segments. Restate's paths have
+    /// none.
+    pub(crate) const fn keeps_slashes(&self) -> bool {
+        !self.is_restate()
+    }
+
     /// Whether a response comes from Restate, or from the gateway in its place. `to_target`: the request went to a target.
     pub(crate) const fn is_restates(&self, head: &ResponseHead<'_>, to_target: bool) -> bool {
         // Only Restate sends the first two headers. Any other response from a target comes from Restate or the gateway.

@@ -81,8 +81,7 @@ impl Exchange {
         self.decision()?.key()
     }
 
-    /// The verified identity of the caller, or of the webhook's binding: if the decision needed one, or if the request was
-    /// refused, or would be without shadow mode.
+    /// The verified identity of the caller, or of the webhook's binding, if it is known.
     pub fn identity(&self) -> Option<&Identity> {
         let decided = self.decision().and_then(Decision::identity);
         decided.or(self.telemetry.verified_identity.as_deref())

@@ -11,7 +11,7 @@ use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct};
 use crate::identity::{Identity, Project};
 use crate::percent::percent_decode;
 use crate::policy::document::Forward;
-use crate::policy::path::split_query;
+use crate::policy::path::{NormalPath, split_query};
 use crate::policy::target::Target;
 use crate::policy::{Policy, REWRITE_MARK};
 use crate::problem::Problem;
@@ -57,7 +57,9 @@ impl Decision {
             let value = Cow::Borrowed(method.as_bytes());
             effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value });
         }
-        edit_path(line.target, path, rewritten, &query, effects);
+        if rewritten.is_some() || !policy.only_watches() {
+            edit_path(line.target, path, rewritten.ok_or(backend.keeps_slashes()), &query, effects);
+        }
         let forward = &policy.identity_of(matched.route).forward;
         let mut added = matched.parameters();
         if let (Some(name), Some(EnforcedDecision::Keyed(key))) = (policy.shadow_key_header(), self.shadowed()) {
@@ -185,24 +187,30 @@ impl<'p> KeptQuery<'p> {
     }
 }
 
-/// Sets the path if it changes: the target's path, or the normalised path, with what the backend gets of the query.
+/// Sets the path if it changes: the target's path, or the normalised path, for a backend that keeps slashes with the client's; with
+/// what the backend gets of the query. `rewritten`: the target's path, or whether the backend keeps slashes.
 fn edit_path<'a>(
     target: &[u8],
     path: &str,
-    rewritten: Option<Cow<'a, str>>,
+    rewritten: Result<Cow<'a, str>, bool>,
     kept: &KeptQuery<'_>,
     effects: &mut Vec<Effect<'a>>,
 ) {
     let (raw, query) = split_query(target);
     let query_kept = query.and_then(|query| kept.cut(query));
     let is_same_query = query_kept.as_deref() == query;
+    let spelled = match &rewritten {
+        Err(true) if raw != path.as_bytes() => NormalPath::parse(raw).ok(),
+        _ => None,
+    };
+    let path = spelled.as_ref().map_or(path, NormalPath::with_slashes);
     let value: Cow<'a, [u8]> = match (rewritten, query_kept) {
-        (None, _) if raw == path.as_bytes() && is_same_query => return,
-        (Some(path), Some(query)) => Cow::Owned([path.as_bytes(), &query].join(&b'?')),
-        (Some(Cow::Borrowed(fixed)), None) => Cow::Borrowed(fixed.as_bytes()),
-        (Some(Cow::Owned(path)), None) => Cow::Owned(path.into_bytes()),
-        (None, Some(query)) => Cow::Owned([path.as_bytes(), &query].join(&b'?')),
-        (None, None) => Cow::Owned(path.as_bytes().to_vec()),
+        (Err(_), _) if raw == path.as_bytes() && is_same_query => return,
+        (Ok(path), Some(query)) => Cow::Owned([path.as_bytes(), &query].join(&b'?')),
+        (Ok(Cow::Borrowed(fixed)), None) => Cow::Borrowed(fixed.as_bytes()),
+        (Ok(Cow::Owned(path)), None) => Cow::Owned(path.into_bytes()),
+        (Err(_), Some(query)) => Cow::Owned([path.as_bytes(), &query].join(&b'?')),
+        (Err(_), None) => Cow::Owned(path.as_bytes().to_vec()),
     };
     if value != target {
         effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":path", value });

@@ -7,9 +7,9 @@ use super::{Exchange, unmatched_name};
 use crate::headers::Headers;
 use crate::identity::{AttributeValue, Attributes, Identity, Project, Subject};
 use crate::percent::{percent_decode, percent_encode};
-use crate::policy::path::{NormalPath, PathError, hides_dots};
+use crate::policy::path::{NormalPath, PathError, hides_dots, split_query};
 use crate::policy::target::Target;
-use crate::policy::{KeySubject, Mode, Policy, PolicyKind, Route, RouteLookup, Scope, Unmatched};
+use crate::policy::{KeyInLogs, KeySubject, Mode, Policy, PolicyKind, Route, RouteLookup, Scope, Unmatched};
 use crate::problem::Problem;
 use std::borrow::Cow;
 
@@ -35,6 +35,8 @@ pub(super) struct MatchedRoute<'p, 'r> {
     pub(super) values: Vec<&'r str>,
     /// The values of the verified body's members that the target names
     pub(super) members: Vec<Vec<u8>>,
+    /// Why enforcing would refuse the request whatever its key is
+    pub(super) refused: Option<Box<Problem>>,
 }
 
 impl<'p, 'r> MatchedRoute<'p, 'r> {
@@ -48,6 +50,21 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
             strips_prohibited: route.strips_prohibited,
             values,
             members: Vec::new(),
+            refused: None,
+        }
+    }
+
+    /// What holds for a request without a route.
+    pub(super) fn unmatched(policy: &Policy, kind: PolicyKind) -> Self {
+        Self {
+            kind,
+            mode: policy.mode(),
+            scope: Scope::Project,
+            route: None,
+            strips_prohibited: policy.strips_prohibited(),
+            values: Vec::new(),
+            members: Vec::new(),
+            refused: None,
         }
     }
 
@@ -116,13 +133,13 @@ impl Exchange {
         (authority, path): (&str, &'r NormalPath<'_>),
         attributes: &dyn Attributes,
     ) -> Result<MatchedRoute<'p, 'r>, Problem> {
+        let target = head.line.target;
         let named = policy.named_endpoint(attributes);
         let is_named = !matches!(named, AttributeValue::Absent);
         let declared = match named {
-            AttributeValue::Absent => policy.declared(authority, path.as_str(), head.line.method),
+            AttributeValue::Absent => policy.declared(authority, path, head.line.method),
             AttributeValue::Text(endpoint) => {
-                let place = (authority, path.as_str());
-                policy.named(&endpoint, place, head.line.method).ok_or_else(Problem::policy_invalid)?
+                policy.named(&endpoint, (authority, path), head.line.method).ok_or_else(Problem::policy_invalid)?
             }
             AttributeValue::Unusable => return Err(Problem::policy_invalid()),
         };
@@ -141,41 +158,85 @@ impl Exchange {
                 self.route_id = Some(route.id);
                 self.telemetry.policy = Some(route.policy.name());
                 if has_misplaced_slash(route, &values) {
-                    return Err(misplaced_slash());
+                    return self.watched(policy, target, misplaced_slash(), policy.only_watches());
                 }
-                refuse_dots(&values)?;
+                if let Err(problem) = refuse_dots(&values) {
+                    return self.watched(policy, target, problem, policy.only_watches());
+                }
                 let matched = MatchedRoute::of(route, values);
                 self.keep_path_values(&matched);
                 Ok(matched)
             }
-            RouteLookup::OtherReading => Err(Problem::path_ambiguous(PathError::OtherReading)),
-            RouteLookup::OtherMethods(methods) => Err(Problem::method_not_allowed(&methods)),
-            RouteLookup::Nothing if path.has_encoded_slash() => Err(misplaced_slash()),
+            RouteLookup::OtherReading => {
+                let problem = Problem::path_ambiguous(PathError::OtherReading);
+                self.watched(policy, target, problem, policy.only_watches())
+            }
+            RouteLookup::OtherMethods(routes) => {
+                let methods: Vec<&str> =
+                    routes.iter().flat_map(|route| route.methods.iter()).map(String::as_str).collect();
+                self.watched(policy, target, Problem::method_not_allowed(&methods), policy.watches_methods(&routes))
+            }
+            RouteLookup::Nothing if path.has_encoded_slash() => {
+                self.watched(policy, target, misplaced_slash(), policy.only_watches())
+            }
             // The path may be that of another route, whose policy would not be applied.
             RouteLookup::Nothing if is_named => Err(Problem::not_found()),
             RouteLookup::Nothing => {
                 self.telemetry.policy = Some(unmatched_name(policy.unmatched()));
+                let is_closed =
+                    policy.is_closed_undeclared(path.as_str()) || policy.is_closed_to_default(path.as_str());
                 let kind = match policy.unmatched() {
-                    Unmatched::Reject => return Err(Problem::not_found()),
-                    _ if policy.is_closed_undeclared(path.as_str()) || policy.is_closed_to_default(path.as_str()) => {
-                        return Err(Problem::not_found());
+                    Unmatched::Reject => {
+                        let passes = policy.watches_unmatched() && !is_closed;
+                        return self.watched(policy, target, Problem::not_found(), passes);
                     }
+                    _ if is_closed => return Err(Problem::not_found()),
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };
                 self.note(|| TraceEvent::Unmatched);
-                Ok(MatchedRoute {
-                    kind,
-                    mode: policy.mode(),
-                    scope: Scope::Project,
-                    route: None,
-                    strips_prohibited: policy.strips_prohibited(),
-                    values: Vec::new(),
-                    members: Vec::new(),
-                })
+                Ok(MatchedRoute::unmatched(policy, kind))
             }
         }
     }
+
+    /// Refuses a request before its key is looked at. In shadow mode, where it `passes`, it goes on without a route.
+    pub(super) fn watched<'p, 'r>(
+        &mut self,
+        policy: &'p Policy,
+        target: &[u8],
+        problem: Problem,
+        passes: bool,
+    ) -> Result<MatchedRoute<'p, 'r>, Problem> {
+        if passes {
+            self.note(|| TraceEvent::WouldBeRefused(Box::new(problem.clone())));
+            self.route_id = None;
+        }
+        // Whoever reads the log looks for the route that the policy lacks.
+        let is_shown = policy.mode() == Mode::Shadow && policy.key_in_logs() == KeyInLogs::Hash;
+        if is_shown && self.route_id.is_none() {
+            self.telemetry.sent_path = Some(shape(split_query(target).0));
+        }
+        if !passes {
+            return Err(problem);
+        }
+        Ok(MatchedRoute { refused: Some(Box::new(problem)), ..MatchedRoute::unmatched(policy, PolicyKind::Prohibited) })
+    }
+}
+
+/// A path without what tells about a person or an order: a segment with a digit, an escape or an `@`, and a long one, is `{}`. A
+/// version (`v1`) stays.
+fn shape(path: &[u8]) -> String {
+    const LONGEST: usize = 40;
+    let path = String::from_utf8_lossy(path.get(..256).unwrap_or(path));
+    let is_value = |segment: &&str| {
+        let is_version = segment.strip_prefix('v').is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+        !is_version
+            && (segment.len() > LONGEST
+                || segment.contains(|char: char| !char.is_ascii() || matches!(char, '0'..='9' | '%' | '@')))
+    };
+    let segments: Vec<&str> = path.split('/').map(|segment| if is_value(&segment) { "{}" } else { segment }).collect();
+    segments.join("/")
 }
 
 /// Refuses values of path parameters that are `.` or `..`, or have one of them, or nothing, between escaped slashes. The path as

@@ -282,7 +282,7 @@ impl Exchange {
     ) -> RequestFlow {
         let result = self.evaluate_request(policy, headers, attributes, effects);
         let flow = self.flow_of(result, effects);
-        if self.problem().is_some() && self.identity().is_none() {
+        if self.stage() == Stage::RequestDecided && self.identity().is_none() {
             self.identify(policy, headers, attributes);
         }
         if flow.waits() {

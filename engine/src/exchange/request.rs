@@ -12,7 +12,7 @@ use crate::headers::Headers;
 use crate::identity::{self, Attributes, Identity, IdentityRefusal, Rules};
 use crate::key::{self, KeySyntax};
 use crate::policy::authority;
-use crate::policy::path::{PathError, split_query};
+use crate::policy::path::{NormalPath, PathError, split_query};
 use crate::policy::recovery::request_path;
 use crate::policy::target::Target;
 use crate::policy::{KeyInLogs, Mode, Policy, PolicyKind};
@@ -36,16 +36,14 @@ impl Exchange {
             self.telemetry.sent_path = Some(String::from_utf8_lossy(raw_path).into_owned());
         }
         self.begin(TraceStep::Path);
-        let path = request_path(raw_path).map_err(Problem::path_ambiguous)?;
-        self.note(|| TraceEvent::NormalPath(path.as_str().to_owned()));
-        // A `#` after the query would be forwarded, but it is not in the URL that a signature covers.
-        if query.is_some_and(|query| query.contains(&b'#')) {
-            return Err(Problem::path_ambiguous(PathError::Forbidden));
-        }
-        let authority = authority::parse(head.authority).map_err(Problem::path_ambiguous)?;
-        if policy.is_respelled(authority) {
-            return Err(Problem::path_ambiguous(PathError::HostSpelling));
-        }
+        let (path, authority) = match self.place(policy, &head, raw_path, query) {
+            Ok(place) => place,
+            Err(why) => {
+                let matched =
+                    self.watched(policy, head.line.target, Problem::path_ambiguous(why), policy.only_watches())?;
+                return self.decide(policy, &mut head, ("", &matched), headers, attributes, effects);
+            }
+        };
         if policy.is_closed(path.as_str()) {
             self.note(|| TraceEvent::Closed);
             return Err(Problem::not_found());
@@ -62,6 +60,44 @@ impl Exchange {
             return Ok(flow);
         }
         let matched = self.match_route(policy, &head, target, attributes)?;
+        self.decide(policy, &mut head, (path.as_str(), &matched), headers, attributes, effects)
+    }
+
+    /// The path and the authority of a request, as every program reads them.
+    fn place<'r>(
+        &mut self,
+        policy: &Policy,
+        head: &RequestHead<'r>,
+        raw_path: &'r [u8],
+        query: Option<&[u8]>,
+    ) -> Result<(NormalPath<'r>, &'r str), PathError> {
+        let path = request_path(raw_path)?;
+        self.note(|| TraceEvent::NormalPath(path.as_str().to_owned()));
+        // A `#` after the query would be forwarded, but it is not in the URL that a signature covers.
+        if query.is_some_and(|query| query.contains(&b'#')) {
+            return Err(PathError::Forbidden);
+        }
+        let authority = authority::parse(head.authority)?;
+        if policy.is_respelled(authority) {
+            return Err(PathError::HostSpelling);
+        }
+        // Without recoveries no path has a visible key.
+        match path.needs_visible_key().filter(|_| policy.only_watches()) {
+            Some(why) => Err(why),
+            None => Ok((path, authority)),
+        }
+    }
+
+    /// Decides about a request whose route is known, by its normalised path.
+    fn decide<'a>(
+        &mut self,
+        policy: &'a Policy,
+        head: &mut RequestHead<'a>,
+        (path, matched): (&str, &MatchedRoute<'a, '_>),
+        headers: &Headers<'a>,
+        attributes: &'a dyn Attributes,
+        effects: &mut Vec<Effect<'a>>,
+    ) -> Result<RequestFlow, Problem> {
         head.refuse_rpc(policy.backend_of(matched.route))?;
         head.edited.choose(policy, policy.backend_of(matched.route));
         if let Some(name) = self.kept_key_header(policy) {
@@ -69,7 +105,7 @@ impl Exchange {
         }
         self.note_policy();
         let line = head.line;
-        let request = RoutedRequest { line, path: path.as_str(), matched: &matched, edited: &head.edited, headers };
+        let request = RoutedRequest { line, path, matched, edited: &head.edited, headers };
         let now_unix_ms = || attributes.now_unix_ms();
         if let Some(block) = matched.route.and_then(|route| route.webhook.as_ref()) {
             return self.await_delivery(policy, block, &request, head.authority, &now_unix_ms);
@@ -77,7 +113,7 @@ impl Exchange {
         if let Some(caller) = matched.route.and_then(|route| policy.signer(route, headers)) {
             return self.await_signed(caller, policy, &request, head.authority, &now_unix_ms);
         }
-        let may_wait = may_wait(&matched, &head.edited);
+        let may_wait = may_wait(matched, &head.edited);
         if let Some(flow) = self.await_caller(policy, (matched.route, line), may_wait, headers, attributes)? {
             return Ok(flow);
         }
@@ -92,7 +128,7 @@ impl Exchange {
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
         let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);
-        let decision = self.apply_key_policy(policy, &head.edited, &matched, &keys, &resolve)?;
+        let decision = self.apply_key_policy(policy, &head.edited, matched, &keys, &resolve)?;
         self.forward_when_ready(policy, decision, &request, None, effects)
     }
 
@@ -105,7 +141,10 @@ impl Exchange {
         keys: &KeyReading<'_>,
         resolve: &dyn Fn() -> Result<Identity, IdentityRefusal<'p>>,
     ) -> Result<Decision, Problem> {
-        let mut decision = self.evaluate_key(matched, edited, keys, resolve)?;
+        let mut decision = match &matched.refused {
+            Some(problem) => shadow(EnforcedDecision::Refused(problem.clone(), None), edited),
+            None => self.evaluate_key(policy, matched, edited, keys, resolve)?,
+        };
         if decision.identity().is_none() {
             let needed = matched.target().is_some_and(Target::needs_identity);
             let tagged = self.operations(policy).is_some() && matched.target().is_some();
@@ -128,6 +167,7 @@ impl Exchange {
     /// effect, except that a key which looks like a namespaced one is removed.
     fn evaluate_key<'p>(
         &mut self,
+        policy: &Policy,
         matched: &MatchedRoute<'_, '_>,
         edited: &EditedLines<'_>,
         keys: &KeyReading<'_>,
@@ -137,15 +177,21 @@ impl Exchange {
         if !edited.has_key() {
             self.note(|| TraceEvent::NoKey);
         }
+        // Restate would run a key of the client's that enforcing removes.
+        let keeps = || matched.mode == Mode::Shadow && !policy.backend_of(matched.route).is_restate();
+        let stripped = || match keeps() {
+            true => shadow(EnforcedDecision::Unkeyed(None), edited),
+            false => Decision::default(),
+        };
         match matched.kind {
             PolicyKind::HandlerInternalC => {
                 self.telemetry.case = Some(Case::C);
                 self.note(|| TraceEvent::KeyUnread);
-                return Ok(Decision::default());
+                return Ok(stripped());
             }
             PolicyKind::Prohibited if matched.strips_prohibited => {
                 self.note(|| TraceEvent::KeyStripped);
-                return Ok(Decision::default());
+                return Ok(stripped());
             }
             PolicyKind::RequiredA => self.telemetry.case = Some(Case::A),
             PolicyKind::Accepted if edited.has_key() => self.telemetry.case = Some(Case::A),
@@ -163,8 +209,7 @@ impl Exchange {
                 EnforcedDecision::Refused(Box::new(problem), None)
             }
         };
-        let sends_key = matches!(edited.key, [Some(line), None] if !key::is_forged(line));
-        Ok(Decision::Shadow { enforced, sends_key })
+        Ok(shadow(enforced, edited))
     }
 
     /// The namespaced key; `None` if the request goes on without a key.
@@ -200,4 +245,10 @@ impl Exchange {
         self.note(|| TraceEvent::KeyNamespaced(text.clone()));
         Ok(Some(CallerKey { caller, text }))
     }
+}
+
+/// The decision about a request in shadow mode: it keeps its key, unless that looks like a namespaced one.
+fn shadow(enforced: EnforcedDecision, edited: &EditedLines<'_>) -> Decision {
+    let sends_key = matches!(edited.key, [Some(line), None] if !key::is_forged(line));
+    Decision::Shadow { enforced, sends_key }
 }

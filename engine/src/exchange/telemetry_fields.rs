@@ -20,7 +20,7 @@ pub(super) struct TelemetryFields {
     pub(super) key_read: bool,
     /// The syntax of the key lines, valid or not
     pub(super) key_syntax: Option<KeySyntax>,
-    /// The verified identity where the decision has none: the request was refused, or would be without shadow mode
+    /// The verified identity where the decision needs none, or the request was refused
     pub(super) verified_identity: Option<Box<Identity>>,
     /// The lookups that the request needed: their stores and results, as metrics write them
     pub(super) lookups: Vec<(&'static str, &'static str)>,
@@ -105,7 +105,7 @@ impl Exchange {
         self.telemetry.payload = Some(PayloadDigest::Observed(fingerprint.to_owned()));
     }
 
-    /// Reads the identity of a request that was refused, or would be without shadow mode, by the rules of its route.
+    /// Reads the identity of a request that was decided without one, by the rules of its route: its record has it.
     #[inline(never)]
     pub(super) fn identify(&mut self, policy: &Policy, headers: &Headers<'_>, attributes: &dyn Attributes) {
         let route = self.route(policy);

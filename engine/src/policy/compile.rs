@@ -11,6 +11,7 @@ mod operations;
 mod parameters;
 mod readings;
 mod recovery;
+mod shadow;
 mod webhooks;
 
 use super::document::{Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched};
@@ -149,12 +150,7 @@ impl Compiler<'_> {
         let caller_headers = self.caller_headers();
         self.callers(caller_headers.as_ref(), &identities, &mut routes);
         self.check_key_header(&identities, caller_headers.as_ref());
-        if document.mode == Mode::Shadow {
-            self.warnings.add(
-                "/mode",
-                "shadow mode: requests that break the rules of Case A are not refused, and keys are not rewritten",
-            );
-        }
+        let only_watches = document.mode == Mode::Shadow && self.watches(&identities, &routes, &backends);
         self.hosts_warning();
         self.check_retry_headers();
         let providers = self.providers();
@@ -180,6 +176,7 @@ impl Compiler<'_> {
             request_names,
             unmatched: document.unmatched,
             mode: document.mode,
+            only_watches,
             max_series: usize::try_from(document.telemetry.max_series).unwrap_or(usize::MAX),
             answers: document.answers.clone(),
             key_in_logs: document.telemetry.key_in_logs,

@@ -1,7 +1,7 @@
 //! What a request needs of the policy: its route, the rules of the route, and whether its path is closed.
 
-use super::document::{Forward, IdentityRules, Unmatched};
-use super::path;
+use super::document::{Forward, IdentityRules, Mode, Unmatched};
+use super::path::{self, NormalPath};
 use super::routes::{PathLookup, RouteId};
 use super::{CLOSED, ENDPOINTS, Policy, Route, SERVICES};
 use crate::percent::is_below;
@@ -11,11 +11,12 @@ use crate::percent::is_below;
 pub enum RouteLookup<'p, 'r> {
     /// The route and the values of its path parameters, still percent-encoded.
     Route(&'p Route, Vec<&'r str>),
-    /// The path has routes, but none for the method; the methods that it has.
-    OtherMethods(Vec<&'p str>),
+    /// The path has routes, but none for the method.
+    OtherMethods(Vec<&'p Route>),
     /// No route has this path.
     Nothing,
-    /// The path differs from one with other routes in letter case or in escapes only, so a backend could read that one.
+    /// The path differs from one with other routes in letter case, in escapes or in empty segments only, so a backend could read
+    /// that one.
     OtherReading,
 }
 
@@ -83,16 +84,35 @@ impl Policy {
         self.names.get(SERVICES + backend, path::segments(path).next()?)
     }
 
+    /// Whether a request that no route declares is forwarded all the same, although `unmatched` refuses it: in shadow mode, to a
+    /// backend whose paths are its API's own.
+    pub(crate) fn watches_unmatched(&self) -> bool {
+        self.mode == Mode::Shadow && !self.backend.is_restate() && !self.backend.rewrite_path
+    }
+
+    /// Whether a request is forwarded all the same whose path has these routes, none of them for its method.
+    pub(crate) fn watches_methods(&self, routes: &[&Route]) -> bool {
+        self.watches_unmatched()
+            && routes.iter().all(|route| {
+                route.mode == Mode::Shadow && route.webhook.is_none() && route.target.is_none() && route.backend == 0
+            })
+    }
+
+    /// Whether nothing of the document acts on a request, so that no other reading of its path leads around anything.
+    pub(crate) fn only_watches(&self) -> bool {
+        self.only_watches
+    }
+
     /// Whether an authority is another spelling of a host that routes are declared for.
     pub(crate) fn is_respelled(&self, authority: &str) -> bool {
         self.table.is_respelled(authority)
     }
 
-    /// Finds the route for an authority, a normalised path and a method.
-    pub fn declared<'r>(&self, authority: &str, path: &'r str, method: &[u8]) -> RouteLookup<'_, 'r> {
+    /// Finds the route for an authority, a path and a method.
+    pub fn declared<'r>(&self, authority: &str, path: &'r NormalPath<'_>, method: &[u8]) -> RouteLookup<'_, 'r> {
         let PathLookup { found, has_other_reading } = self.table.find(authority, path);
         // A path that is not forwarded is read by nobody else.
-        let is_forwarded = found.is_some() || self.unmatched != Unmatched::Reject;
+        let is_forwarded = found.is_some() || self.unmatched != Unmatched::Reject || self.watches_unmatched();
         if has_other_reading && is_forwarded {
             return RouteLookup::OtherReading;
         }
@@ -106,7 +126,7 @@ impl Policy {
     pub fn named<'r>(
         &self,
         endpoint: &[u8],
-        (authority, path): (&str, &'r str),
+        (authority, path): (&str, &'r NormalPath<'_>),
         method: &[u8],
     ) -> Option<RouteLookup<'_, 'r>> {
         let endpoint = std::str::from_utf8(endpoint).ok()?;
@@ -114,6 +134,7 @@ impl Policy {
         if self.table.find(authority, path).has_other_reading {
             return Some(RouteLookup::OtherReading);
         }
+        let path = path.as_str();
         let values = match route.template.values(path) {
             Some(values) => values,
             None if route.template.parameters().next().is_none() && !self.is_closed_undeclared(path) => Vec::new(),
@@ -131,9 +152,7 @@ impl Policy {
         let listed = |route: &&Route| route.methods.iter().any(|listed| listed.as_bytes() == method);
         match routes.clone().find(listed) {
             Some(route) => RouteLookup::Route(route, values),
-            None => {
-                RouteLookup::OtherMethods(routes.flat_map(|route| route.methods.iter()).map(String::as_str).collect())
-            }
+            None => RouteLookup::OtherMethods(routes.collect()),
         }
     }
 }

@@ -67,6 +67,8 @@ pub struct Policy {
     unmatched: Unmatched,
     /// The document's mode, for requests that no route declares.
     mode: Mode,
+    /// Whether nothing of the document acts: shadow mode holds everywhere, and nothing is closed or verified.
+    only_watches: bool,
     /// The maximum number of metric series of one VM.
     max_series: usize,
     /// How problem documents are written, and what errors say besides.
@@ -335,7 +337,7 @@ impl Policy {
 
     /// A summary for the log at start.
     pub fn summary(&self) -> String {
-        let shadow = self.routes.iter().filter(|route| route.mode == Mode::Shadow).count();
+        let shadow = self.routes.iter().filter(|route| route.mode == Mode::Shadow && route.webhook.is_none()).count();
         let count = self.routes.len();
         let callers = match self.callers.len() {
             0 => String::new(),

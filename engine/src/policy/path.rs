@@ -2,7 +2,8 @@
 //!
 //! By RFC 3986 section 6.2.2, unreserved characters are decoded, the other escapes get upper case, and dot segments are
 //! removed. In addition, slashes are merged, one trailing slash is removed and the query is cut off. A path that two
-//! programs could read differently is refused.
+//! programs could read differently is refused. RFC 3986 calls paths with other slashes other paths, and so do many backends
+//! (Django's resource is `/orders/`, and `/orders` redirects to it): these get the slashes that the client sent.
 
 use crate::bytes::ByteSet;
 use crate::percent::{hex_byte, is_unreserved, percent_decode, push_escape};
@@ -80,6 +81,8 @@ impl PathError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NormalPath<'a> {
     text: Cow<'a, str>,
+    /// The path with the slashes that the client sent, if they are others
+    with_slashes: Option<Cow<'a, str>>,
     encoded_slash: bool,
     needs_visible_key: Option<PathError>,
 }
@@ -93,21 +96,27 @@ impl<'a> NormalPath<'a> {
         if !matches!(path, [b'/', ..]) {
             return Err(PathError::NotAbsolute);
         }
-        if let Some(text) = already_normal(path) {
-            return Ok(Self { text: Cow::Borrowed(text), encoded_slash: false, needs_visible_key: None });
+        let before_slash = path.strip_suffix(b"/").filter(|rest| rest.len() > 1);
+        if let Some(text) = already_normal(before_slash.unwrap_or(path)) {
+            let with_slashes = before_slash.and_then(|_| std::str::from_utf8(path).ok()).map(Cow::Borrowed);
+            return Ok(Self { text: Cow::Borrowed(text), with_slashes, encoded_slash: false, needs_visible_key: None });
         }
         let (decoded, encoded_slash) = decode_unreserved(path)?;
         check_text(&decoded)?;
-        let text = remove_segments(&decoded)?;
+        let kept = remove_dot_segments(&decoded)?;
+        let text = joined(kept.iter().copied().filter(|segment| !segment.is_empty()));
+        // A program that reads a URL takes what follows two slashes at the beginning for a host.
+        let with_slashes = joined(kept.into_iter().skip_while(|segment| segment.is_empty()));
         if encoded_slash && segments(&text).any(hides_dots) {
             return Err(PathError::DotSegment);
         }
-        Ok(Self { text: Cow::Owned(text), encoded_slash, needs_visible_key: None })
+        let with_slashes = (with_slashes != text).then_some(Cow::Owned(with_slashes));
+        Ok(Self { text: Cow::Owned(text), with_slashes, encoded_slash, needs_visible_key: None })
     }
 
     /// A recovery path that [`NormalPath::parse`] refuses as `why`, because of its key.
     pub(super) const fn of_visible_key(text: String, encoded_slash: bool, why: PathError) -> Self {
-        Self { text: Cow::Owned(text), encoded_slash, needs_visible_key: Some(why) }
+        Self { text: Cow::Owned(text), with_slashes: None, encoded_slash, needs_visible_key: Some(why) }
     }
 
     /// The error of the path, unless it is a recovery path of a route with `"charset": "visible"`.
@@ -118,6 +127,18 @@ impl<'a> NormalPath<'a> {
     /// The path, beginning with a slash.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// The path with the slashes that the client sent, except that it begins with one: a slash at the end and empty segments
+    /// stay.
+    pub fn with_slashes(&self) -> &str {
+        self.with_slashes.as_deref().unwrap_or(&self.text)
+    }
+
+    /// The path with its empty segments, if it has any, as a program reads it that takes them for values.
+    pub(super) fn with_empty_segments(&self) -> Option<&str> {
+        let path = self.with_slashes.as_deref().filter(|path| path.contains("//"))?;
+        Some(path.strip_suffix('/').unwrap_or(path))
     }
 
     /// Whether the path contains `%2F`.
@@ -232,27 +253,38 @@ fn check_text(path: &str) -> Result<(), PathError> {
     if text.contains(separates) { Err(PathError::Control) } else { Ok(()) }
 }
 
-/// Removes dot segments (RFC 3986 section 5.2.4) and empty segments. If `..` would remove a segment with an escaped
-/// slash, that is an error: a program that decodes first sees two segments there.
-fn remove_segments(path: &str) -> Result<String, PathError> {
+/// The segments without dot segments (RFC 3986 section 5.2.4); the last one is empty if the path ends with a slash. If `..`
+/// would remove a segment with an escaped slash, that is an error: a program that decodes first sees two segments there.
+fn remove_dot_segments(path: &str) -> Result<Vec<&str>, PathError> {
     let mut kept: Vec<&str> = Vec::new();
-    for segment in path.split('/').skip(1) {
+    let mut parts = path.split('/').skip(1).peekable();
+    while let Some(segment) = parts.next() {
         match segment {
-            "." => {}
-            ".." if kept.pop().is_some_and(|gone| gone.contains("%2F")) => return Err(PathError::EncodedSlash),
-            ".." => {}
+            "." | ".." => {
+                if segment == ".." && kept.pop().is_some_and(|gone| gone.contains("%2F")) {
+                    return Err(PathError::EncodedSlash);
+                }
+                if parts.peek().is_none() {
+                    kept.push("");
+                }
+            }
             other => kept.push(other),
         }
     }
-    let mut out = String::with_capacity(path.len());
-    for segment in kept.into_iter().filter(|segment| !segment.is_empty()) {
+    Ok(kept)
+}
+
+/// The path of these segments.
+fn joined<'s>(segments: impl Iterator<Item = &'s str>) -> String {
+    let mut out = String::new();
+    for segment in segments {
         out.push('/');
         out.push_str(segment);
     }
     if out.is_empty() {
         out.push('/');
     }
-    Ok(out)
+    out
 }
 
 #[cfg(test)]
@@ -298,6 +330,35 @@ mod tests {
     fn dot_segments_go_before_slashes_merge() {
         assert_eq!(normal("/a//../b"), "/a/b");
         assert_eq!(normal("/a/b//../../c"), "/a/c");
+    }
+
+    #[test]
+    fn slashes_stay_for_backends_that_tell_them_apart() {
+        for (path, expected) in [
+            ("/", "/"),
+            ("//", "/"),
+            ("/a/", "/a/"),
+            ("/a//", "/a//"),
+            ("//a/", "/a/"),
+            ("///a//b/", "/a//b/"),
+            ("/a/.", "/a/"),
+            ("/a/b/..", "/a/"),
+            ("/a//../b", "/a/b"),
+            ("/%61//%2e/b%c3%a9/", "/a//b%C3%A9/"),
+        ] {
+            let path = NormalPath::parse(path.as_bytes());
+            assert_eq!(
+                path.map(|path| path.with_slashes().to_owned()).ok().unwrap_or_default(),
+                expected,
+                "{expected}"
+            );
+        }
+        let empty =
+            |path: &'static str| NormalPath::parse(path.as_bytes()).unwrap().with_empty_segments().map(str::to_owned);
+        assert_eq!(
+            [empty("/a/"), empty("//a"), empty("/a//"), empty("/a//b/")],
+            [None, None, Some("/a/".into()), Some("/a//b".into())]
+        );
     }
 
     #[test]

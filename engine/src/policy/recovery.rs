@@ -104,7 +104,7 @@ impl Policy {
                 (std::slice::from_ref(&route.id), template.values(recovery_path.base).or_else(fixed)?)
             }
             None => {
-                let found = self.table.find(authority, recovery_path.base).found?;
+                let found = self.table.routes_of(authority, recovery_path.base)?;
                 (found.routes, found.values)
             }
         };

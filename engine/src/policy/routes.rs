@@ -5,7 +5,7 @@
 mod insert;
 
 use super::authority::canonical;
-use super::path::segments;
+use super::path::{NormalPath, segments};
 use super::template::Template;
 use super::text_index::TextIndex;
 use crate::percent::split_decoded;
@@ -29,7 +29,8 @@ pub(crate) struct RouteMatch<'t, 'p> {
 pub(crate) struct PathLookup<'t, 'p> {
     /// The routes of the path.
     pub found: Option<RouteMatch<'t, 'p>>,
-    /// Whether a router that ignores letter case, or that decodes a path before it compares it, finds other routes.
+    /// Whether a router that ignores letter case, that decodes a path before it compares it, or that takes empty segments for
+    /// values, finds other routes.
     pub has_other_reading: bool,
 }
 
@@ -133,39 +134,48 @@ impl RouteTable {
     /// the whole segment, from left to right.
     ///
     /// A path in which a text stands in another letter case, or with other escapes, is looked up a second time as a lenient
-    /// router would do it.
-    pub(crate) fn find<'t, 'p>(&'t self, authority: &str, path: &'p str) -> PathLookup<'t, 'p> {
+    /// router would do it; one with empty segments as a lenient router that keeps them.
+    pub(crate) fn find<'t, 'p>(&'t self, authority: &str, path: &'p NormalPath<'_>) -> PathLookup<'t, 'p> {
         let mut descent = Descent::default();
-        let found = self.find_by(&mut descent, authority, path);
-        let has_other_reading = descent.met_alike && {
-            let mut lenient = Descent { is_lenient: true, ..Descent::default() };
-            let read = self.find_by(&mut lenient, authority, path);
-            read.map(|read| read.routes) != found.as_ref().map(|found| found.routes)
+        let found = self.find_by(&mut descent, authority, segments(path.as_str()));
+        let routes = found.as_ref().map(|found| found.routes);
+        let lenient = || Descent { is_lenient: true, ..Descent::default() };
+        let has_other_case = descent.met_alike
+            && self.find_by(&mut lenient(), authority, segments(path.as_str())).map(|read| read.routes) != routes;
+        let has_values = |path: &str| {
+            let read = self.find_by(&mut lenient(), authority, path.split('/').skip(1));
+            read.is_some_and(|read| Some(read.routes) != routes)
         };
+        let has_other_reading = has_other_case || path.with_empty_segments().is_some_and(has_values);
         PathLookup { found, has_other_reading }
+    }
+
+    /// The routes of a normalised path, whatever else it could be read as.
+    pub(crate) fn routes_of<'t, 'p>(&'t self, authority: &str, path: &'p str) -> Option<RouteMatch<'t, 'p>> {
+        self.find_by(&mut Descent::default(), authority, segments(path))
     }
 
     fn find_by<'t, 'p>(
         &'t self,
         descent: &mut Descent<'p>,
         authority: &str,
-        path: &'p str,
+        segments: impl Iterator<Item = &'p str> + Clone,
     ) -> Option<RouteMatch<'t, 'p>> {
         if !(self.hosts.is_empty() && self.suffixes.is_empty())
-            && let Some(found) = self.roots(authority).find_map(|root| self.find_below(descent, root, path))
+            && let Some(found) = self.roots(authority).find_map(|root| self.find_below(descent, root, segments.clone()))
         {
             return Some(found);
         }
-        self.find_below(descent, self.any?, path)
+        self.find_below(descent, self.any?, segments)
     }
 
     fn find_below<'t, 'p>(
         &'t self,
         descent: &mut Descent<'p>,
         root: NodeId,
-        path: &'p str,
+        segments: impl Iterator<Item = &'p str> + Clone,
     ) -> Option<RouteMatch<'t, 'p>> {
-        let routes = self.descend(root, segments(path), descent)?;
+        let routes = self.descend(root, segments, descent)?;
         Some(RouteMatch { routes, values: std::mem::take(&mut descent.values) })
     }
 
@@ -225,7 +235,7 @@ mod tests {
     }
 
     fn find(table: &RouteTable, host: &str, path: &str) -> Option<(usize, Vec<String>)> {
-        let found = table.find(host, path).found?;
+        let found = table.routes_of(host, path)?;
         Some((found.routes[0], found.values.iter().map(|value| (*value).to_owned()).collect()))
     }
 
@@ -405,6 +415,6 @@ mod tests {
         assert_eq!(table.insert(None, &Template::parse("/a/k{y}").unwrap(), 4), [3]);
         assert!(table.insert(Some("h"), &Template::parse("/a/{y}").unwrap(), 2).is_empty());
         assert_eq!(table.insert(None, &Template::parse("/a/{z}").unwrap(), 5), [0, 1]);
-        assert_eq!(table.find("", "/a/b").found.map(|found| found.routes.to_vec()), Some(vec![0, 1, 5]));
+        assert_eq!(table.routes_of("", "/a/b").map(|found| found.routes.to_vec()), Some(vec![0, 1, 5]));
     }
 }

@@ -85,11 +85,14 @@ impl<'t> TemplateSegment<'t> {
 /// A route's path: `/api/v1/carts/{cart_id}/checkout`, `/api/v1/flags/key:{flag}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
+    /// Without a slash at the end
     pub(super) text: Arc<str>,
+    /// Whether the document writes it with a slash at the end. It takes the same paths then.
+    slash: bool,
 }
 
 impl Template {
-    /// Parses a template. Its literal segments have to be normalised, since request paths are.
+    /// Parses a template. Its literal segments have to be normalised, since request paths are. It may end with a slash.
     ///
     /// # Errors
     /// A sentence that says what to change.
@@ -97,8 +100,12 @@ impl Template {
         if !text.starts_with('/') {
             return Err("a path begins with a slash".to_owned());
         }
+        let (text, slash) = match text.strip_suffix('/') {
+            Some(before) if before.len() > 1 => (before, true),
+            _ => (text, false),
+        };
         if is_plain(text) {
-            return Ok(Self { text: text.into() });
+            return Ok(Self { text: text.into(), slash });
         }
         let mut names: Vec<&str> = Vec::new();
         for segment in segments(text) {
@@ -129,15 +136,16 @@ impl Template {
                 Err("%2F is allowed only in the value of a parameter: remove it from the path".to_owned())
             }
             Ok(normal) if normal.as_str().as_bytes() != literals => Err(format!(
-                "no request can match this path, because paths are normalised first: write `{}`",
-                normal_spelling(text)
+                "no request can match this path, because paths are normalised first: write `{}{}`",
+                normal_spelling(text),
+                if slash { "/" } else { "" }
             )),
-            Ok(_) => Ok(Self { text: text.into() }),
+            Ok(_) => Ok(Self { text: text.into(), slash }),
             Err(why) => Err(why.detail().to_owned()),
         }
     }
 
-    /// The template as the document writes it, which is normalised.
+    /// The normalised template: as the document writes it, without a slash at the end.
     pub(super) fn as_str(&self) -> &str {
         &self.text
     }
@@ -235,7 +243,8 @@ fn check_literal(segment: &str) -> Result<(), String> {
 
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.text)?;
+        f.write_str(if self.slash { "/" } else { "" })
     }
 }
 
@@ -271,7 +280,7 @@ mod tests {
             "",
             "a",
             "/a//b",
-            "/a/",
+            "/a//",
             "/./a",
             "/%61",
             "/a%3a",
@@ -297,8 +306,19 @@ mod tests {
         ] {
             assert!(Template::parse(bad).is_err(), "{bad}");
         }
-        for fine in ["/", "/a", "/{a}", "/a/{b}/c/{d_1}", "/a:b", "/a%3Ab", "/.well-known/x", "/a{b}", "/a:{b}/%3A{c}"]
-        {
+        for fine in [
+            "/",
+            "/a",
+            "/{a}",
+            "/a/{b}/c/{d_1}",
+            "/a:b",
+            "/a%3Ab",
+            "/.well-known/x",
+            "/a{b}",
+            "/a:{b}/%3A{c}",
+            "/a/",
+            "/a/{b}/",
+        ] {
             assert_eq!(Template::parse(fine).unwrap().to_string(), fine);
         }
     }

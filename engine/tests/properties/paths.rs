@@ -93,6 +93,9 @@ proptest! {
         let again = NormalPath::parse(text.as_bytes()).unwrap();
         prop_assert_eq!(again.as_str(), text);
         prop_assert_eq!(again.has_encoded_slash(), found.has_encoded_slash());
+        prop_assert_eq!(found.with_slashes(), model::with_slashes(&path).unwrap());
+        let again = NormalPath::parse(found.with_slashes().as_bytes());
+        prop_assert_eq!(again.as_ref(), Ok(&found));
     }
 
     /// Escapes of unreserved characters, empty and dot segments and a trailing slash lead nowhere else.
@@ -112,9 +115,11 @@ fn endpoint_of<'p>(
     path: &str,
     method: &str,
 ) -> Result<(&'p str, Vec<String>), BTreeSet<String>> {
-    match policy.declared(authority, path, method.as_bytes()) {
+    match policy.declared(authority, &NormalPath::parse(path.as_bytes()).unwrap(), method.as_bytes()) {
         RouteLookup::Route(route, values) => Ok((&route.endpoint, values.into_iter().map(str::to_owned).collect())),
-        RouteLookup::OtherMethods(methods) => Err(methods.into_iter().map(str::to_owned).collect()),
+        RouteLookup::OtherMethods(routes) => {
+            Err(routes.into_iter().flat_map(|route| route.methods.iter().cloned()).collect())
+        }
         RouteLookup::Nothing => Err(BTreeSet::new()),
         RouteLookup::OtherReading => Err(BTreeSet::from(["another reading".to_owned()])),
     }
@@ -126,9 +131,11 @@ fn model_endpoint<'p>(
     path: &str,
     method: &str,
 ) -> Result<(&'p str, Vec<String>), BTreeSet<String>> {
-    match model::declared(policy, authority, path, method) {
+    match model::declared(policy, authority, path, path, method) {
         model::Declared::Route(route, values) => Ok((&route.endpoint, values.into_iter().map(str::to_owned).collect())),
-        model::Declared::OtherMethods(methods) => Err(methods.into_iter().map(str::to_owned).collect()),
+        model::Declared::OtherMethods(routes) => {
+            Err(routes.into_iter().flat_map(model::methods).map(str::to_owned).collect())
+        }
         model::Declared::Nothing => Err(BTreeSet::new()),
         model::Declared::OtherReading => Err(BTreeSet::from(["another reading".to_owned()])),
     }
@@ -139,7 +146,7 @@ proptest! {
 
     /// The table finds what a search from end to end finds.
     #[test]
-    fn routes_are_found_as_by_searching(policy in policy(), segments in vec(vec(select(vec!["a", "b", "v1", "x.y", "x.", "xa", "key:", "key:a", "key:%2F", "KEY:a", "key%3Aa", "A", "V1", "x%2Ey", "%C3%A9", "%C3%A9a", "~", "...", "other", "%2F"]), 0..4), 20)) {
+    fn routes_are_found_as_by_searching(policy in policy(), segments in vec(vec(select(vec!["a", "b", "v1", "x.y", "x.", "xa", "key:", "key:a", "key:%2Fa", "KEY:a", "key%3Aa", "A", "V1", "x%2Ey", "%C3%A9", "%C3%A9a", "~", "...", "other", "a%2Fb"]), 0..4), 20)) {
         let compiled = compiled(&policy);
         for segments in segments {
             let path = format!("/{}", segments.join("/"));

@@ -39,7 +39,7 @@ impl Told<'_> {
             (Some(problem), Some(_)) => format!("{sent} on {}: {}", self.authority(), problem.detail),
             (Some(problem), None) => format!("{sent}: {}", problem.detail),
             (None, Some(path)) if path == sent => format!("{path} is already in its normal form."),
-            (None, Some(path)) => format!("{sent} is read as {path}, and forwarded in this form."),
+            (None, Some(path)) => format!("{sent} is read as {path}."),
             (None, None) => format!("{sent} cannot be read."),
         };
         let query = query.map(|query| {

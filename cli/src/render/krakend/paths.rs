@@ -60,7 +60,7 @@ mod tests {
             ("/orders/{order_id}/cancel", "/orders/{id}/cancel"),
             ("/orders/{order_id}/lines/{id}", "/orders/{id}/lines/{id_2}"),
             ("/orders/{x}/lines/{y}/split", "/orders/{id}/lines/{id_2}/split"),
-            ("/carts/{order_id}", "/carts/{order_id}"),
+            ("/carts/{order_id}/", "/carts/{order_id}/"),
             ("/", "/"),
         ] {
             assert_eq!(names.unify(path), wanted);

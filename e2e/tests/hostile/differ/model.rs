@@ -222,7 +222,9 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
             }
         };
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        forwarded.target = format!("{path}{query}");
+        // An API may tell `/orders/` from `/orders`.
+        let keeps_slash = forwarded.at == Backend::Api && path != "/" && reading::ends_with_slash(raw_path);
+        forwarded.target = format!("{path}{}{query}", if keeps_slash { "/" } else { "" });
     }
     Ok(forwarded)
 }

@@ -133,6 +133,12 @@ pub(crate) fn path(raw: &[u8], gateway_normalises: bool) -> Result<String, &'sta
     Ok(if normal.is_empty() { "/".to_owned() } else { normal })
 }
 
+/// Whether a path has a slash at the end once its dot segments are gone. The gateway reads a backslash as a slash.
+pub(crate) fn ends_with_slash(raw: &[u8]) -> bool {
+    let last = raw.rsplit(|byte| matches!(byte, b'/' | b'\\')).next().unwrap_or_default();
+    matches!(without_parameters(last).as_slice(), b"" | b"." | b"..")
+}
+
 /// A `%` that what follows would complete to an escape once it is decoded (`%3%31`): Envoy escapes the `%` itself. One
 /// that nothing completes stays malformed.
 fn mended(text: &[u8]) -> Vec<u8> {

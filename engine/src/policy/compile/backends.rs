@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Headers with which a client can override the method that was checked.
-const METHOD_OVERRIDES: [&str; 4] =
+pub(super) const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
 
 impl<'d> Compiler<'d> {

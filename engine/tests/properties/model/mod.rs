@@ -6,7 +6,9 @@ mod key;
 mod paths;
 mod routes;
 
-use super::generate::{FUTURE_KEY, KEY_COPY, Kind, PARAMETERS, PolicyModel, RouteModel, ScopeModel, Segment};
+use super::generate::{
+    BackendModel, FUTURE_KEY, KEY_COPY, Kind, PARAMETERS, PolicyModel, RouteModel, ScopeModel, Segment,
+};
 use serde_json::Value as Json;
 use testkit::requests::{OwnedLine, Request};
 
@@ -15,8 +17,8 @@ use routes::{by_method, is_authority, is_other_spelling};
 
 pub(crate) use caller::{CallerModel, caller, percent_encoded};
 pub(crate) use key::read_key;
-pub(crate) use paths::{normalised, percent_decoded, segments};
-pub(crate) use routes::{Declared, declared, values};
+pub(crate) use paths::{normalised, percent_decoded, segments, with_slashes};
+pub(crate) use routes::{Declared, declared, methods, values};
 
 /// A pattern of bytes.
 macro_rules! pattern {
@@ -128,13 +130,25 @@ pub(crate) fn expected(policy: &PolicyModel, request: &Request) -> Expected {
     verdict(policy, request).unwrap_or_else(|refused| refused)
 }
 
-fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected> {
-    let target = pseudo(request, ":path");
-    let (raw, query) = match target.iter().position(|byte| *byte == b'?') {
-        Some(at) => (&target[..at], Some(&target[at + 1..])),
-        None => (target, None),
-    };
-    let Some(path) = normalised(raw) else { return refused("path_ambiguous") };
+/// Whether nothing of the policy acts, so that no path is refused.
+fn only_watches(policy: &PolicyModel) -> bool {
+    let watched =
+        |route: &RouteModel| route.shadow.unwrap_or(policy.shadow) && !route.webhook && route.collision.is_none();
+    let is_open = |backend: &BackendModel| !backend.restate && !backend.rewrite && backend.reserved.is_none();
+    policy.shadow && policy.routes.iter().all(watched) && policy.backends.iter().all(is_open)
+}
+
+/// Whether the default backend gets in shadow mode what no route declares.
+fn watches_unmatched(policy: &PolicyModel) -> bool {
+    policy.shadow && !policy.backends[0].restate && !policy.backends[0].rewrite
+}
+
+/// The route of a request and the values of its path's parameters; `None` if it goes on although enforcing would refuse it.
+fn place<'p, 'r>(
+    policy: &'p PolicyModel,
+    request: &Request,
+    (path, sent): (&'r str, &str),
+) -> Result<Option<(Option<&'p RouteModel>, Vec<&'r str>)>, Expected> {
     let authority = String::from_utf8_lossy(pseudo(request, ":authority")).into_owned();
     if !is_authority(&authority) {
         return refused("path_ambiguous");
@@ -144,19 +158,19 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     }
     // What one backend alone closes can be a path of the other.
     let all: Vec<usize> = (0..policy.backends.len()).collect();
-    if all.iter().all(|index| closes(policy, *index, &path)) {
+    if all.iter().all(|index| closes(policy, *index, path)) {
         return refused("not_found");
     }
-    let is_closed_undeclared = all.iter().any(|index| closes_undeclared(policy, *index, &path));
+    let is_closed_undeclared = all.iter().any(|index| closes_undeclared(policy, *index, path));
     let method = String::from_utf8_lossy(pseudo(request, ":method")).into_owned();
     let found = match request.attributes.endpoint.as_ref().filter(|_| policy.gateway_routes) {
-        None | Some(Json::Null) => declared(policy, &authority, &path, &method),
+        None | Some(Json::Null) => declared(policy, &authority, path, sent, &method),
         Some(Json::String(endpoint)) => match policy.routes.iter().find(|route| route.endpoint == *endpoint) {
             None => return refused("policy_invalid"),
-            Some(_) if matches!(declared(policy, &authority, &path, &method), Declared::OtherReading) => {
+            Some(_) if matches!(declared(policy, &authority, path, sent, &method), Declared::OtherReading) => {
                 Declared::OtherReading
             }
-            Some(route) => match values(route, &path) {
+            Some(route) => match values(route, path) {
                 Some(values) => by_method(vec![(route, values)], &method),
                 None if !is_closed_undeclared
                     && route.path.iter().all(|segment| matches!(segment, Segment::Literal(_))) =>
@@ -171,17 +185,24 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     };
     let has_slash = path.contains("%2F");
     let (route, values) = match found {
-        Declared::OtherMethods(mut methods) => {
+        Declared::OtherMethods(routes) => {
+            let is_watched =
+                |route: &&RouteModel| route.shadow.unwrap_or(policy.shadow) && !route.webhook && route.backend == 0;
+            if watches_unmatched(policy) && routes.iter().all(is_watched) {
+                return Ok(None);
+            }
+            let mut methods: Vec<String> = routes.into_iter().flat_map(methods).map(str::to_owned).collect();
             methods.sort_unstable();
-            return Ok(Expected::OtherMethods(methods.into_iter().map(str::to_owned).collect()));
+            return Err(Expected::OtherMethods(methods));
         }
         Declared::OtherReading => return refused("path_ambiguous"),
         Declared::Nothing if has_slash => return refused("path_ambiguous"),
-        Declared::Nothing if is_closed_undeclared || closes_respelled(policy, 0, &path) => return refused("not_found"),
+        Declared::Nothing if is_closed_undeclared || closes_respelled(policy, 0, path) => return refused("not_found"),
+        Declared::Nothing if policy.unmatched == "REJECT" && watches_unmatched(policy) => return Ok(None),
         Declared::Nothing => (None, Vec::new()),
         Declared::Route(route, _)
-            if closes(policy, route.backend, &path)
-                || route.target.is_none() && closes_respelled(policy, route.backend, &path) =>
+            if closes(policy, route.backend, path)
+                || route.target.is_none() && closes_respelled(policy, route.backend, path) =>
         {
             return refused("not_found");
         }
@@ -196,7 +217,28 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         }
         Declared::Route(route, values) => (Some(route), values),
     };
-    if route.is_none() && policy.unmatched == "REJECT" {
+    Ok(Some((route, values)))
+}
+
+fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected> {
+    let target = pseudo(request, ":path");
+    let (raw, query) = match target.iter().position(|byte| *byte == b'?') {
+        Some(at) => (&target[..at], Some(&target[at + 1..])),
+        None => (target, None),
+    };
+    let path = normalised(raw);
+    let sent = path.as_ref().and_then(|_| with_slashes(raw));
+    let found = match path.as_deref().zip(sent.as_deref()) {
+        Some(paths) => place(policy, request, paths),
+        None => refused("path_ambiguous"),
+    };
+    let found = match found {
+        Err(Expected::Refused("path_ambiguous", _)) if only_watches(policy) => None,
+        found => found?,
+    };
+    let is_watched = found.is_none();
+    let (route, values) = found.unwrap_or_default();
+    if !is_watched && route.is_none() && policy.unmatched == "REJECT" {
         return refused("not_found");
     }
     let index = route.map_or(0, |route| route.backend);
@@ -208,6 +250,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
         return Ok(Expected::Webhook);
     }
     let kind = match (route, policy.unmatched) {
+        _ if is_watched => Kind::Prohibited,
         (Some(route), _) => route.kind,
         (None, "PROHIBITED") => Kind::Prohibited,
         (None, _) => Kind::HandlerInternalC,
@@ -223,6 +266,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     // The key.
     let lines: Vec<&[u8]> = key_lines(&request.headers);
     let decided: Result<Option<String>, Expected> = match kind {
+        _ if is_watched => refused("watched"),
         Kind::HandlerInternalC => Ok(None),
         Kind::Prohibited if lines.is_empty() || strips => Ok(None),
         Kind::Prohibited => refused("idempotency_key_prohibited"),
@@ -245,7 +289,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             },
         },
     };
-    let acts = !shadow || strips || kind == Kind::HandlerInternalC;
+    let backend = &policy.backends[route.map_or(0, |route| route.backend)];
+    // In front of another backend than Restate shadow mode removes no key.
+    let acts = !shadow || backend.restate && (strips || kind == Kind::HandlerInternalC);
     let (key, stays, future) = if acts {
         (decided?, false, None)
     } else {
@@ -289,7 +335,9 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
             (true, false) => listed_query(route, true, query),
             (true, true) => unsteered_query(query).unwrap_or(whole),
         };
-        set(":path", &[path.as_bytes(), &query].concat());
+        let path = if backend.restate { &path } else { &sent };
+        let path = path.as_deref().map(str::as_bytes).filter(|_| !only_watches(policy));
+        set(":path", &[path.unwrap_or(raw), &query].concat());
     }
     if let Some(mark) = mark(policy, route) {
         set("x-edge-idempotency", mark.as_bytes());

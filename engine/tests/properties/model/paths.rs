@@ -32,6 +32,19 @@ pattern!(BAD_PATH, r"^[^/]|^$|%(?:$|.$|[^0-9A-Fa-f]|.[^0-9A-Fa-f])|%[01][0-9A-Fa
 
 /// A path in its one spelling; `None` if it is ambiguous.
 pub(crate) fn normalised(path: &[u8]) -> Option<String> {
+    let mut path = with_slashes(path)?;
+    while path.contains("//") {
+        path = path.replace("//", "/");
+    }
+    if path.len() > 1 && path.ends_with('/') {
+        path.pop();
+    }
+    let dots = |segment: &str| segment.contains("%2F") && hides_dots(segment);
+    (!path.split('/').any(dots)).then_some(path)
+}
+
+/// A path that is not ambiguous, with the slashes that it came with behind the first one.
+pub(crate) fn with_slashes(path: &[u8]) -> Option<String> {
     if BAD_PATH.is_match(path) {
         return None;
     }
@@ -51,15 +64,7 @@ pub(crate) fn normalised(path: &[u8]) -> Option<String> {
     if text.chars().any(|char| char.is_control() || char == '\u{2028}' || char == '\u{2029}') {
         return None;
     }
-    let mut path = remove_dot_segments(&decoded)?;
-    while path.contains("//") {
-        path = path.replace("//", "/");
-    }
-    if path.len() > 1 && path.ends_with('/') {
-        path.pop();
-    }
-    let dots = |segment: &str| segment.contains("%2F") && hides_dots(segment);
-    (!path.split('/').any(dots)).then_some(path)
+    Some(format!("/{}", remove_dot_segments(&decoded)?.trim_start_matches('/')))
 }
 
 /// Whether a backend that decodes a value before it splits the path would see `.`, `..` or nothing as a segment.

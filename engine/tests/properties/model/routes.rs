@@ -23,10 +23,9 @@ pub(crate) fn values<'p>(route: &RouteModel, path: &'p str) -> Option<Vec<&'p st
     Some(values)
 }
 
-/// Whether a path fits a template for a reader that decodes segments and ignores the case of letters.
-fn fits_leniently(route: &RouteModel, path: &str) -> bool {
+/// Whether segments fit a template for a reader that decodes them and ignores the case of letters.
+fn fits_leniently(route: &RouteModel, given: &[&str]) -> bool {
     let read = |text: &str| percent_decoded(text).to_ascii_lowercase();
-    let given = segments(path);
     given.len() == route.path.len()
         && route.path.iter().zip(given).all(|(segment, value)| match segment {
             Segment::Literal(text) => read(text) == read(value),
@@ -71,7 +70,7 @@ fn host_rank(pattern: Option<&str>, authority: &str) -> Option<usize> {
     }
 }
 
-fn methods(route: &RouteModel) -> Vec<&str> {
+pub(crate) fn methods(route: &RouteModel) -> Vec<&str> {
     let head = (route.methods.contains(&"GET") && !route.methods.contains(&"HEAD")).then_some("HEAD");
     route.methods.iter().copied().chain(head).collect()
 }
@@ -79,7 +78,7 @@ fn methods(route: &RouteModel) -> Vec<&str> {
 /// Where a request leads.
 pub(crate) enum Declared<'p, 'r> {
     Route(&'p RouteModel, Vec<&'r str>),
-    OtherMethods(Vec<&'p str>),
+    OtherMethods(Vec<&'p RouteModel>),
     Nothing,
     /// A lenient reader finds other routes
     OtherReading,
@@ -89,6 +88,7 @@ pub(crate) fn declared<'p, 'r>(
     policy: &'p PolicyModel,
     authority: &str,
     path: &'r str,
+    sent: &str,
     method: &str,
 ) -> Declared<'p, 'r> {
     // Literals first, then the longest text in front of a parameter.
@@ -113,9 +113,15 @@ pub(crate) fn declared<'p, 'r>(
         fitting.into_iter().map(|(.., route)| route).collect()
     };
     let routes = best(&|route| values(route, path).is_some());
-    let others = best(&|route| fits_leniently(route, path));
-    let differ = others.iter().map(|route| &route.endpoint).ne(routes.iter().map(|route| &route.endpoint));
-    if differ && !(routes.is_empty() && policy.unmatched == "REJECT") {
+    let differ = |others: &[&RouteModel]| {
+        others.iter().map(|route| &route.endpoint).ne(routes.iter().map(|route| &route.endpoint))
+    };
+    let others = best(&|route| fits_leniently(route, &segments(path)));
+    let with_empty: Vec<&str> = sent.strip_suffix('/').unwrap_or(sent).split('/').skip(1).collect();
+    let of_empty = if sent.contains("//") { best(&|route| fits_leniently(route, &with_empty)) } else { Vec::new() };
+    if (differ(&others) || !of_empty.is_empty() && differ(&of_empty))
+        && !(routes.is_empty() && policy.unmatched == "REJECT" && !super::watches_unmatched(policy))
+    {
         return Declared::OtherReading;
     }
     if routes.is_empty() {
@@ -125,7 +131,7 @@ pub(crate) fn declared<'p, 'r>(
 }
 
 pub(super) fn by_method<'p, 'r>(routes: Vec<(&'p RouteModel, Vec<&'r str>)>, method: &str) -> Declared<'p, 'r> {
-    let all = routes.iter().flat_map(|(route, _)| methods(route)).collect();
+    let all = routes.iter().map(|(route, _)| *route).collect();
     match routes.into_iter().find(|(route, _)| methods(route).contains(&method)) {
         Some((route, values)) => Declared::Route(route, values),
         None => Declared::OtherMethods(all),
