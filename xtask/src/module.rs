@@ -39,7 +39,7 @@ const ALLOCATORS: [&str; 2] = ["malloc", "proxy_on_memory_allocate"];
 const WASI: [&str; 2] = ["environ_get", "environ_sizes_get"];
 
 /// The maximum size in bytes. Every worker compiles the module at start, and configuration updates contain it.
-const SIZE_LIMIT: usize = 850_000;
+const SIZE_LIMIT: usize = 890_000;
 
 /// The numbers of imports and exports of a checked module.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::raw::{self, Reply, Request};
 use e2e::runner::{Group, Test, sharing};
 use harness::ports::loopback;
