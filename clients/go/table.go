@@ -22,6 +22,11 @@ const (
 	unauthorized
 )
 
+// cameBefore tells a request that came before, and whose result is elsewhere.
+func cameBefore(idempotencyStatus string) bool {
+	return idempotencyStatus == "completed" || idempotencyStatus == "failed" || idempotencyStatus == "accepted"
+}
+
 // judge is the table "What an answer means" of clients/README.md. The asked URL is that of the attempt, and polls tells whether it was a
 // Location. The URL is where to ask next, for the verdict ask only.
 func judge(response *http.Response, asked *url.URL, polls bool) (verdict, *url.URL) {
@@ -38,6 +43,8 @@ func judge(response *http.Response, asked *url.URL, polls bool) (verdict, *url.U
 			return ask, location
 		}
 		return again, nil
+	case status == http.StatusAccepted && cameBefore(idempotencyStatus) && locationOf(header, asked) != nil:
+		return ask, locationOf(header, asked)
 	case advice == "same_key" || advice == "wait":
 		return again, nil
 	case advice != "":

@@ -442,8 +442,10 @@ impl StreamState {
         if parts.response.passed.is_some() {
             parts.is_reset = true;
         } else {
-            let kind = parts.request.headers.get("content-type").unwrap_or_default();
-            let is_grpc = kind == b"application/grpc" || kind.starts_with(b"application/grpc+");
+            // Envoy joins several lines by commas.
+            let kinds: Vec<&[u8]> = parts.request.headers.all("content-type").collect();
+            let is_grpc =
+                matches!(kinds[..], [kind] if kind == b"application/grpc" || kind.starts_with(b"application/grpc+"));
             let code = || std::str::from_utf8(headers.get("grpc-status")?).ok()?.parse().ok();
             let grpc_status = is_grpc.then(|| code().unwrap_or(2));
             parts.reply = Some(LocalReply { status, headers, body, details, grpc_status });

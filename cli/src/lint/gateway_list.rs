@@ -398,7 +398,7 @@ pub(super) static LINTS: &[Lint] = &[
         summary: "No route of a virtual host takes the requests that the filter has rewritten.",
         why: "The filter writes the target's path, Envoy chooses the route again and finds none: 404 for every request with a \
               target.",
-        instead: "Add a route with `prefix: /` that matches the header `x-edge-idempotency` and leads to the backend.",
+        instead: "Add a route for all paths that matches the header `x-edge-idempotency` and leads to the backend.",
     },
     Lint {
         name: "envoy-route-timeout",

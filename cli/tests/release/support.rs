@@ -55,7 +55,7 @@ fn table() -> String {
         (
             "KrakenD CE",
             format!("{first} to {last}"),
-            "the bridge in a stand-in for KrakenD ([krakend.md](krakend.md))".to_owned(),
+            "the bridge in a stand-in made of KrakenD's router and proxies ([krakend.md](krakend.md))".to_owned(),
         ),
         (
             "Restate",

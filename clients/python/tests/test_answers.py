@@ -21,6 +21,9 @@ ROWS = [
     # 202 with processing comes first, whatever else the answer says.
     (202, PROCESSING, Meaning.PROCESSING),
     (202, PROCESSING | advice("never"), Meaning.PROCESSING),
+    *[(202, {"idempotency-status": word} | REPLAYED_TOO, Meaning.CAME_BEFORE) for word in ("completed", "failed", "accepted")],
+    (202, {"idempotency-status": "failed"} | advice("new_key"), Meaning.CAME_BEFORE),
+    (200, {"idempotency-status": "completed"}, Meaning.FINAL),
     (202, {}, Meaning.FINAL),
     (202, STORED, Meaning.FINAL),
     (200, PROCESSING, Meaning.FINAL),

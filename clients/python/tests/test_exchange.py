@@ -167,6 +167,15 @@ def test_location_of_another_origin_is_not_asked() -> None:
     assert intent.answered(Answer(202, {"idempotency-status": "processing"})) == Send(3, 1, None)
 
 
+def test_a_request_that_came_before_is_asked_for_at_location() -> None:
+    intent = exchange(Time())
+    intent.first()
+    elsewhere = Answer(202, {"idempotency-status": "completed", "location": "https://evil.example.com/operations/1"})
+    assert intent.answered(elsewhere) == Finish()
+    told = Answer(202, {"idempotency-status": "completed", "location": "/operations/1"})
+    assert intent.answered(told) == Send(2, 0.5, "https://api.example.com/operations/1")
+
+
 def test_polls_count() -> None:
     intent = exchange(Time(), attempts=2)
     intent.first()

@@ -25,9 +25,10 @@ export interface IdempotentResponse extends Response {
 
 /**
  * What the client does after an answer: `final` gives it to the caller, `again` repeats the last request (the intent's, or the question at
- * `Location`), `poll` asks at `Location`, `resend` leaves `Location` and sends the intent's request, `renew` asks for other credentials.
+ * `Location`), `poll` asks at `Location`, `came-before` does so if it has the same origin and else is `final`, `resend` leaves `Location`
+ * and sends the intent's request, `renew` asks for other credentials.
  */
-export type Decision = "final" | "again" | "poll" | "resend" | "renew";
+export type Decision = "final" | "again" | "poll" | "came-before" | "resend" | "renew";
 
 /** What the answer means: the table of clients/README.md, from top to bottom. `polling` is true for an answer at `Location`. */
 export function decide(response: Pick<Response, "status" | "headers">, polling: boolean): Decision {
@@ -36,7 +37,9 @@ export function decide(response: Pick<Response, "status" | "headers">, polling: 
   const kept = isReplayed(headers) || header(headers, "idempotency-status") === "stored";
   // A kept result may be a 404, too.
   if (polling && status === 404 && !kept) return "resend";
-  if (status === 202 && header(headers, "idempotency-status") === "processing") return "poll";
+  const state = header(headers, "idempotency-status");
+  if (status === 202 && state === "processing") return "poll";
+  if (status === 202 && state !== null && ["completed", "failed", "accepted"].includes(state)) return "came-before";
   if (advice === "same_key" || advice === "wait") return "again";
   if (advice !== null) return "final";
   if (status === 401) return "renew";

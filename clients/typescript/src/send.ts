@@ -111,7 +111,9 @@ export async function sendUntilAnswered(sending: Sending, settings: Settings, pl
 
     if (answer !== null) {
       const { response, text } = answer;
-      const decision = decide(response, poll !== null);
+      const told = decide(response, poll !== null);
+      const location = sameOrigin(response.headers.get("location"), poll ?? request.url, request.url);
+      const decision = told !== "came-before" ? told : location === null ? "final" : "poll";
       if (decision === "renew" && !renewed) {
         renewed = true;
         const target = poll ?? request.url;
@@ -124,7 +126,7 @@ export async function sendUntilAnswered(sending: Sending, settings: Settings, pl
       if (decision === "final" || decision === "renew") {
         return Object.assign(response, { idempotency: readDetails(response, key, attempts, text) });
       }
-      if (decision === "poll") poll = sameOrigin(response.headers.get("location"), poll ?? request.url, request.url) ?? poll;
+      if (decision === "poll") poll = location ?? poll;
       if (decision === "resend") poll = null;
     }
 

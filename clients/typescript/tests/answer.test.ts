@@ -7,6 +7,10 @@ type Row = [what: string, status: number, headers: Record<string, string>, inten
 const RETRY = { "Retry-After": "1" };
 const ROWS: Row[] = [
   ["202 under way", 202, { "Idempotency-Status": "processing" }, "poll"],
+  ["202 of work that has ended", 202, { "Idempotency-Status": "completed", "Idempotent-Replayed": "true" }, "came-before"],
+  ["202 of work that has failed", 202, { "Idempotency-Status": "failed", "Idempotency-Retry": "new_key" }, "came-before"],
+  ["202 of work of which nobody knows", 202, { "Idempotency-Status": "accepted" }, "came-before"],
+  ["200 with completed", 200, { "Idempotency-Status": "completed" }, "final"],
   ["202 of another meaning", 202, {}, "final"],
   ["202 that is kept", 202, { "Idempotency-Status": "stored" }, "final"],
   ["same_key", 500, { "Idempotency-Retry": "same_key" }, "again"],

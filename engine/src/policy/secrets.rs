@@ -187,10 +187,11 @@ mod tests {
     #[test]
     fn what_was_pasted_with_a_secret_is_a_warning_at_start() {
         let document =
-            DOCUMENT.replace(r#""static""#, r#""unkey": {"cluster": "c", "root_key": {"env": "QUOTED"}}, "static""#);
+            DOCUMENT.replace(r#""static""#, r#""unkey": {"cluster": "c", "root_key": {"env": "QUOTED"}}, "openbao": {"cluster": "c", "token": {"env": "TOKEN"}}, "static""#);
         let mut policy = Policy::from_json(document.as_bytes()).unwrap();
         let before = policy.warnings().len();
-        let values = [("NEW", "v1,whsec_planted"), ("OLD", "whsec_planted"), ("QUOTED", "'planted'")];
+        let values =
+            [("NEW", "v1,whsec_planted"), ("OLD", "whsec_planted"), ("QUOTED", "'planted'"), ("TOKEN", "planted")];
         let value =
             |name: &str| values.iter().find(|(other, _)| *other == name).map(|(_, value)| value.as_bytes().to_vec());
         policy.read_secrets(value, |_| true, "").unwrap();

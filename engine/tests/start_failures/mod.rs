@@ -278,15 +278,22 @@ fn nothing_is_said_that_no_test_shows() {
                 .err()
                 .map(|errors| errors.to_string())
                 .unwrap_or_default();
-            for value in ["", "short"] {
+            for value in ["", "short", "'pasted'"] {
                 let mut policy = Policy::from_json(text).unwrap();
                 let unusable = policy.read_secrets(|_| Some(value.as_bytes().to_vec()), |_| true, "");
                 said += &unusable.err().map(|errors| errors.to_string()).unwrap_or_default();
+                policy.warnings().iter().for_each(|warning| said += &warning.message);
             }
         }
         Err(errors) => said += &errors.to_string(),
     };
-    [refused(), warned_of()].concat().iter().for_each(|row| hear(changed(row).to_string().as_bytes()));
+    for row in [refused(), warned_of()].concat() {
+        let mut document = changed(&row);
+        hear(document.to_string().as_bytes());
+        // What acts in shadow mode is told for what a document has.
+        document["mode"] = json!("shadow");
+        hear(document.to_string().as_bytes());
+    }
     // A gateway without SDS, which the rows' gateways may have.
     hear(
         br#"{"version": 1, "backend": {"kind": "restate"},
@@ -305,6 +312,7 @@ fn nothing_is_said_that_no_test_shows() {
         "The Host header is not a host name or address",
         "The Host header spells a host of this API in another way",
         "expected visible ASCII characters", // of variables only
+        "the service does not know it",      // of variables only
     ];
     let is_shown = |message: &str| said.contains(message) || elsewhere.iter().any(|known| message.starts_with(known));
     let unshown: Vec<_> = all.iter().filter(|(_, message)| !is_shown(message)).collect();

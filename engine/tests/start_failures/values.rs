@@ -428,7 +428,7 @@ pub(super) fn values() -> Vec<Row> {
         ),
         row(
             [("/routes/2/path", json!("/a//b/"))],
-            [("/routes/2/path", "no request can match this path, because paths are normalised first: write `/a/b`")],
+            [("/routes/2/path", "no request can match this path, because paths are normalised first: write `/a/b/`")],
         ),
         row(
             [("/routes/2/path", json!("/a%zz"))],

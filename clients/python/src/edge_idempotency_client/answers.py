@@ -37,6 +37,7 @@ class Meaning(enum.Enum):
     """What the client does with an answer."""
 
     PROCESSING = "ask at Location, or send the same again"
+    CAME_BEFORE = "ask at Location, or give it to the caller"
     AGAIN = "send the same again"
     RENEW = "send the same again at once, if credentials gives other values; else it is final"
     GONE = "there is nothing at Location: send the request itself again"
@@ -49,6 +50,8 @@ def meaning(answer: Answer, *, polling: bool, may_renew: bool) -> Meaning:
         return Meaning.GONE
     if answer.status == 202 and answer.token("idempotency-status") == "processing":
         return Meaning.PROCESSING
+    if answer.status == 202 and answer.token("idempotency-status") in ("completed", "failed", "accepted"):
+        return Meaning.CAME_BEFORE
     if advice := answer.token("idempotency-retry"):
         return Meaning.AGAIN if advice in ("same_key", "wait") else Meaning.FINAL
     if answer.status == 401 and may_renew:

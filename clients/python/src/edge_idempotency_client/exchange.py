@@ -87,6 +87,11 @@ class Exchange:
                 return Renew()
             case Meaning.GONE:
                 self._location = None
+            case Meaning.CAME_BEFORE:
+                location = location_of(answer, self._location or self._request.url)
+                if location is None:
+                    return Finish()
+                self._location = location
             case Meaning.PROCESSING:
                 self._location = location_of(answer, self._location or self._request.url) or self._location
         least = retry_after(answer.headers.get("retry-after"), self._clock.since_1970(), self._options.max_retry_after)

@@ -227,7 +227,7 @@ impl<'d> Compiler<'d> {
                 let message = format!("the backend never gets `{name}` as a client sent it: remove it from this list");
                 self.issues.add(format!("{}/{index}", backend.pointer("keep_headers")), message);
             }
-            if backend.is_restate() && canonical(name).starts_with(restate::STEERING_HEADERS) {
+            if canonical(name).starts_with(restate::STEERING_HEADERS) {
                 let message = format!("`{name}` controls the backend itself, so a client cannot send it: remove it");
                 self.issues.add(format!("{}/{index}", backend.pointer("keep_headers")), message);
             }

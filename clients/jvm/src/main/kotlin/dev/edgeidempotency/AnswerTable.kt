@@ -26,6 +26,9 @@ internal sealed class Step {
 internal object AnswerTable {
     private val SENT_AGAIN = setOf(429, 502, 503, 504)
 
+    /** The request came before, and its result is elsewhere. */
+    private val CAME_BEFORE = setOf("completed", "failed", "accepted")
+
     /**
      * [url] is the URL of the request itself, and [location] is the one that was asked in its place, or null. [mayRenew] is false when there
      * are no credentials, or when they were renewed before.
@@ -36,6 +39,7 @@ internal object AnswerTable {
         return when {
             location != null && status == 404 && !isKept(headers) -> Step.SendRequest
             status == 202 && state == "processing" -> sameOrigin(headers[LOCATION], url, location ?: url)?.let { Step.Ask(it) } ?: Step.Again
+            status == 202 && state in CAME_BEFORE -> sameOrigin(headers[LOCATION], url, location ?: url)?.let { Step.Ask(it) } ?: Step.Final
             advice == "same_key" || advice == "wait" -> Step.Again
             advice != null -> Step.Final
             status == 401 && mayRenew -> Step.Renew
