@@ -1,5 +1,5 @@
 //! An upstream that keeps every request exactly as it came, and answers as it is told; or that keeps none, and answers each by what is
-//! in it. The filter's own lookups of invocations, and its claims at the guard, it answers as Restate would, and does not keep them.
+//! in it. The filter's own questions about invocations, and its claims at the guard, it answers as Restate would, and does not keep them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::{Context as _, Result};
-use testkit::stores::invocation_reply;
+use testkit::stores::restate_reply;
 
 use crate::wire::{HeaderLine, Kind, Message, Reader};
 
@@ -150,8 +150,10 @@ fn serve(stream: TcpStream, state: &State) -> Result<()> {
     let mut connection = Reader::patient(stream)?;
     while let Some(mut request) = connection.head()? {
         connection.body(&mut request, Kind::Request)?;
-        if request.start.starts_with(b"POST /restate/lookup ") {
-            let answer = Answer { body: invocation_reply(&request.body), ..Answer::default() };
+        let is_asked = |path: &&str| request.start.starts_with(format!("POST {path} ").as_bytes());
+        if let Some(path) = ["/restate/lookup", "/restate/output"].into_iter().find(is_asked) {
+            let (status, body) = restate_reply(path, &request.body);
+            let answer = Answer { status, body, ..Answer::default() };
             send(&mut connection, &answer, false)?;
             continue;
         }

@@ -206,7 +206,7 @@ fn browser(setup: &RenderedGateway) -> Result<()> {
     ensure!(refused.status == 401, "{}", refused.status);
     ensure!(refused.text_header("access-control-allow-origin") == Some(ORIGIN), "{:?}", refused.headers);
     let exposed = refused.text_header("access-control-expose-headers").unwrap_or_default();
-    for name in ["idempotency-status", "idempotency-retry", "retry-after", "x-operation-id", "x-should-retry"] {
+    for name in ["idempotency-status", "idempotency-retry", "retry-after", "x-should-retry"] {
         ensure!(exposed.contains(name), "{name}: {exposed}");
     }
     ensure!(setup.backend.take().is_empty(), "the backend was asked");

@@ -101,7 +101,10 @@ fn sweep(gateway: &TestGateway) -> Result<()> {
                 let text = String::from_utf8_lossy(&seen.reply.body).into_owned();
                 let is_told = seen.reply.status == 415 && text.contains("unsupported_content_type");
                 // Callers of gRPC are answered in their protocol, with the status `UNIMPLEMENTED`.
-                let is_rpc = seen.reply.headers.contains(&("grpc-status".to_owned(), b"12".to_vec()));
+                // The text form begins with a frame of trailers, `80 00 00` in base64.
+                let is_rpc = seen.reply.headers.contains(&("grpc-status".to_owned(), b"12".to_vec()))
+                    || text.contains("grpc-status: 12")
+                    || kind.contains("grpc-web-text") && text.starts_with("gAAA");
                 ensure!(is_told || is_rpc, "{}: {} {text}", label(), seen.reply.status);
             }
         }

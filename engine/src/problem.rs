@@ -53,7 +53,7 @@ pub struct Problem {
     /// The parts of the caller's identity that are missing or wrong
     pub identity: Vec<IdentityProblem>,
     /// What a 401 asks for in `WWW-Authenticate`, if it is no signature
-    pub challenge: Option<Cow<'static, str>>,
+    pub challenge: Option<Box<str>>,
 }
 
 /// The members of a problem document, in their order (RFC 9457 section 3.1; `code` and what follows are our own).
@@ -238,7 +238,7 @@ impl Problem {
     /// The API key at this place is not valid. The answer is the same for unknown, disabled and expired keys.
     pub fn api_key_invalid(place: Option<&ApiKeyPlace>) -> Self {
         Self {
-            challenge: place.map(|place| Credential::ApiKey(place).challenge_to_invalid()),
+            challenge: place.map(|place| Credential::ApiKey(place).challenge_to_invalid().into()),
             ..Self::new(Code::ApiKeyInvalid, "The request's API key is not valid. Send a valid one.")
         }
     }

@@ -55,7 +55,9 @@ pub fn answer(
     Some(uncached.read_reply(&CallReply { status, body: Some(&body) }))
 }
 
-/// What Restate answers to the lookup of an invocation with this body, in a case that says nothing else.
-pub fn invocation_reply(body: &[u8]) -> Vec<u8> {
-    SimulatedStores::default().reply_to(&StoreRequest { method: b"POST", path: b"/restate/lookup", body }).body
+/// What Restate answers to a call of the filter at this path, in a case that says nothing else: the status and the body.
+pub fn restate_reply(path: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    let request = StoreRequest { method: b"POST", path: path.as_bytes(), body };
+    let StoreReply { status, body } = SimulatedStores::default().reply_to(&request);
+    (status.unwrap_or(503), body)
 }

@@ -206,7 +206,7 @@ fn leave_webhooks(routes: &mut Vec<RouteAnswer>) {
         let leaves = is_webhook(route);
         if leaves {
             let RouteAnswer { method, path, .. } = route;
-            eprintln!("left out: {method} {path}: a webhook route has no shadow mode; add it when you enforce");
+            tell!("left out: {method} {path}: a webhook route has no shadow mode; add it when you enforce");
         }
         !leaves
     });

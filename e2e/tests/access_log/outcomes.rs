@@ -207,7 +207,7 @@ fn enforced(gateway: &TestGateway) -> Result<Vec<Row>> {
             restate(200, &[INVOKED]),
             (200, "via_upstream"),
             json!({"idempotency_policy": "ACCEPTED", "endpoint": "users", "original_path": "/api/v1/users/{user}",
-                "idempotency_outcome": "forwarded"}),
+                "idempotency_outcome": "forwarded", "tenant": "acme", "project": "shop"}),
         ),
         row(
             "hash",
@@ -215,7 +215,7 @@ fn enforced(gateway: &TestGateway) -> Result<Vec<Row>> {
             restate(200, &[INVOKED]),
             (200, "via_upstream"),
             json!({"idempotency_case": "C", "idempotency_policy": "HANDLER_INTERNAL_C", "endpoint": "devices",
-                "original_path": "/api/v1/devices", "idempotency_outcome": "forwarded"}),
+                "original_path": "/api/v1/devices", "idempotency_outcome": "forwarded", "tenant": "acme", "project": "shop"}),
         ),
         row(
             "hash",

@@ -34,8 +34,9 @@ const TARGETS: &[(&str, Path, Path)] = &[
     ("/../api/v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
     ("/api/v1/x/", Goes("/api/v1/x"), Goes("/api/v1/x")),
     ("/api/v1/x//", Goes("/api/v1/x"), Goes("/api/v1/x")),
-    ("/api/v1/x?a=%2F&b=//;c", Goes("/api/v1/x?a=%2F&b=//;c"), Goes("/api/v1/x?a=%2F&b=//;c")),
-    ("/api/v1/x/?", Goes("/api/v1/x?"), Goes("/api/v1/x?")),
+    // Restate gets no parameter of a query that no route lists.
+    ("/api/v1/x?a=%2F&b=//;c", Goes("/api/v1/x"), Goes("/api/v1/x")),
+    ("/api/v1/x/?", Goes("/api/v1/x"), Goes("/api/v1/x")),
     ("/api/v1/x;x=1", Ambiguous, Ambiguous),
     ("/api/v1;x=1/x", Ambiguous, Ambiguous),
     ("/api/v1%2Fx", Ambiguous, Envoy(400)),

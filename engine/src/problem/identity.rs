@@ -107,7 +107,7 @@ impl Problem {
         };
         Self {
             identity: findings.iter().map(IdentityProblem::of).collect(),
-            challenge: Some(challenges(credentials())),
+            challenge: Some(challenges(credentials()).into()),
             ..Self::new(code, detail)
         }
     }

@@ -1,7 +1,7 @@
 //! What has to become of a case. The model knows the API's tables, docs/ and the RFCs; it knows nothing of the filter's code.
 
 use serde_json::Value;
-use testkit::stores::invocation_reply;
+use testkit::stores::restate_reply;
 
 use super::api::{ADMIN, DENIED, DENIED_METHOD, DENIED_PREFIX, INTERNAL, Keys, Listener, PRIVATE, Route};
 use super::backends::{self, Backend};
@@ -413,7 +413,7 @@ fn invocation_id(handler: &str, key: &str) -> Option<String> {
         "{{\"target\":\"idempotentInvocation\",\"service\":\"{service}\",{}\"handler\":\"{handler}\",\"idempotencyKey\":\"{key}\"}}",
         object_key.unwrap_or_default()
     );
-    let reply: Value = serde_json::from_slice(&invocation_reply(lookup.as_bytes())).ok()?;
+    let reply: Value = serde_json::from_slice(&restate_reply("/restate/lookup", lookup.as_bytes()).1).ok()?;
     Some(reply.get("invocationId")?.as_str()?.to_owned())
 }
 

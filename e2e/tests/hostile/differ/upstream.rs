@@ -8,7 +8,7 @@ use std::thread;
 use anyhow::Result;
 use e2e::wire::{Kind, Message, Reader};
 use serde_json::Value;
-use testkit::stores::invocation_reply;
+use testkit::stores::restate_reply;
 
 use super::api::DENIED_SERVICES;
 use super::backends::Backend;
@@ -133,7 +133,7 @@ impl Upstream {
         if service.is_empty() || DENIED_SERVICES.contains(&service) {
             self.records().astray.push(format!("RBAC denies every way to {service}: {message:?}"));
         }
-        let reply = invocation_reply(&message.body);
+        let reply = restate_reply("/restate/lookup", &message.body).1;
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", reply.len());
         [head.into_bytes(), reply].concat()

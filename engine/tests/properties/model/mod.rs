@@ -143,12 +143,15 @@ fn watches_unmatched(policy: &PolicyModel) -> bool {
     policy.shadow && !policy.backends[0].restate && !policy.backends[0].rewrite
 }
 
+/// A route, if one takes the path, and the values of its parameters.
+type Placed<'p, 'r> = (Option<&'p RouteModel>, Vec<&'r str>);
+
 /// The route of a request and the values of its path's parameters; `None` if it goes on although enforcing would refuse it.
 fn place<'p, 'r>(
     policy: &'p PolicyModel,
     request: &Request,
     (path, sent): (&'r str, &str),
-) -> Result<Option<(Option<&'p RouteModel>, Vec<&'r str>)>, Expected> {
+) -> Result<Option<Placed<'p, 'r>>, Expected> {
     let authority = String::from_utf8_lossy(pseudo(request, ":authority")).into_owned();
     if !is_authority(&authority) {
         return refused("path_ambiguous");
