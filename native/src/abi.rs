@@ -116,7 +116,6 @@ pub enum TrailersStatus {
 
 // 1.36
 unsafe extern "C" {
-    pub fn envoy_dynamic_module_callback_log(level: AbiLogLevel, message: Buffer);
     pub fn envoy_dynamic_module_callback_log_enabled(level: AbiLogLevel) -> bool;
     pub fn envoy_dynamic_module_callback_get_concurrency() -> u32;
     pub fn envoy_dynamic_module_callback_http_get_headers_size(filter: FilterPtr, map: HeaderType) -> usize;
@@ -251,6 +250,10 @@ unsafe extern "C" {
 
 // 1.40. They are looked up when they are needed, so that the module loads where they do not exist.
 
+/// `envoy_dynamic_module_callback_log_v2`: a line, and the file and the number of its line in the source.
+pub type Log = unsafe extern "C" fn(AbiLogLevel, Buffer, Buffer, u32);
+/// `envoy_dynamic_module_callback_log`, which is deprecated from 1.40 on.
+pub type DeprecatedLog = unsafe extern "C" fn(AbiLogLevel, Buffer);
 /// `http_set_dynamic_typed_metadata`: the last argument is a serialized `google.protobuf.Any`.
 pub type SetTypedMetadata = unsafe extern "C" fn(FilterPtr, Buffer, Buffer) -> bool;
 /// `http_filter_config_generic_secret_subscribe`: the secret's name and a `ConfigSource` as JSON, which is empty for a secret of

@@ -64,10 +64,19 @@ pub(crate) unsafe fn copied(buffer: Buffer) -> Vec<u8> {
     unsafe { lent(buffer.ptr, buffer.length) }.to_vec()
 }
 
-/// Writes a line into Envoy's log, component `dynamic_modules`.
+/// Writes a line into Envoy's log, component `dynamic_modules`. The function that Envoy 1.39 has is deprecated, and may go.
 pub(crate) fn log(level: AbiLogLevel, line: &str) {
-    // SAFETY: the line is valid during the call.
-    unsafe { abi::envoy_dynamic_module_callback_log(level, argument(line.as_bytes())) }
+    static LOG: Optional<abi::Log> = Optional::new();
+    static DEPRECATED: Optional<abi::DeprecatedLog> = Optional::new();
+    let line = argument(line.as_bytes());
+    // SAFETY: the types are those of these functions, and the line is valid during the call.
+    unsafe {
+        if let Some(log) = LOG.get(c"envoy_dynamic_module_callback_log_v2") {
+            log(level, line, EMPTY, 0);
+        } else if let Some(log) = DEPRECATED.get(c"envoy_dynamic_module_callback_log") {
+            log(level, line);
+        }
+    }
 }
 
 /// Whether Envoy's log shows lines of this level.
