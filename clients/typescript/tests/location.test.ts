@@ -31,7 +31,10 @@ test("under way: the client asks at Location, with credentials and without key a
 
 test("a request that came before is asked for at Location", async () => {
   const told = (location: string): Step => ({ status: 202, headers: { "Idempotency-Status": "completed", Location: location } });
-  for (const [location, sent] of [["/operations/7", 2], ["https://evil.test/7", 1]] as const) {
+  for (const [location, sent] of [
+    ["/operations/7", 2],
+    ["https://evil.test/7", 1],
+  ] as const) {
     const { api, order } = setUp([told(location), { status: 200, body: "done" }]);
     assert.equal((await order()).status, sent === 2 ? 200 : 202);
     assert.equal(api.sent.length, sent);
