@@ -39,7 +39,7 @@ pub(super) fn rows() -> Vec<Row> {
         row([operations("/{tenant}/{operation_id}")], [(path, "write fixed segments")]),
         row(
             [operations("//o/{operation_id}")],
-            [(path, "write fixed segments, and `{operation_id}` as the last one, as in `/operations/{operation_id}`")],
+            [(path, "no request can match this path, because paths are normalised first: write `/o/{operation_id}`")],
         ),
         row(
             [operations("/o/{operation_id}/")],
