@@ -379,7 +379,9 @@ fn hang_ups(filter: Filter) -> Result<()> {
             connection.send(&api_keys::order(&format!("sk_{number}_{lookup}")).http1()).map(|()| connection)
         };
         let mut early = (0..lookups).map(send).collect::<Result<Vec<_>>>()?;
-        gateway.until("the lookups are under way", |_| Ok(unkey.server().counts().len() == lookups))?;
+        gateway
+            .until("the lookups are under way", |_| Ok(unkey.server().counts().len() == lookups))
+            .with_context(|| format!("{} of {lookups} after {number} replacements", unkey.server().counts().len()))?;
         put(number)?;
         gateway.until("the document is in force", |gateway| {
             let reply = gateway.http1(LISTENER, &Request::post("/nowhere"))?.reply;

@@ -15,7 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -86,7 +86,7 @@ impl FaultyServer {
     where
         F: Future<Output = Result<Reply>> + Send + 'static,
     {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+        let listener = listen(address).with_context(|| format!("cannot listen on {address}"))?;
         let address = listener.local_addr()?;
         let state = Arc::new(State {
             answer: Box::new(move |request| Box::pin(answer(request))),
@@ -154,6 +154,14 @@ impl Drop for FaultyServer {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Hundreds of connections come at once where a test asks for as many lookups: the kernel drops what the queue has no room for.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(4096)
 }
 
 async fn accept(listener: TcpListener, state: Arc<State>) {

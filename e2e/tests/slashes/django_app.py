@@ -4,7 +4,7 @@ usage: django_app.py PORT
 """
 
 import sys
-from wsgiref.simple_server import make_server
+from wsgiref.simple_server import ServerHandler, make_server
 
 from django.conf import settings
 
@@ -38,4 +38,6 @@ urlpatterns = [
 ]
 
 if __name__ == "__main__":
+    # As Django's own `runserver` does; wsgiref alone answers in HTTP/1.0.
+    ServerHandler.http_version = "1.1"
     make_server("127.0.0.1", int(sys.argv[1]), get_wsgi_application()).serve_forever()
