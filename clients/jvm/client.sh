@@ -5,7 +5,7 @@
 #
 # usage: clients/jvm/client.sh build|test|format
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 OUT=$ROOT/target/clients/jvm
 CACHE=$TOOLS/clients/jvm
 POM=$ROOT/clients/jvm/pom.xml

@@ -5,7 +5,7 @@
 #
 # usage: clients/python/client.sh build|test
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 HERE=$ROOT/clients/python
 OUT=$ROOT/target/clients/python
 VENV=$TOOLS/clients/python
@@ -64,7 +64,7 @@ package() {
     cat >"$OUT/driver" <<'DRIVER'
 #!/bin/sh
 # Runs the driver with the built package.
-root=$(cd "$(dirname "$0")/../../.." && pwd -P)
+root=$(cd "$(dirname "$0")/../...." && pwd -P)
 PYTHONPATH=$root/target/clients/python/site PYTHONDONTWRITEBYTECODE=1 \
     exec "$root/.tools/clients/python/bin/python" "$root/clients/python/driver/driver.py" "$@"
 DRIVER
@@ -115,7 +115,7 @@ COUNT
     say "error: the unit tests did not end"
 fi
 if [ "$bad" -gt 0 ]; then
-    # scripts/test.sh shows what comes after such a line.
+    # crates/xtask/scripts/test.sh shows what comes after such a line.
     printf -- '---- clients/python: unit tests ----\n'
     grep -aE '^(FAILED|ERROR) ' "$OUT/pytest.log" || true
 fi

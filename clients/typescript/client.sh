@@ -11,7 +11,7 @@
 #
 # usage: clients/typescript/client.sh build|test|install|missing
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 HERE=$ROOT/clients/typescript
 OUT=$ROOT/target/clients/typescript
 INSTALLED=$TOOLS/clients/typescript

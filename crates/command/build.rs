@@ -1,16 +1,16 @@
 //! Puts the commit into the command.
 
-#[path = "../build.rs"]
+#[path = "../../src/build.rs"]
 mod commit;
 
 /// The sources of the command. A change in them makes the commit `-dirty`.
 const SOURCES: [&str; 10] = [
-    "cli/src",
-    "cli/build.rs",
-    "explain/src",
-    "lints/src",
-    "engine/src",
-    "envoy/src",
+    "crates/command/src",
+    "crates/command/build.rs",
+    "crates/explain/src",
+    "crates/lints/src",
+    "crates/engine/src",
+    "crates/envoy/src",
     "policies",
     "build.rs",
     "Cargo.toml",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// The folder of the provider files, relative to this crate.
-const FILES: &str = "../policies/providers";
+const FILES: &str = "../../policies/providers";
 
 /// Members of a provider file that are notes for people.
 const FOR_PEOPLE: [&str; 7] =

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// The folder of the provider files, relative to this crate.
-const FILES: &str = "../policies/providers";
+const FILES: &str = "../../policies/providers";
 
 fn main() {
     println!("cargo::rerun-if-changed={FILES}");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the main panels of observability/grafana-dashboard.json from what Prometheus said in a run of the end-to-end test.
+"""Draws the main panels of deploy/observability/grafana-dashboard.json from what Prometheus said in a run of the end-to-end test.
 
 usage: dashboard-picture.py DATA.json PICTURE.png
 

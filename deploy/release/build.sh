@@ -2,9 +2,9 @@
 # Builds everything that a release consists of into dist/release/. docs/release.md says what each file is. The same commit gives the same
 # bytes, in any folder, with the same rustc.
 #
-# usage: scripts/release/build.sh
+# usage: deploy/release/build.sh
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 cd "$ROOT"
 
 MAKE=${MAKE:-make}
@@ -41,13 +41,13 @@ step "the module"
 "$MAKE" --no-print-directory wasm >&2
 cp dist/edge_idempotency.wasm "$OUT/"
 
-[ "$(profile_inputs)" = "$(cat native/profile.txt)" ] ||
-    die "native/profile.profdata was recorded with another compiler, version or Cargo.lock: run make native-profile, and commit it"
+[ "$(profile_inputs)" = "$(cat crates/dynamic-module/profile.txt)" ] ||
+    die "crates/dynamic-module/profile.profdata was recorded with another compiler, version or Cargo.lock: run make native-profile, and commit it"
 for processor in "${PROCESSORS[@]}"; do
     step "the native module for $processor"
-    scripts/build-native.sh --arch "$processor" --glibc "$GLIBC"
+    crates/xtask/scripts/build-native.sh --arch "$processor" --glibc "$GLIBC"
     step "the programs for $processor"
-    folder=$(scripts/release/command.sh "$processor")
+    folder=$(deploy/release/command.sh "$processor")
     for program in edge-idempotency idempotency-guard promises; do cp "$folder/$program" "$OUT/$program-$processor"; done
 done
 cp dist/libedge_idempotency-aarch64.so "$OUT/"
@@ -73,10 +73,10 @@ for processor in "${PROCESSORS[@]}"; do
 done
 
 step "the images of the module"
-scripts/release/images.sh "$OUT/edge_idempotency.wasm" "$OUT/images" >"$WORK/images"
+deploy/release/images.sh "$OUT/edge_idempotency.wasm" "$OUT/images" >"$WORK/images"
 
 step "the images of the command and of a gateway"
-scripts/release/containers.sh "$OUT" "$WORK/containers" >>"$WORK/images"
+deploy/release/containers.sh "$OUT" "$WORK/containers" >>"$WORK/images"
 for processor in "${PROCESSORS[@]}"; do
     xtask sbom "$OUT/edge_idempotency.wasm" --package edge-idempotency --target wasm32-unknown-unknown --time "$time" \
         --name "edge-idempotency-gateway-$(go_name "$processor")" --part "$WORK/containers/parts-$processor.json" \

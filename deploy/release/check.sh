@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Looks at a release as its users do: checksums, a registry that the images go to and come back from, programs that start from their images,
-# and the first steps of the README. Each part prints a line "test result: …", which scripts/test-long.sh counts.
+# and the first steps of the README. Each part prints a line "test result: …", which crates/xtask/scripts/test-long.sh counts.
 #
-# usage: scripts/release/check.sh [PART ...]     default: sums registry images try
+# usage: deploy/release/check.sh [PART ...]     default: sums registry images try
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 
 RELEASE=$ROOT/dist/release
 [ -f "$RELEASE/SHA256SUMS" ] || die "there is no release" "make release"
@@ -38,7 +38,7 @@ sums() {
 
 registry() {
     local crane=$TOOLS/bin/crane address=
-    [ -x "$crane" ] || die "crane is missing" "scripts/tools.sh crane"
+    [ -x "$crane" ] || die "crane is missing" "crates/xtask/scripts/tools.sh crane"
     mkdir "$WORK/disk"
     # crane chooses a free port and says which.
     "$crane" registry serve --address 127.0.0.1:0 --disk "$WORK/disk" >"$WORK/registry.log" 2>&1 &
@@ -115,7 +115,7 @@ try() { "$ROOT/scripts/release/try.sh"; passed=$((passed + 1)); }
 for part in "$@"; do
     case $part in
         sums | registry | images | try) ;;
-        *) die "unknown part: $part" "usage: scripts/release/check.sh [sums|registry|images|try ...]" ;;
+        *) die "unknown part: $part" "usage: deploy/release/check.sh [sums|registry|images|try ...]" ;;
     esac
     passed=0
     "$part"

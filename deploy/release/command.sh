@@ -2,13 +2,13 @@
 # Builds the command, the guard and promises as programs that need no library of the machine (musl, linked statically), and prints their
 # folder. cargo-zigbuild compiles for both processors.
 #
-# usage: scripts/release/command.sh x86_64|aarch64
+# usage: deploy/release/command.sh x86_64|aarch64
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 
 case ${1:-} in
     x86_64 | aarch64) target=$1-unknown-linux-musl ;;
-    *) die "which processor?" "usage: scripts/release/command.sh x86_64|aarch64" ;;
+    *) die "which processor?" "usage: deploy/release/command.sh x86_64|aarch64" ;;
 esac
 use_zigbuild
 if has rustup; then rustup target add "$target" >/dev/null 2>&1 || true; fi

@@ -2,14 +2,14 @@
 # Makes the container images of a release: the command, and a gateway (Envoy with the module, which reads /etc/envoy/envoy.yaml). Each is
 # an OCI layout for both processors. Their operating system is what Envoy needs: Debian's C library, and certificates.
 #
-# usage: scripts/release/containers.sh RELEASE WORK
+# usage: deploy/release/containers.sh RELEASE WORK
 #   RELEASE   the folder with the built files; the layouts become RELEASE/images/command and RELEASE/images/gateway
 #   WORK      a folder for what is unpacked; parts-PROCESSOR.json there lists what the gateway has beside the module
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 
-release=${1:?usage: scripts/release/containers.sh RELEASE WORK}
-work=${2:?usage: scripts/release/containers.sh RELEASE WORK}
+release=${1:?usage: deploy/release/containers.sh RELEASE WORK}
+work=${2:?usage: deploy/release/containers.sh RELEASE WORK}
 rm -rf "$work"
 mkdir -p "$work"
 "$ROOT/scripts/release/debian.sh" fetch "$work/debs"

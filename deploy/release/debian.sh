@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fetches the Debian packages of scripts/release/debian.txt, without root, and compares their checksums.
+# Fetches the Debian packages of deploy/release/debian.txt, without root, and compares their checksums.
 #
-# usage: scripts/release/debian.sh fetch FOLDER     the packages, as files
-#        scripts/release/debian.sh pin              writes the present versions into debian.txt
+# usage: deploy/release/debian.sh fetch FOLDER     the packages, as files
+#        deploy/release/debian.sh pin              writes the present versions into debian.txt
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 
 LIST=$ROOT/scripts/release/debian.txt
 KEYS=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -40,7 +40,7 @@ download() {
         say "debian: fetching ${names[*]} for $architecture"
         apt "$architecture" update && (cd "$folder" && apt "$architecture" download "${names[@]}") ||
             die "apt cannot fetch these packages" "$(tail -n 3 "$state/log")" \
-                "If Debian has newer ones: scripts/release/debian.sh pin"
+                "If Debian has newer ones: deploy/release/debian.sh pin"
     done
 }
 
@@ -70,5 +70,5 @@ case ${1:-} in
         mv "$LIST.tmp" "$LIST"
         cat "$LIST" >&2
         ;;
-    *) die "what?" "usage: scripts/release/debian.sh fetch FOLDER | pin" ;;
+    *) die "what?" "usage: deploy/release/debian.sh fetch FOLDER | pin" ;;
 esac

@@ -5,9 +5,9 @@
 # It prints each folder and the digest of its manifest, which is what a gateway's `sha256` has to name for an `oci://` module. The same
 # module gives the same digests.
 #
-# usage: scripts/release/images.sh [MODULE [FOLDER]]     default: dist/edge_idempotency.wasm dist/images
+# usage: deploy/release/images.sh [MODULE [FOLDER]]     default: dist/edge_idempotency.wasm dist/images
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 
 module=${1:-$ROOT/dist/edge_idempotency.wasm}
 folder=${2:-$ROOT/dist/images}

@@ -2,14 +2,14 @@
 # Pushes the images and the chart of dist/release to a registry, and compares their digests with dist/release/IMAGES. It prints what was
 # pushed, NAME@DIGEST, one a line. Log in before: crane auth login, helm registry login.
 #
-# usage: scripts/release/publish.sh REGISTRY [RELEASE]     such as ghcr.io/OWNER; RELEASE is dist/release
+# usage: deploy/release/publish.sh REGISTRY [RELEASE]     such as ghcr.io/OWNER; RELEASE is dist/release
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 
-registry=${1:?usage: scripts/release/publish.sh REGISTRY [RELEASE]}
+registry=${1:?usage: deploy/release/publish.sh REGISTRY [RELEASE]}
 release=${2:-$ROOT/dist/release}
 crane=$TOOLS/bin/crane helm=$TOOLS/release-tools/helm/helm
-[ -x "$crane" ] && [ -x "$helm" ] || die "crane or helm is missing" "scripts/tools.sh crane release-tools"
+[ -x "$crane" ] && [ -x "$helm" ] || die "crane or helm is missing" "crates/xtask/scripts/tools.sh crane release-tools"
 version=$(version)
 
 # The names under which users find each layout.

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the commit once more, from a clone in another folder, and compares every file with dist/release.
 #
-# usage: scripts/release/reproducible.sh
+# usage: deploy/release/reproducible.sh
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 
 [ -f "$ROOT/dist/release/SHA256SUMS" ] || die "there is no release to compare with" "make release"
 git -C "$ROOT" diff --quiet HEAD || die "files differ from the commit, so a clone of it has others" "Commit, and make release."

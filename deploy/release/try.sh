@@ -2,9 +2,9 @@
 # Plays "In front of your own API" of the README with nothing but a copy of dist/release: an empty folder, no Rust, and Envoy from PyPI.
 # A request is sent twice: the second answer has to be the first one's.
 #
-# usage: scripts/release/try.sh [RELEASE]
+# usage: deploy/release/try.sh [RELEASE]
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 
 release=$(realpath "${1:-$ROOT/dist/release}")
 for tool in node python3 curl; do has "$tool" || die "$tool is missing"; done

@@ -104,7 +104,7 @@ func (w *wholeBody) Close() error {
 }
 
 // room is the memory for the bodies of one kind that are held at a time. Senders share it as the module's own memory for requests
-// that wait (engine/src/memory.rs): while more than half of it is used, each gets a sixteenth at most, or one body.
+// that wait (crates/engine/src/memory.rs): while more than half of it is used, each gets a sixteenth at most, or one body.
 type room struct {
 	mu    sync.Mutex
 	limit int

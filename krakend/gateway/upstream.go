@@ -16,10 +16,10 @@ import (
 	"edge-idempotency/krakend/bridge"
 )
 
-// defaultTimeout is the longest wait for the headers of an upstream's answer, as in demo/envoy.yaml.
+// defaultTimeout is the longest wait for the headers of an upstream's answer, as in deploy/demo/envoy.yaml.
 const defaultTimeout = time.Minute
 
-// The headers with which the module controls the router for one request (envoy/src/lib.rs). The gateway obeys them and sends
+// The headers with which the module controls the router for one request (crates/envoy/src/lib.rs). The gateway obeys them and sends
 // none of them on.
 const (
 	hintPrefix     = "x-envoy-"

@@ -98,7 +98,7 @@ fn a_body_is_refused_exactly_if_it_is_not_json() {
     assert!(seen.iter().all(|count| *count > 1000), "{seen:?}");
 }
 
-/// A body of 100 KiB as Stripe's are, without any space: `bench/` measures its time in Envoy.
+/// A body of 100 KiB as Stripe's are, without any space: `tests/bench/` measures its time in Envoy.
 fn dense() -> Vec<u8> {
     let mut body = r#"{"id":"evt_1","object":"event","data":{"object":{"lines":["#.to_owned();
     for number in 0.. {

@@ -1,5 +1,5 @@
 //! Every provider vector as a whole exchange, for any engine. Vectors and expectations are those of the engine's own tests
-//! (`engine/tests/providers`).
+//! (`crates/engine/tests/providers`).
 //!
 //! Each delivery comes to three routes with one binding: `REQUIRED_B` (where the provider has identifiers), `ACCEPTED`
 //! and `HANDLER_INTERNAL_C`.

@@ -1,4 +1,4 @@
-//! The files of observability/ agree with each other, with the shipped configurations and with the pages. What Prometheus says of
+//! The files of deploy/observability/ agree with each other, with the shipped configurations and with the pages. What Prometheus says of
 //! them is the subject of the end-to-end test `observability`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -32,9 +32,9 @@ const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/t
 
 #[test]
 fn stats_tags_are_the_same_everywhere() {
-    let own = yaml("observability/envoy-stats-tags.yaml");
+    let own = yaml("deploy/observability/envoy-stats-tags.yaml");
     assert!(own["stats_config"]["stats_tags"].as_array().unwrap().len() > 10);
-    for path in ["demo/envoy.yaml", "examples/own-api/envoy.yaml"] {
+    for path in ["deploy/demo/envoy.yaml", "examples/own-api/envoy.yaml"] {
         assert_eq!(yaml(path)["stats_config"], own["stats_config"], "{path}");
     }
     assert_eq!(blocks("docs/operations.md", "stats_config:"), [own], "docs/operations.md");
@@ -42,7 +42,7 @@ fn stats_tags_are_the_same_everywhere() {
 
 #[test]
 fn access_logs_are_the_same_everywhere() {
-    let own = yaml("observability/envoy-access-log.yaml");
+    let own = yaml("deploy/observability/envoy-access-log.yaml");
     let format = own.pointer("/access_log/0/typed_config/log_format").unwrap();
     let filter = &own["http_filters"][0];
     // Without it the member `request_id` could be a client's text.
@@ -52,7 +52,7 @@ fn access_logs_are_the_same_everywhere() {
         mutations.filter_map(|mutation| Some(mutation["remove"].as_str()?.to_owned())).collect::<BTreeSet<_>>()
     };
     assert_eq!(removes(&own), BTreeSet::from(["x-request-id".to_owned()]));
-    for path in ["demo/envoy.yaml", "examples/own-api/envoy.yaml"] {
+    for path in ["deploy/demo/envoy.yaml", "examples/own-api/envoy.yaml"] {
         let config = yaml(path);
         let manager = config.pointer(MANAGER).unwrap();
         assert_eq!(manager.pointer("/access_log/0/typed_config/log_format"), Some(format), "{path}");
@@ -63,7 +63,7 @@ fn access_logs_are_the_same_everywhere() {
 
 #[test]
 fn the_tags_of_spans_are_members_of_the_record() {
-    let own = yaml("observability/envoy-tracing.yaml");
+    let own = yaml("deploy/observability/envoy-tracing.yaml");
     assert_eq!(blocks("docs/operations.md", "tracing:"), std::slice::from_ref(&own), "docs/operations.md");
     let contract = text("docs/contract.md");
     let tags = own["tracing"]["custom_tags"].as_array().unwrap();
@@ -77,7 +77,7 @@ fn the_tags_of_spans_are_members_of_the_record() {
 
 /// All rules, recording ones and alerts.
 fn rules() -> Vec<Value> {
-    let file = yaml("observability/prometheus-rules.yaml");
+    let file = yaml("deploy/observability/prometheus-rules.yaml");
     let groups = file["groups"].as_array().unwrap();
     groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
@@ -126,7 +126,7 @@ fn every_alert_has_what_a_person_needs_at_night() {
 fn every_alert_has_a_case_that_fires_and_one_that_stays_quiet() {
     let mut cases: BTreeMap<String, BTreeSet<bool>> = BTreeMap::new();
     let mut fired = BTreeSet::new();
-    let files = ["observability/prometheus-rules.test.yaml", "observability/prometheus-rules-days.test.yaml"].map(yaml);
+    let files = ["deploy/observability/prometheus-rules.test.yaml", "deploy/observability/prometheus-rules-days.test.yaml"].map(yaml);
     for test in files.iter().flat_map(|file| file["tests"].as_array().unwrap()) {
         for case in test["alert_rule_test"].as_array().unwrap() {
             let name = case["alertname"].as_str().unwrap().to_owned();
@@ -177,7 +177,7 @@ fn the_table_of_alerts_is_whole() {
 
 #[test]
 fn the_dashboard_is_well_formed() {
-    let dashboard: Value = serde_json::from_str(&text("observability/grafana-dashboard.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&text("deploy/observability/grafana-dashboard.json")).unwrap();
     let variables = dashboard.pointer("/templating/list").unwrap().as_array().unwrap();
     let names: Vec<_> = variables.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["datasource", "tenant", "project", "endpoint"]);

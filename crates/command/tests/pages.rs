@@ -90,7 +90,7 @@ fn dead_names(path: &Path, text: &str) -> Vec<String> {
     let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let names = text.match_indices(".md").filter_map(|(end, ending)| {
         let before = text[..end].trim_end_matches(|c| word(c) || matches!(c, '/' | '.'));
-        let name = text[before.len()..end + ending.len()].trim_start_matches("../");
+        let name = text[before.len()..end + ending.len()].trim_start_matches("..");
         let page = name.strip_prefix("docs/").or_else(|| name.starts_with("decisions/").then_some(name))?;
         let anchor = text[end + ending.len()..].strip_prefix('#').map(|rest| rest.split(|c| !word(c)).next().unwrap());
         Some((name, page, anchor.filter(|_| !is_page(path))))

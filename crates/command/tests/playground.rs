@@ -1,5 +1,5 @@
 //! The playground's engine says what the command prints, for every example policy and every request of its cases, and for the page's
-//! own examples. playground/tests/ compares the built page in a browser.
+//! own examples. docs/playground/tests/ compares the built page in a browser.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use crate::repository;
@@ -73,7 +73,7 @@ fn compare(name: &str, policy: &str, request: &str, token: &str) {
 #[test]
 fn every_example_policy_and_request_as_the_command_prints_it() {
     let mut compared = 0;
-    let cases = repository().join("engine/tests/policies");
+    let cases = repository().join("crates/engine/tests/policies");
     for entry in std::fs::read_dir(repository().join("policies/examples")).unwrap() {
         let (file, text) = (entry.as_ref().unwrap().file_name(), read(&entry.as_ref().unwrap().path()));
         let cases = json(&cases.join(&file));
@@ -91,7 +91,7 @@ fn every_example_policy_and_request_as_the_command_prints_it() {
 
 #[test]
 fn the_examples_of_the_page_as_the_command_prints_them() {
-    let web = repository().join("playground/web");
+    let web = repository().join("docs/playground/web");
     for example in json(&web.join("examples.json")).as_array().unwrap() {
         let (name, file) = (example["name"].as_str().unwrap(), example["policy"].as_str().unwrap());
         let own = web.join("policies").join(file);

@@ -1,4 +1,4 @@
-//! `render` and `init` from outside, but for what needs a gateway (`e2e/tests/render.rs`, `krakend/gateway/examples_test.go`).
+//! `render` and `init` from outside, but for what needs a gateway (`tests/e2e/tests/render.rs`, `krakend/gateway/examples_test.go`).
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use crate::repository;
@@ -23,7 +23,7 @@ pub(crate) fn refused(args: &[&str]) -> String {
 
 #[test]
 fn missing_options_are_named() {
-    let envoy = ["render", "envoy", "--policy", "demo/policy.json"];
+    let envoy = ["render", "envoy", "--policy", "deploy/demo/policy.json"];
     let told = refused(&envoy);
     assert!(told.contains("--jwt-issuer https://") && told.contains("--jwt-keys https://"), "{told}");
     let tokens = ["--jwt-issuer=https://i", "--jwt-keys=/k"];
@@ -36,7 +36,7 @@ fn missing_options_are_named() {
     let unused = ["--upstream=restate=http://r", "--upstream=other=http://o"];
     let told = refused(&[&["render", "envoy", "--policy", "policies/examples/webhooks.json"], &unused[..]].concat());
     assert!(told.contains("other and restate"), "{told}");
-    let told = refused(&[&envoy[..], &["--module=demo/policy.json"], &tokens].concat());
+    let told = refused(&[&envoy[..], &["--module=deploy/demo/policy.json"], &tokens].concat());
     assert!(told.contains("no WebAssembly module"), "{told}");
 }
 
@@ -46,8 +46,8 @@ fn what_is_taken_once_is_not_given_twice() {
     let upstreams = ["--upstream=backend=http://b", "--upstream=unkey=http://u", "--upstream=openbao=http://o"];
     let tokens = ["--jwt-issuer=https://i", "--jwt-keys=/k"];
     for (gateway, policy, twice) in [
-        ("envoy", "demo/policy.json", &["--jwt-issuer=https://j"][..]),
-        ("envoy", "demo/policy.json", &["--jwt-keys=/l"]),
+        ("envoy", "deploy/demo/policy.json", &["--jwt-issuer=https://j"][..]),
+        ("envoy", "deploy/demo/policy.json", &["--jwt-keys=/l"]),
         ("krakend", "krakend/examples/demo/policy.json", &["--jwt-issuer=https://j"]),
         ("krakend", "krakend/examples/demo/policy.json", &["--jwt-keys=/l"]),
         ("krakend", "krakend/examples/demo/policy.json", &["--jwt-algorithm=ES256", "--jwt-algorithm=RS256"]),
@@ -55,7 +55,7 @@ fn what_is_taken_once_is_not_given_twice() {
         let told = refused(&[&["render", gateway, "--policy", policy], &upstreams[..], &tokens, twice].concat());
         assert!(told.contains("takes one value for each place"), "{gateway} {twice:?}: {told}");
     }
-    let told = refused(&["check", "--live", "--upstream=a=http://b", "--upstream=a=http://c", "demo/policy.json"]);
+    let told = refused(&["check", "--live", "--upstream=a=http://b", "--upstream=a=http://c", "deploy/demo/policy.json"]);
     assert!(told.contains("two --upstream have the same name"), "{told}");
 }
 
@@ -135,7 +135,7 @@ fn an_open_admin_interface_and_a_missing_key_file_are_noted() {
     }
 }
 
-/// A limit of the route has no effect with a direct response (e2e/tests/body_buffer.rs).
+/// A limit of the route has no effect with a direct response (tests/e2e/tests/body_buffer.rs).
 #[test]
 fn a_route_has_a_limit_only_if_it_leads_to_a_cluster() {
     let tokens = ["--jwt-issuer=https://i", "--jwt-keys=/k"];
@@ -143,7 +143,7 @@ fn a_route_has_a_limit_only_if_it_leads_to_a_cluster() {
         (&["--policy=policies/examples/webhooks.json", "--upstream=b=http://b"][..], 2),
         (
             &[
-                "--policy=demo/policy.json",
+                "--policy=deploy/demo/policy.json",
                 "--upstream=backend=http://b",
                 "--upstream=unkey=http://u",
                 "--upstream=openbao=http://o",
@@ -269,7 +269,7 @@ fn the_filter_alone_says_what_it_needs() {
     for part in ["{payload_in_metadata: \"jwt\"}", "forward: true", "http.cors as the first", "wasm.edge_idempotency"] {
         assert!(own.contains(part), "{part}: {own}");
     }
-    let demo = made("demo/policy.json");
+    let demo = made("deploy/demo/policy.json");
     assert!(!demo.contains("forward: true") && demo.contains("{payload_in_metadata: \"jwt\"}"), "{demo}");
     let keys = made("policies/examples/api-keys.json");
     assert!(keys.contains("ext_authz, which sets x-auth-tenant") && !keys.contains("payload_in_metadata"), "{keys}");
@@ -311,7 +311,7 @@ fn init_asks_nobody_where_there_is_no_terminal() {
     assert!(printed(&["init", "--yes", "-"]).contains("REQUIRED_A"));
 }
 
-/// The tests in e2e/ let Envoy read it.
+/// The tests in tests/e2e/ let Envoy read it.
 #[test]
 fn the_native_module_has_its_own_filter_and_what_it_needs() {
     let made = |policy: &str, options: &[&str]| {

@@ -1,4 +1,4 @@
-//! `render krakend` from outside, but for what needs a gateway (`e2e/tests/krakend/`, `krakend/gateway/examples_test.go`).
+//! `render krakend` from outside, but for what needs a gateway (`tests/e2e/tests/krakend/`, `krakend/gateway/examples_test.go`).
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use crate::render::{printed, refused, run};
@@ -140,7 +140,7 @@ fn what_krakend_cannot_have_is_told_at_once() {
     {
         assert!(told.contains(part), "{part}: {told}");
     }
-    let told = refused(&["render", "krakend", "--policy", "demo/policy.json"]);
+    let told = refused(&["render", "krakend", "--policy", "deploy/demo/policy.json"]);
     for part in ["`root_key` of the store behind unkey", "`token` of the store behind openbao"] {
         assert!(told.contains(part), "{part}: {told}");
     }

@@ -1,7 +1,7 @@
 //! Declarations of Envoy's ABI for dynamic modules, as `source/extensions/dynamic_modules/abi/abi.h` of envoyproxy/envoy has them
 //! (Apache-2.0). Only what this module uses is here. Each group names the first version of Envoy that has it.
 //!
-//! The stand-in for Envoy of native-tests/ defines these functions.
+//! The stand-in for Envoy of tests/dynamic-module/ defines these functions.
 //!
 //! Names lose the prefix `envoy_dynamic_module_type_`; the functions keep theirs, since the linker finds them by it.
 #![allow(unsafe_code, missing_docs)]

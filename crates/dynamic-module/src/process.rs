@@ -1,5 +1,5 @@
 //! What belongs to the process rather than to a configuration: locks, the clock, and what each thread counts. The stand-in for Envoy of
-//! native-tests/ sets the clock, and is many processes in one (feature `stand-in`).
+//! tests/dynamic-module/ sets the clock, and is many processes in one (feature `stand-in`).
 
 use crate::metrics::ThreadMetrics;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The tables of docs/ about codes and reasons are what `engine/src/codes/` says.
+//! The tables of docs/ about codes and reasons are what `crates/engine/src/codes/` says.
 
 use edge_idempotency_engine::problem::{Audience, Code, CodeExplanation, Reason, ReasonTable, Retry, RpcStatus};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ type Table = (&'static str, &'static [&'static str], Vec<Vec<String>>);
 #[test]
 fn the_pages_have_the_tables_of_the_code() {
     for (page, tables) in [("errors.md", errors()), ("webhooks.md", webhooks()), ("identity.md", identity())] {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
         let before = std::fs::read_to_string(&file).unwrap();
         let mut text = before.clone();
         for (name, head, rows) in tables {
@@ -32,7 +32,7 @@ fn the_pages_have_the_tables_of_the_code() {
 /// The contract lists which advice codes have; what it lists as "varies" has `never` as a rule.
 #[test]
 fn the_contract_has_the_advice_of_each_code() {
-    let contract = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/contract.md")).unwrap();
+    let contract = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/contract.md")).unwrap();
     for retry in [Retry::NewRequest, Retry::NewKey, Retry::Wait, Retry::SameKey] {
         let begin = format!("| `{}` |", retry.name());
         let row = contract.lines().find_map(|line| line.strip_prefix(&begin)).unwrap();

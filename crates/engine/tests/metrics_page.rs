@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 const HEAD: &str = "\
 # Metrics
 
-<!-- Made from the metrics of engine/src/metrics/ by `UPDATE_DOCS=1 cargo test --workspace --test engine metrics_page`. Change the code, or
-the texts in engine/tests/metrics_page.rs. -->
+<!-- Made from the metrics of crates/engine/src/metrics/ by `UPDATE_DOCS=1 cargo test --workspace --test engine metrics_page`. Change the code, or
+the texts in crates/engine/tests/metrics_page.rs. -->
 
 What the filter counts, and what a gateway shows of it: in Envoy at `/stats/prometheus`, in KrakenD at the bridge's own address.
 [Operations](operations.md#metrics) says how to read them, how many series there are, and which counters of the gateway belong to them;
-[the dashboard and the alerts](../observability/README.md) use them; [the contract](contract.md#9-telemetry) says which identity a request is
+[the dashboard and the alerts](../../deploy/observability/README.md) use them; [the contract](contract.md#9-telemetry) says which identity a request is
 counted for, and when a count arrives. Names and labels are part of the contract.
 
 Each metric but the last counter has the labels `tenant`, `project` and `endpoint`, and its own.
@@ -171,7 +171,7 @@ fn page() -> String {
 /// With `UPDATE_DOCS=1` the page is written anew.
 #[test]
 fn the_page_has_the_metrics_of_the_code() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(file, page()).unwrap();
     }

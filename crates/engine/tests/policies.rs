@@ -36,7 +36,7 @@ fn policies() -> Vec<(String, PathBuf)> {
 }
 
 fn cases(name: &str) -> Value {
-    read(&root().join("engine/tests/policies").join(format!("{name}.json")))
+    read(&root().join("crates/engine/tests/policies").join(format!("{name}.json")))
 }
 
 /// A request document as `edge-idempotency explain` reads it; what it leaves out comes from `defaults`.
@@ -160,7 +160,7 @@ fn the_readme_names_every_policy_and_every_policy_has_cases() {
         assert!(readme.contains(&format!("]({link})")), "policies/README.md says nothing of {link} ({name})");
     }
     let known: BTreeSet<String> = policies().into_iter().map(|(name, _)| name).collect();
-    let with_cases = json_files("engine/tests/policies")
+    let with_cases = json_files("crates/engine/tests/policies")
         .into_iter()
         .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
     assert_eq!(with_cases.collect::<BTreeSet<_>>(), known);

@@ -12,8 +12,8 @@ use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-const SCHEMA: &str = include_str!("../../policies/schema.json");
-const REFERENCE: &str = include_str!("../../policies/reference.json");
+const SCHEMA: &str = include_str!("../../../policies/schema.json");
+const REFERENCE: &str = include_str!("../../../policies/reference.json");
 const EVERY_MEMBER: &str = include_str!("schema/every_member.json");
 
 /// The schema, and the parts of it that apply to a place of a document.
@@ -436,7 +436,7 @@ const TEXTS: &str = r#"
     Cart/{body:/a}{form:b}/check Cart/{body:/a}-{form:b}/check Cart/{body:/a/check Cart/{body:/a}/b/check
     enforce shadow full off observe raw json kill pause restate generic conflict refuse webhook interactive
     {body:/id} /{body:/id} /{body:/id}/ /a/{body:/id}.x /a/.{body:/id} /{body:/a/0/b~1c} /{body:id} /{body:} /{body:/} /{body:/a~2} /{body:/a{b}
-    /{body:/1/2/3/4/5/6/7/8} /{body:/1/2/3/4/5/6/7/8/9} /../{body:/id} /{body:/id}/.. /{body:/../id} /a/{order_id} /a/{order_id}{body:/x}
+    /{body:/1/2/3/4/5/6/7/8} /{body:/1/2/3/4/5/6/7/8/9} /..{body:/id} /{body:/id}/.. /{body:/../id} /a/{order_id} /a/{order_id}{body:/x}
     PROHIBITED ACCEPTED REQUIRED_A REQUIRED_B HANDLER_INTERNAL_C required_a tenant platform project
 "#;
 
@@ -568,7 +568,7 @@ fn the_code_refuses_what_the_schema_refuses_of_the_reference_policy() {
 /// How a caller signs is a scheme of a provider file, which has a schema of its own.
 #[test]
 fn callers_sign_as_providers_do() {
-    let provider: Value = serde_json::from_str(include_str!("../../policies/provider.schema.json")).unwrap();
+    let provider: Value = serde_json::from_str(include_str!("../../../policies/provider.schema.json")).unwrap();
     let scheme = json!({"$defs": provider["$defs"], "$ref": "#/$defs/scheme"});
     let scheme = jsonschema::validator_for(&scheme).unwrap();
     let example = Schema::read().root["$defs"]["caller"]["properties"]["signature"]["examples"][0].clone();

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use testkit::attributes::Clock;
 use testkit::signatures::{hex, hmac_sha256};
 
-const PAGE: &str = include_str!("../../docs/identity.md");
+const PAGE: &str = include_str!("../../../docs/identity.md");
 const SECRETS: [(&str, &str); 2] =
     [("SCHEDULER_SECRET", "sched_b3bVnQ3N4dYkRr0e1zT5"), ("SCHEDULER_SECRET_PREVIOUS", "sched_0ld0ld0ld0ld0ld0ld0l")];
 

@@ -2,10 +2,10 @@
 # Builds the native module for Envoy: dist/libedge_idempotency.so, the same under a name with the beginning of its checksum, and
 # SHA-256 files. Envoy loads another module only under another name. Of the names with a checksum dist/ has the present one only.
 #
-# The compiler gets native/profile.profdata, which says which code a request runs (docs/decisions/0032-profile-of-the-native-module.md);
-# scripts/native-profile.sh records it anew.
+# The compiler gets crates/dynamic-module/profile.profdata, which says which code a request runs (docs/decisions/0032-profile-of-the-native-module.md);
+# crates/xtask/scripts/native-profile.sh records it anew.
 #
-# usage: scripts/build-native.sh [--arch x86_64|aarch64] [--glibc VERSION]
+# usage: crates/xtask/scripts/build-native.sh [--arch x86_64|aarch64] [--glibc VERSION]
 #   --arch    for another processor than this machine's: dist/libedge_idempotency-ARCH.so. It needs cargo-zigbuild, which is
 #             fetched from PyPI into .tools/
 #   --glibc   for this version of glibc or newer, such as 2.17, with the same tool. Without it the module needs a glibc as new
@@ -18,7 +18,7 @@ arch=${host%%-*} glibc='' name=libedge_idempotency
 while [ $# -gt 0 ]; do
     case $1 in
         --arch | --glibc) [ $# -gt 1 ] || die "$1 needs a value" ;;
-        *) die "unknown argument: $1" "usage: scripts/build-native.sh [--arch x86_64|aarch64] [--glibc VERSION]" ;;
+        *) die "unknown argument: $1" "usage: crates/xtask/scripts/build-native.sh [--arch x86_64|aarch64] [--glibc VERSION]" ;;
     esac
     case $1 in
         --arch) arch=$2 ;;

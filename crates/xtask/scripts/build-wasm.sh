@@ -6,7 +6,7 @@
 #   debian   Debian's rustc, which builds the target's standard library from the rust-web-src package
 # EDGE_WASM_TOOLCHAIN=rustc|rustup|debian tries one of them only.
 #
-# usage: scripts/build-wasm.sh [--prepare] [--package NAME ...]
+# usage: crates/xtask/scripts/build-wasm.sh [--prepare] [--package NAME ...]
 #   --prepare   only makes a compiler available
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -146,7 +146,7 @@ while [ $# -gt 0 ]; do
             packages+=("$2")
             shift
             ;;
-        *) die "unknown argument: $1" "usage: scripts/build-wasm.sh [--prepare] [--package NAME ...]" ;;
+        *) die "unknown argument: $1" "usage: crates/xtask/scripts/build-wasm.sh [--prepare] [--package NAME ...]" ;;
     esac
     shift
 done

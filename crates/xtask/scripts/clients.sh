@@ -5,7 +5,7 @@
 # What a script printed is shown when it has ended: all of it after `test` and after a failure, and after a build what it left out. The
 # exit status is 1 if one of them fails.
 #
-# usage: scripts/clients.sh build|test [LANG ...]     default: all languages
+# usage: crates/xtask/scripts/clients.sh build|test [LANG ...]     default: all languages
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 LOGS=$ROOT/target/test-logs
@@ -13,7 +13,7 @@ LOGS=$ROOT/target/test-logs
 known=()
 for script in "$ROOT"/clients/*/client.sh; do known+=("$(basename "$(dirname "$script")")"); done
 action=${1:-}
-case $action in build | test) shift ;; *) die "the first argument is build or test" "usage: scripts/clients.sh build|test [LANG ...]" ;; esac
+case $action in build | test) shift ;; *) die "the first argument is build or test" "usage: crates/xtask/scripts/clients.sh build|test [LANG ...]" ;; esac
 languages=("$@")
 [ $# -gt 0 ] || languages=("${known[@]}")
 for language in "${languages[@]}"; do

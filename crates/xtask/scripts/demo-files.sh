@@ -2,7 +2,7 @@
 # Makes everything that the demo runs: its own programs, and beside them, at the same time, what the arguments name. Every
 # few seconds it says what is still at work.
 #
-# usage: scripts/demo-files.sh [wasm|native] [envoy] [restate]
+# usage: crates/xtask/scripts/demo-files.sh [wasm|native] [envoy] [restate]
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 1
@@ -47,7 +47,7 @@ for part in "$@"; do
         wasm | native) begin "the filter" logged filter "$MAKE" --no-print-directory "$part" ;;
         envoy) begin Envoy "$ROOT/scripts/tools.sh" envoy ;;
         restate) begin Restate "$ROOT/scripts/tools.sh" restate ;;
-        *) die "unknown part: $part" "usage: scripts/demo-files.sh [wasm|native] [envoy] [restate]" ;;
+        *) die "unknown part: $part" "usage: crates/xtask/scripts/demo-files.sh [wasm|native] [envoy] [restate]" ;;
     esac
 done
 begin "the demo" logged demo cargo build --package edge-idempotency-demo --package demo-service

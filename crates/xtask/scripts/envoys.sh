@@ -3,7 +3,7 @@
 # from the minimum in README.md on: with the wasm module, and with the native one if it is built. The last lines say which Envoy
 # passed how many tests, and what was left out.
 #
-# usage: scripts/envoys.sh [VERSION ...]
+# usage: crates/xtask/scripts/envoys.sh [VERSION ...]
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 1
@@ -38,7 +38,7 @@ run() {
 
 mkdir -p "$LOGS"
 for version in "$@"; do
-    if ! scripts/tools.sh "envoy-$version"; then
+    if ! crates/xtask/scripts/tools.sh "envoy-$version"; then
         results+=("Envoy $version: it cannot be installed, so nothing was tested in it")
         failed=1
         continue

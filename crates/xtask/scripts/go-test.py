@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads what `go test -json` writes, and shows what failed, what was skipped and why, and one line for each package.
 
-The last line has the form that scripts/test.sh sums: `test result: ok. 3 passed; 0 failed; 1 ignored`. The cases of a test
+The last line has the form that crates/xtask/scripts/test.sh sums: `test result: ok. 3 passed; 0 failed; 1 ignored`. The cases of a test
 that have names of their own (t.Run) are counted, too. A package that fails without a failed test (it does not build, or its TestMain fails) counts as one
 failure.
 """
@@ -36,7 +36,7 @@ for line in sys.stdin:
         if action != "pass":
             for line in output[where]:
                 if not line.startswith("=== "):
-                    # scripts/test.sh looks for lines that begin so.
+                    # crates/xtask/scripts/test.sh looks for lines that begin so.
                     at = line.find("SKIPPED: ")
                     sys.stdout.write(line[max(at, 0):] if action == "skip" else line)
         output.pop(where, None)

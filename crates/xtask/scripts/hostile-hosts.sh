@@ -3,7 +3,7 @@
 # what the upstream got. Both have to be built. Where a client breaks off, it depends on the moment how far a request gets, in each host:
 # a case that differs is sent again, and counts only if the two hosts have no outcome in common.
 #
-# usage: scripts/hostile-hosts.sh [CASES] [SEED]
+# usage: crates/xtask/scripts/hostile-hosts.sh [CASES] [SEED]
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"

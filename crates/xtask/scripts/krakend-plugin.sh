@@ -3,7 +3,7 @@
 # and the C library. Go loads a plugin only into a program that was built with the same Go, the same versions of shared modules at the
 # same paths, and the same flags; krakend/releases.txt has what KrakenD's images and packages were built with.
 #
-# usage: scripts/krakend-plugin.sh RELEASE
+# usage: crates/xtask/scripts/krakend-plugin.sh RELEASE
 #   CC=musl-gcc              for KrakenD's images (Alpine); without it for its packages (glibc), on a machine with glibc
 #   GOARCH=arm64 CC=…        for another architecture, with a C compiler for it
 #   KRAKEND_MODCACHE=DIR     where the modules lay when KrakenD was built: /go/pkg/mod, unless you have built it yourself

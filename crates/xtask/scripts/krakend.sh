@@ -6,7 +6,7 @@
 # Where Go or a C compiler is missing it says what is left out, counts that as skipped, and leaves a file there that tells the
 # Rust tests: without-go, without-plugin.
 #
-# usage: scripts/krakend.sh [build [race]]
+# usage: crates/xtask/scripts/krakend.sh [build [race]]
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 OUT=${EDGE_KRAKEND:-$ROOT/target/krakend}

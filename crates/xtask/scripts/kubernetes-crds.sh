@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the custom resource definitions that cli/tests/render_kubernetes checks rendered resources against, unchanged, from the Go
+# Fetches the custom resource definitions that crates/command/tests/render_kubernetes checks rendered resources against, unchanged, from the Go
 # modules in which Istio and Envoy Gateway publish them. To take a newer release, change the versions here, run this, and say the
 # versions in docs/render.md.
 set -euo pipefail
@@ -9,7 +9,7 @@ ISTIO=v1.31.1
 ENVOY_GATEWAY=v1.9.1
 # The one that this Envoy Gateway is built with.
 GATEWAY_API=v1.6.1
-folder=cli/tests/render_kubernetes/crds
+folder=crates/command/tests/render_kubernetes/crds
 
 # The folder of a Go module, MODULE@VERSION, which is downloaded if it is not there.
 module() {
@@ -41,7 +41,7 @@ cat "$api/config/crd/standard/gateway.networking.k8s.io_httproutes.yaml" >"$fold
 cat >"$folder/README.md" <<END
 # Custom resource definitions
 
-\`scripts/kubernetes-crds.sh\` writes these files. They are unchanged parts of the published ones, under the Apache License 2.0.
+\`crates/xtask/scripts/kubernetes-crds.sh\` writes these files. They are unchanged parts of the published ones, under the Apache License 2.0.
 
 | files | from |
 |---|---|

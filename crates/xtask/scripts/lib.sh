@@ -50,11 +50,11 @@ minimum_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | 
 # The project's version.
 version() { sed -n 's/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
 
-# The cargo-deny that deny.toml was written for.
+# The cargo-deny that .cargo/deny.toml was written for.
 # shellcheck disable=SC2034
 CARGO_DENY=0.20.2
 
-# The Go that scripts/tools.sh fetches where none is there that is new enough, and its place.
+# The Go that crates/xtask/scripts/tools.sh fetches where none is there that is new enough, and its place.
 GO_VERSION=1.26.8
 GO_FETCHED=$TOOLS/go-$GO_VERSION
 
@@ -62,7 +62,7 @@ GO_FETCHED=$TOOLS/go-$GO_VERSION
 go_version() { GOTOOLCHAIN=local "$1" env GOVERSION 2>/dev/null | sed 's/^go//'; }
 
 # find_go MINIMUM DIRECTORY: prints the first go of at least this version that accepts the go.mod of the directory: the one on
-# PATH, or the one that scripts/tools.sh has fetched. A go that is older than go.mod says accepts it if it can fetch the other.
+# PATH, or the one that crates/xtask/scripts/tools.sh has fetched. A go that is older than go.mod says accepts it if it can fetch the other.
 find_go() {
     local go
     for go in "$(command -v go || true)" "$GO_FETCHED/bin/go"; do
@@ -117,7 +117,7 @@ node_tests() {
     return "$status"
 }
 
-# Prints what the names of the native module's functions come from: with other ones native/profile.profdata fits none.
+# Prints what the names of the native module's functions come from: with other ones crates/dynamic-module/profile.profdata fits none.
 profile_inputs() {
     rustc --version
     grep -m 1 '^version' "$ROOT/Cargo.toml"

@@ -2,7 +2,7 @@
 # Checks the format, clippy and the lock file. It uses the clippy and rustfmt of the cargo on PATH, or else installs
 # rustup's components or Debian's packages.
 #
-# usage: scripts/lint.sh
+# usage: crates/xtask/scripts/lint.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"

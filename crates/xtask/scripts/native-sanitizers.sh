@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs native-tests/ with AddressSanitizer and, in part, under Miri and ThreadSanitizer, which need a nightly toolchain. A part that
+# Runs tests/dynamic-module/ with AddressSanitizer and, in part, under Miri and ThreadSanitizer, which need a nightly toolchain. A part that
 # cannot run says so.
 #
-# usage: scripts/native-sanitizers.sh
+# usage: crates/xtask/scripts/native-sanitizers.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"

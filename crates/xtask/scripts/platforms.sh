@@ -3,7 +3,7 @@
 # gateways, without Kubernetes. They listen on fixed ports and on all addresses, so the tests run in a network namespace that has only the
 # loopback interface. This needs root. What is missing is built first.
 #
-# usage: scripts/platforms.sh [envoy-gateway|istio ...] [-- FILTER]     default: all of them
+# usage: crates/xtask/scripts/platforms.sh [envoy-gateway|istio ...] [-- FILTER]     default: all of them
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
@@ -28,12 +28,12 @@ if [ "$(id -u)" -ne 0 ] || ! unshare --net --mount true 2>/dev/null; then
     say "SKIPPED: network namespaces need root, so nothing was tested in ${platforms[*]}"
     exit 1
 fi
-scripts/tools.sh "${needs[@]}"
+crates/xtask/scripts/tools.sh "${needs[@]}"
 [ "${EDGE_PLATFORMS_BUILT:-}" ] || "$MAKE" --no-print-directory wasm native programs
 
 work=$(mktemp -d)
 # The image as it is published, in both layouts.
-scripts/release/images.sh "${EDGE_WASM:-dist/edge_idempotency.wasm}" "$work/images"
+deploy/release/images.sh "${EDGE_WASM:-dist/edge_idempotency.wasm}" "$work/images"
 # Envoy Gateway's Envoy reads certificates here, as in its container.
 made=
 [ -d /certs ] || { mkdir /certs && made=1; }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The playground (playground/): a page that runs `check` and `explain` in the browser. `build` leaves it in dist/playground/. `test`
+# The playground (docs/playground/): a page that runs `check` and `explain` in the browser. `build` leaves it in dist/playground/. `test`
 # opens the built page in a headless Chromium, the one of the TypeScript client's tests, and compares it with the command.
 #
-# usage: scripts/playground.sh build|test
+# usage: crates/xtask/scripts/playground.sh build|test
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 HERE=$ROOT/playground
@@ -45,5 +45,5 @@ run_tests() {
 case ${1:-} in
     build) build ;;
     test) run_tests ;;
-    *) die "usage: scripts/playground.sh build|test" ;;
+    *) die "usage: crates/xtask/scripts/playground.sh build|test" ;;
 esac

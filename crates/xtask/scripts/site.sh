@@ -3,9 +3,9 @@
 # `pictures` makes pictures of some pages in target/site-pictures/.
 #
 # The builder is compiled once into target/site-build/, from crates that site/Cargo.lock names with their checksums. The browser is the one of
-# the TypeScript client (scripts/clients.sh build); without it the pages are not looked at.
+# the TypeScript client (crates/xtask/scripts/clients.sh build); without it the pages are not looked at.
 #
-# usage: scripts/site.sh build|test|pictures
+# usage: crates/xtask/scripts/site.sh build|test|pictures
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
@@ -18,7 +18,7 @@ build() { builder run -- . "$SITE"; }
 
 look() {
     if [ ! -x "$CLIENT/chromium/chromium" ]; then
-        echo "SKIPPED: the site is not looked at in a browser: $CLIENT has no Chromium (scripts/clients.sh build)"
+        echo "SKIPPED: the site is not looked at in a browser: $CLIENT has no Chromium (crates/xtask/scripts/clients.sh build)"
         return
     fi
     node site/browser.mjs "$SITE" "$CLIENT" "$@"
@@ -38,5 +38,5 @@ case ${1:-} in
         build
         look target/site-pictures
         ;;
-    *) die "usage: scripts/site.sh build|test|pictures" ;;
+    *) die "usage: crates/xtask/scripts/site.sh build|test|pictures" ;;
 esac

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs the tests that need many repetitions to find a fault: operations while processes are killed, the Go programs with the race
 # detector, 5,000 random hostile requests, a thousand schedules of faults for each reference client, properties with ten times as many
-# cases, Envoy Gateway and Istio (scripts/platforms.sh), a release, and a part of the end-to-end tests in every Envoy
-# (scripts/envoys.sh). A part in which no test passes has failed.
+# cases, Envoy Gateway and Istio (crates/xtask/scripts/platforms.sh), a release, and a part of the end-to-end tests in every Envoy
+# (crates/xtask/scripts/envoys.sh). A part in which no test passes has failed.
 #
-# usage: scripts/test-long.sh
+# usage: crates/xtask/scripts/test-long.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
@@ -21,27 +21,27 @@ part() {
 
 mkdir -p target/test-logs
 say "test-long: build"
-scripts/krakend.sh build race
+crates/xtask/scripts/krakend.sh build race
 "$MAKE" --no-print-directory programs
 cargo build --quiet --workspace --test short
 
 part "properties, ten times" env PROPTEST_TIMES=10 cargo test --workspace --lib --test engine --test cases -- --skip behaviour::
 part "the bridge with the race detector" env EDGE_LONG=1 cargo test --workspace --test e2e "race detector"
-part "the native module under Miri and with AddressSanitizer" scripts/native-sanitizers.sh
-part "hostile requests in both hosts" scripts/hostile-hosts.sh 5000
+part "the native module under Miri and with AddressSanitizer" crates/xtask/scripts/native-sanitizers.sh
+part "hostile requests in both hosts" crates/xtask/scripts/hostile-hosts.sh 5000
 part "forged lines beside deliveries" env HOSTILE_CASES=5000 cargo test --workspace --test e2e 'adversary: what looks like'
 part "reference clients" env EDGE_LONG=1 cargo test --workspace --test e2e reference_clients::
 # Without root it says that it is left out.
 if [ "$(id -u)" -eq 0 ]; then
-    part "Envoy Gateway and Istio" scripts/platforms.sh
+    part "Envoy Gateway and Istio" crates/xtask/scripts/platforms.sh
 else
-    say "SKIPPED: Envoy Gateway and Istio: scripts/platforms.sh needs root for a network namespace"
+    say "SKIPPED: Envoy Gateway and Istio: crates/xtask/scripts/platforms.sh needs root for a network namespace"
 fi
 part "soak" cargo test --workspace --test short
 say "test-long: release"
-if "$MAKE" --no-print-directory release; then part "the release, as its users see it" scripts/release/check.sh; else failed+=("release"); fi
+if "$MAKE" --no-print-directory release; then part "the release, as its users see it" deploy/release/check.sh; else failed+=("release"); fi
 say "test-long: every Envoy"
-scripts/envoys.sh || failed+=("every Envoy")
+crates/xtask/scripts/envoys.sh || failed+=("every Envoy")
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'FAILED: %s\n' "${failed[@]}"
     exit 1

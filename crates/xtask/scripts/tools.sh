@@ -3,18 +3,18 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
+# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 RESTATE_VERSION=1.7.12
-# scripts/openbao/go.mod names the same release by its commit.
+# tests/compat/openbao/go.mod names the same release by its commit.
 OPENBAO_VERSION=2.4.0
 OPENBAO_COMMIT=f9407a27fbee45f62ba521bba2bf1e2360c61031
-# The go.mod files in scripts/platforms/ name the same releases.
+# The go.mod files in tests/compat/platforms/ name the same releases.
 ENVOY_GATEWAY_VERSION=1.9.1
 CRANE_VERSION=0.22.1
-# The oldest Prometheus with `keep_firing_for`, which observability/prometheus-rules.yaml uses.
+# The oldest Prometheus with `keep_firing_for`, which deploy/observability/prometheus-rules.yaml uses.
 PROMETHEUS_MINIMUM=2.42.0
 
 WORK=
@@ -32,7 +32,7 @@ installed() {
     [ "$(cat "$TOOLS/$1-$2/.installed" 2>/dev/null)" = "$1 $2" ] && [ -x "$TOOLS/$1-$2/$3" ] || return 1
     [ "$1" != envoy ] || [ "$2" = "$ENVOY_VERSION" ] || return 0
     mkdir -p "$TOOLS/bin"
-    [ "$(readlink "$TOOLS/bin/$3" || true)" = "../$1-$2/$3" ] || ln -sfn "../$1-$2/$3" "$TOOLS/bin/$3"
+    [ "$(readlink "$TOOLS/bin/$3" || true)" = "../../..$1-$2/$3" ] || ln -sfn "../../..$1-$2/$3" "$TOOLS/bin/$3"
 }
 
 # adopt NAME VERSION BINARY: checks the version of the binary and moves $WORK/tool into place.
@@ -144,7 +144,7 @@ sha256() {
 }
 
 # go_toolchain MINIMUM DIRECTORY ADVICE: prints a Go that can build the program of the directory: the one on PATH, or one that is
-# fetched into .tools/, where scripts/krakend.sh finds it.
+# fetched into .tools/, where crates/xtask/scripts/krakend.sh finds it.
 go_toolchain() {
     local platform sum archive
     GOTOOLCHAIN=local find_go "$1" "$2" && return
@@ -177,7 +177,7 @@ go_toolchain() {
 }
 
 # go_program NAME VERSION BINARY MINIMUM PACKAGE SYMBOLS ADVICE: builds a program that is published as source only in the registries used
-# here. Its go.mod and go.sum are in scripts/NAME or scripts/platforms/NAME, MINIMUM is the oldest Go that builds it, SYMBOLS are flags of the
+# here. Its go.mod and go.sum are in scripts/NAME or tests/compat/platforms/NAME, MINIMUM is the oldest Go that builds it, SYMBOLS are flags of the
 # linker, and ADVICE says what to do without it.
 go_program() {
     local lock=$ROOT/scripts/$1 log=$TOOLS/$1.log go
@@ -225,7 +225,7 @@ crane() {
         "-X github.com/google/go-containerregistry/cmd/crane/cmd.Version=$CRANE_VERSION" "Or set EDGE_CRANE=/path/to/crane."
 }
 
-# Istio's control plane and agent: the Go module proxy has their source. scripts/platforms/istio
+# Istio's control plane and agent: the Go module proxy has their source. tests/compat/platforms/istio
 # has their versions and checksums, and names the directory.
 istio() {
     local lock=$ROOT/scripts/platforms/istio name go bootstrap
@@ -307,7 +307,7 @@ prometheus() {
 }
 
 # The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway, and that of MCP for `agents`. The lock
-# files in scripts/sdks/ and examples/agents/ have their versions and checksums, and name the directory: other versions are installed
+# files in tests/compat/sdks/ and examples/agents/ have their versions and checksums, and name the directory: other versions are installed
 # beside it.
 sdks() {
     local lock=$ROOT/scripts/sdks agents=$ROOT/examples/agents name python
@@ -378,7 +378,7 @@ path_readers() {
 }
 
 # The programs of examples/guard with Restate's SDKs, which the end-to-end tests `guards` and `promises` run. Of examples/promises and
-# e2e/tests/guards it builds what has to be built.
+# tests/e2e/tests/guards it builds what has to be built.
 guards() {
     local also=("$ROOT"/examples/promises/go/* "$ROOT"/e2e/tests/guards/*)
     collection guards "$ROOT/examples/guard" \
@@ -423,7 +423,7 @@ release_tools() {
 release_tools_actionlint() { build_release_tool github.com/rhysd/actionlint/cmd/actionlint && ./actionlint --version; }
 release_tools_helm() { build_release_tool helm.sh/helm/v3/cmd/helm && ./helm version; }
 
-# build_release_tool PACKAGE: builds a program of scripts/release-tools/go.mod into the present directory.
+# build_release_tool PACKAGE: builds a program of deploy/release/tools/go.mod into the present directory.
 build_release_tool() {
     local go place=$PWD
     # An older Go fetches the one that go.mod names.
@@ -540,7 +540,7 @@ recipes_java() {
     fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/Clients.java" "$ROOT"/examples/retries/*.java
 }
 
-# A Python with matplotlib, which scripts/dashboard-picture.py draws with. scripts/plotting.txt has the versions and checksums.
+# A Python with matplotlib, which deploy/observability/dashboard-picture.py draws with. deploy/observability/plotting.txt has the versions and checksums.
 plotting() {
     local lock=$ROOT/scripts/plotting.txt tool=$TOOLS/plotting sum
     sum=$(sha256 "$lock")
@@ -551,12 +551,12 @@ plotting() {
     rm -rf "$tool"
     python3 -m venv "$tool" && PIP_ROOT_USER_ACTION=ignore "$tool/bin/python" -m pip install --quiet --no-input \
         --disable-pip-version-check --only-binary=:all: --require-hashes -r "$lock" >&2 ||
-        die "pip could not install what scripts/plotting.txt lists" "It has the files for Linux on x86-64, Python $(python3 -V | cut -d ' ' -f 2)?"
+        die "pip could not install what deploy/observability/plotting.txt lists" "It has the files for Linux on x86-64, Python $(python3 -V | cut -d ' ' -f 2)?"
     "$tool/bin/python" -c 'import matplotlib.pyplot' || die "the fetched matplotlib does not load" "Delete $tool and try again."
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
+USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 mkdir -p "$TOOLS"
 for tool in "$@"; do

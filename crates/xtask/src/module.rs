@@ -28,7 +28,7 @@ const RUNTIME: [&str; 3] = ["proxy_abi_version_0_2_1", "_initialize", MEMORY];
 
 const MEMORY: &str = "memory";
 
-/// The exports of the playground's module (playground/src/memory.rs).
+/// The exports of the playground's module (docs/playground/src/memory.rs).
 const PAGE: [&str; 4] = ["answer", "answered", MEMORY, "room"];
 
 /// The allocators with which a host passes data to the module. One of the two has to exist.

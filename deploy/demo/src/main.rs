@@ -29,7 +29,7 @@ struct Options {
 
 #[derive(clap::Args, Default)]
 struct StoryOptions {
-    /// Take the gateway's configuration from `edge-idempotency render envoy`, not from demo/envoy.yaml. EDGE_CLI names the
+    /// Take the gateway's configuration from `edge-idempotency render envoy`, not from deploy/demo/envoy.yaml. EDGE_CLI names the
     /// program; without it cargo builds it
     #[arg(long)]
     rendered: bool,

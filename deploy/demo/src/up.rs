@@ -118,7 +118,7 @@ fn write_state(directory: &Path, state: &State) -> Result<()> {
 
 /// The shipped configuration of Prometheus, for this gateway.
 fn prometheus(ports: &Ports) -> String {
-    let rules = repository().join("observability/prometheus-rules.yaml");
+    let rules = repository().join("deploy/observability/prometheus-rules.yaml");
     include_str!("../../observability/prometheus.yml")
         .replace("127.0.0.1:9901", &loopback(ports.admin).to_string())
         .replace("- prometheus-rules.yaml", &format!("- {}", rules.display()))
@@ -147,7 +147,7 @@ tail -n 3 {log}
         tools = repository.join(".tools/bin").display(),
         config = prometheus_file(directory).display(),
         data = directory.join("prometheus-data").display(),
-        dashboard = repository.join("observability/grafana-dashboard.json").display(),
+        dashboard = repository.join("deploy/observability/grafana-dashboard.json").display(),
     )
 }
 

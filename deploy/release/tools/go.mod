@@ -1,4 +1,4 @@
-// Programs that releases are made and checked with, from the Go module proxy. scripts/release/tools.sh builds them; go.sum has the
+// Programs that releases are made and checked with, from the Go module proxy. deploy/release/tools.sh builds them; go.sum has the
 // checksums of all modules.
 module edge-idempotency/release-tools
 

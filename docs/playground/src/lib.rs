@@ -1,5 +1,5 @@
 //! The playground: what `edge-idempotency check` and `edge-idempotency explain` print about a policy and a request, for a page that runs
-//! this crate as WebAssembly (playground/web/). Nothing is sent, and nothing is kept.
+//! this crate as WebAssembly (docs/playground/web/). Nothing is sent, and nothing is kept.
 //!
 //! | module | subject |
 //! |---|---|

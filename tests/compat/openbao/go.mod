@@ -1,6 +1,6 @@
 // OpenBao for the demo and the end-to-end tests, from the Go module proxy. Its own go.mod replaces api and sdk by its own
 // directories, which a module that depends on it does not have; this one names the published modules of the same release.
-// scripts/tools.sh builds it. go-discover is replaced (see there). go.sum holds the lines of OpenBao's own go.sum (every dependency as its release has it) and
+// crates/xtask/scripts/tools.sh builds it. go-discover is replaced (see there). go.sum holds the lines of OpenBao's own go.sum (every dependency as its release has it) and
 // those of OpenBao, its api and its sdk from the checksum database.
 module edge-idempotency/openbao
 

@@ -3,7 +3,7 @@
 //! chosen, and under Miri and AddressSanitizer.
 //!
 //! It is a stand-in. What is written here about Envoy was read in its sources (`filter_manager.cc`, `abi_impl.cc`); that the real one
-//! does the same is for `e2e/`, which runs the module in it (`EDGE_HOST=native`).
+//! does the same is for `tests/e2e/`, which runs the module in it (`EDGE_HOST=native`).
 //!
 //! | module | subject |
 //! |---|---|

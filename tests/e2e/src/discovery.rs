@@ -8,7 +8,7 @@ use harness::native::adapt;
 use harness::tools::Filter;
 use serde_json::{Value, json};
 
-const DOCUMENTED: &str = include_str!("../../docs/render.md");
+const DOCUMENTED: &str = include_str!("../../../docs/render.md");
 
 /// Such a file.
 #[derive(Clone, Debug)]

@@ -192,7 +192,7 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
     }
     let unused = host::unused(names.iter().map(String::as_str));
     let knows_all = chosen.len() == modules.len();
-    ensure!(!knows_all || unused.is_empty(), "e2e/src/host.rs names tests that there are not: {unused:?}");
+    ensure!(!knows_all || unused.is_empty(), "tests/e2e/src/host.rs names tests that there are not: {unused:?}");
     let pool = Pool { queue: Mutex::new(queue), changed: Condvar::new(), times: times.map(Mutex::new) };
     let runs = !arguments.list;
     Ok(thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The behaviour cases of `testkit/cases`, in a real Envoy: one gateway for each file, one listener for each policy.
+//! The behaviour cases of `tests/cases`, in a real Envoy: one gateway for each file, one listener for each policy.
 //!
 //! A case states what reaches the filter. Claims arrive in a signed token; metadata that no token can bring is left there
 //! by a filter in front, and route metadata stands on the gateway's route.

@@ -61,7 +61,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             tests.push(Test::new(name, move |setup: &GuardsSetup| keys(setup, language)));
         } else {
             eprintln!(
-                "SKIPPED: the guard in {} is not installed, so examples/guard/{} is not tested. `scripts/tools.sh guards` installs it.",
+                "SKIPPED: the guard in {} is not installed, so examples/guard/{} is not tested. `crates/xtask/scripts/tools.sh guards` installs it.",
                 language.name, language.file
             );
             left_out.push(name);
@@ -140,7 +140,7 @@ fn command(language: Language, program: Program, port: u16) -> Command {
     let files = installed().join(language.name);
     let (name, class, sources) = match program {
         Program::Guard => ("guard", "IdempotencyGuard", "examples/guard"),
-        Program::Keys => ("keys", "Keys", "e2e/tests/guards"),
+        Program::Keys => ("keys", "Keys", "tests/e2e/tests/guards"),
     };
     let mut command = match language.name {
         "typescript" => {
@@ -208,7 +208,7 @@ fn guards(setup: &GuardsSetup, language: Language) -> Result<()> {
     let service = services.json();
     let member = |name: &str| service.get(name).cloned().unwrap_or_default();
     ensure!(member("idempotency_retention") == json!("7d 2h"), "{service}");
-    // So `retention plan` prints these lines (`cli/src/restate_admin/plan.rs`).
+    // So `retention plan` prints these lines (`crates/command/src/restate_admin/plan.rs`).
     ensure!(member("retry_policy").get("on_max_attempts") == Some(&json!("Pause")), "{service}");
     Ok(())
 }

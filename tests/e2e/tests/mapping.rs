@@ -49,7 +49,7 @@ fn start() -> Result<TestGateway> {
     });
     let changes = vec![Change::EveryPath, Change::Manager("local_reply_config", replies)];
     let mapped = (LISTENER.to_owned(), ListenerSpec { policy: policy.to_string(), changes });
-    let cases: Value = serde_json::from_str(&fs::read_to_string(repository().join("testkit/cases/anonymous.json"))?)?;
+    let cases: Value = serde_json::from_str(&fs::read_to_string(repository().join("tests/cases/anonymous.json"))?)?;
     let policy = cases.get("policy").context("no policy")?.to_string();
     let filter = block("identity.md", "Callers who are not logged in")?.get(0).context("no filter")?.clone();
     let changes = vec![Change::EveryPath, Change::Before(filter)];

@@ -1,5 +1,5 @@
 //! The filter's counters in Envoy's `/stats/prometheus`: a mix of requests with known counts, over two workers, with the
-//! labels as `demo/envoy.yaml` takes them out of the names.
+//! labels as `deploy/demo/envoy.yaml` takes them out of the names.
 
 use std::collections::BTreeMap;
 

@@ -46,7 +46,7 @@ impl MovingSetup {
     fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let mut command = Command::new("node");
-        let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/own-api/server.mjs");
+        let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-api/server.mjs");
         command.arg(server).arg("0").env("FUTURE_KEY_HEADER", HEADER);
         let missing = "the API of examples/own-api needs Node.js 18 or newer on PATH (Debian: apt-get install nodejs)";
         let mut api = Process::spawn("the API", &mut command, &directory.path().join("api.log")).context(missing)?;

@@ -1,5 +1,5 @@
 //! A panic in each hook of the native module that requests reach, in a real Envoy: the request is answered 503 where it still can be,
-//! Envoy lives, the next request is right, and the panic is logged and counted. native-tests/tests/panics.rs has the other hooks.
+//! Envoy lives, the next request is right, and the panic is logged and counted. tests/dynamic-module/tests/panics.rs has the other hooks.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ impl PanicsSetup {
     fn start() -> Result<Self> {
         let variable = "EDGE_NATIVE_PLANTED";
         let module = env::var_os(variable).map_or_else(
-            || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/planted/debug/libedge_idempotency.so"),
+            || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/planted/debug/libedge_idempotency.so"),
             PathBuf::from,
         );
         let module = fs::canonicalize(&module)

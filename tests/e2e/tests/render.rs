@@ -17,7 +17,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         let name = path.strip_prefix(repository()).context("a policy's name")?.with_extension("").display().to_string();
         tests.push(Test::new(format!("validates::{name}"), move |setup: &RenderSetup| setup.validates(&path, &[])));
     }
-    let demo = repository().join("demo/policy.json");
+    let demo = repository().join("deploy/demo/policy.json");
     let ecds = demo.clone();
     tests.push(Test::new("the filter's file for discovery validates", move |setup: &RenderSetup| {
         setup.discovers(&ecds)
@@ -55,7 +55,7 @@ pub(crate) fn policies() -> Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> = [
         "policies/minimal.json",
         "policies/reference.json",
-        "demo/policy.json",
+        "deploy/demo/policy.json",
         "krakend/examples/reference/policy.json",
     ]
     .iter()

@@ -185,7 +185,7 @@ impl Tutorial {
 
     fn command(&mut self, command: &str, expected: &str) -> Result<()> {
         // What they install is there.
-        if ["npm ", "scripts/tools.sh "].iter().any(|start| command.starts_with(start)) {
+        if ["npm ", "crates/xtask/scripts/tools.sh "].iter().any(|start| command.starts_with(start)) {
             return Ok(());
         }
         if command.contains("envoy -c") && !command.contains("--mode validate") {

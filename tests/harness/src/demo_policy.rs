@@ -1,4 +1,4 @@
 //! What the demo's gateways decide by.
 
 /// The policy document of the demo.
-pub const POLICY: &str = include_str!("../../demo/policy.json");
+pub const POLICY: &str = include_str!("../../../deploy/demo/policy.json");

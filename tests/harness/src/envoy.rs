@@ -1,4 +1,4 @@
-//! The gateway: Envoy with JWT authentication and the filter, configured from `demo/envoy.yaml`.
+//! The gateway: Envoy with JWT authentication and the filter, configured from `deploy/demo/envoy.yaml`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,8 +17,8 @@ use crate::process::Process;
 use crate::tokens::ISSUER;
 use crate::tools::Filter;
 
-const TEMPLATE: &str = include_str!("../../demo/envoy.yaml");
-const LOOKUPS: &str = include_str!("../../demo/lookups.yaml");
+const TEMPLATE: &str = include_str!("../../../deploy/demo/envoy.yaml");
+const LOOKUPS: &str = include_str!("../../../deploy/demo/lookups.yaml");
 /// Compiling the module takes a second or two on a busy machine.
 const READY: Duration = Duration::from_secs(60);
 
@@ -147,7 +147,7 @@ impl Envoy {
     }
 }
 
-/// Names of credentials, as `demo/lookups.yaml` has them, and of their files.
+/// Names of credentials, as `deploy/demo/lookups.yaml` has them, and of their files.
 const UNKEY_ROOT_KEY: &str = "unkey-root-key";
 const OPENBAO_TOKEN: &str = "openbao-token";
 
@@ -328,12 +328,12 @@ pub(crate) mod tests {
                 let operator = operator.as_str().unwrap().strip_prefix('%').unwrap().strip_suffix('%').unwrap();
                 assert!(ALLOWED.contains(&operator), "{member}: %{operator}% is logged");
             }
-            let documented = include_str!("../../docs/operations.md");
+            let documented = include_str!("../../../docs/operations.md");
             let mut blocks = documented.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
             let block = blocks.find(|block| block.starts_with("json_format:")).unwrap();
             let documented: Value = serde_saphyr::from_str(block).unwrap();
             assert_eq!(documented.get("json_format"), Some(format), "docs/operations.md has another format");
-            let example: Value = serde_saphyr::from_str(include_str!("../../examples/own-api/envoy.yaml")).unwrap();
+            let example: Value = serde_saphyr::from_str(include_str!("../../../examples/own-api/envoy.yaml")).unwrap();
             let log = &manager(&example)["access_log"][0];
             assert_eq!(log.pointer("/typed_config/log_format/json_format"), Some(format), "the example's format");
         }
@@ -357,7 +357,7 @@ pub(crate) mod tests {
 
     #[test]
     fn documented_clusters_inject_credentials_as_these_do() {
-        let mut blocks = include_str!("../../docs/webhooks.md").split("```yaml\n").skip(1);
+        let mut blocks = include_str!("../../../docs/webhooks.md").split("```yaml\n").skip(1);
         let documented =
             blocks.find(|block| block.starts_with("clusters:")).and_then(|block| block.split("```").next());
         let documented: Value = serde_saphyr::from_str(documented.unwrap()).unwrap();
@@ -374,7 +374,7 @@ pub(crate) mod tests {
     #[test]
     fn the_policy_arrives_byte_for_byte() {
         for policy in [
-            include_str!("../../demo/policy.json"),
+            include_str!("../../../deploy/demo/policy.json"),
             "{}",
             "",
             "  {\"a\": [\n\n 1]}\n",

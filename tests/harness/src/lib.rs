@@ -10,7 +10,7 @@
 //! | [`tokens`] | JSON Web Tokens and the key set that verifies them |
 //! | [`senders`] | third parties that send webhooks, each signing in its own way |
 //! | [`http`] | a client that sends exactly what it is given |
-//! | [`envoy`] | the gateway, from the template `demo/envoy.yaml` |
+//! | [`envoy`] | the gateway, from the template `deploy/demo/envoy.yaml` |
 //! | [`native`] | the same with the filter as a native module |
 //! | [`rendered`] | the gateway, from what `edge-idempotency render envoy` makes |
 //! | [`restate`] | the backend, and what it stored |

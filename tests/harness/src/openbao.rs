@@ -19,7 +19,7 @@ pub const MOUNT: &str = "webhooks";
 
 /// Reads what is in the mount, and nothing else.
 const POLICY: &str = "edge-idempotency";
-const POLICY_TEXT: &str = include_str!("../../demo/openbao-policy.hcl");
+const POLICY_TEXT: &str = include_str!("../../../deploy/demo/openbao-policy.hcl");
 
 const READY: Duration = Duration::from_secs(60);
 

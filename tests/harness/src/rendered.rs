@@ -1,4 +1,4 @@
-//! The gateway from a configuration that `edge-idempotency render envoy` makes, in the place of `demo/envoy.yaml`.
+//! The gateway from a configuration that `edge-idempotency render envoy` makes, in the place of `deploy/demo/envoy.yaml`.
 
 use std::fs;
 use std::path::Path;

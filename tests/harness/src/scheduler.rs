@@ -81,7 +81,7 @@ mod tests {
         };
         let signed = dispatch.signed_at("sched_b3bVnQ3N4dYkRr0e1zT5", 1_793_000_000);
         let header = signed.headers.iter().find(|(name, _)| name == "X-Schedule-Signature").unwrap();
-        let page = include_str!("../../docs/identity.md");
+        let page = include_str!("../../../docs/identity.md");
         assert!(page.contains(&format!("X-Schedule-Signature: {}", String::from_utf8_lossy(&header.1))));
     }
 }

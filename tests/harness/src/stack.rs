@@ -32,7 +32,7 @@ pub struct StackOptions {
     pub policy: String,
     /// As [`EnvoyOptions::require_token`].
     pub require_token: bool,
-    /// The command that makes the gateway's configuration (`edge-idempotency`); without it that is `demo/envoy.yaml`.
+    /// The command that makes the gateway's configuration (`edge-idempotency`); without it that is `deploy/demo/envoy.yaml`.
     pub renderer: Option<PathBuf>,
     /// As [`RestateOptions::env`].
     pub restate_env: Vec<(String, String)>,

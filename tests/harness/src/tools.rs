@@ -132,7 +132,7 @@ pub fn tool(variable: &str, program: &str) -> Result<PathBuf> {
     let path = path_of(variable, &format!(".tools/bin/{program}"));
     ensure!(
         path.is_file(),
-        "{} is not there (or set {variable}): run `scripts/tools.sh {program}` first",
+        "{} is not there (or set {variable}): run `crates/xtask/scripts/tools.sh {program}` first",
         path.display()
     );
     Ok(path)
@@ -176,6 +176,6 @@ mod tests {
 
     #[test]
     fn repository_holds_this_package() {
-        assert!(repository().join("harness/Cargo.toml").is_file());
+        assert!(repository().join("tests/harness/Cargo.toml").is_file());
     }
 }

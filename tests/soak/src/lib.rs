@@ -20,7 +20,7 @@ pub mod gateway;
 pub mod operations;
 pub mod policy;
 pub mod ports;
-#[path = "../../examples/promises/rust/src/promises.rs"]
+#[path = "../../../examples/promises/rust/src/promises.rs"]
 mod promises;
 pub mod report;
 pub mod run;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const HEAD: &str = "\
 # The command
 
-<!-- Made from the help texts in cli/src/commands/ by `UPDATE_DOCS=1 cargo test --workspace --bin edge-idempotency commands::page`. -->
+<!-- Made from the help texts in crates/command/src/commands/ by `UPDATE_DOCS=1 cargo test --workspace --bin edge-idempotency commands::page`. -->
 
 `edge-idempotency` is the filter's engine on the command line: it writes and checks policies and configurations, says what happens to a
 request, and looks after what Restate stores. `make cli` builds `dist/edge-idempotency`. Below is what `edge-idempotency COMMAND --help`
@@ -54,7 +54,7 @@ fn section(command: &Command, page: &mut String) {
 /// `UPDATE_DOCS=1` writes the page anew.
 #[test]
 fn the_page_has_the_help_texts() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/command.md");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(file, page()).unwrap();
     }

@@ -42,7 +42,7 @@ mod tests {
     /// `UPDATE_DOCS=1` writes the page anew.
     #[test]
     fn the_page_has_the_texts_of_the_code() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/lints.md");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lints.md");
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(file, page()).unwrap();
         }

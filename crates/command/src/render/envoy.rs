@@ -23,11 +23,11 @@ const FILTER: &str = include_str!("templates/filter.yaml");
 const DISCOVERY: &str = include_str!("templates/discovery.yaml");
 const ECDS: &str = include_str!("templates/ecds.yaml");
 const BLOCK: &str = include_str!("templates/block.yaml");
-const STATS_TAGS: &str = include_str!("../../../observability/envoy-stats-tags.yaml");
+const STATS_TAGS: &str = include_str!("../../../../deploy/observability/envoy-stats-tags.yaml");
 
 /// The header that the filter sets on requests that it marks.
 const MARK: &str = "x-edge-idempotency";
-/// How many connections clients may use of a backend, and how many requests may wait for one, as in demo/envoy.yaml (docs/operations.md,
+/// How many connections clients may use of a backend, and how many requests may wait for one, as in deploy/demo/envoy.yaml (docs/operations.md,
 /// "Clusters and their limits").
 const CONNECTIONS: u32 = 4096;
 /// How many questions for results may be under way a second time: the filter has the router repeat what is answered 404.

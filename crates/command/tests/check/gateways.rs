@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const DEMO: &str = include_str!("../../../demo/envoy.yaml");
-const LOOKUPS: &str = include_str!("../../../demo/lookups.yaml");
-const POLICY: &str = include_str!("../../../demo/policy.json");
+const DEMO: &str = include_str!("../../../../deploy/demo/envoy.yaml");
+const LOOKUPS: &str = include_str!("../../../../deploy/demo/lookups.yaml");
+const POLICY: &str = include_str!("../../../../deploy/demo/policy.json");
 
 /// What stands in the places of the demo's template. The policy has a retention, so that it is clean by itself.
 fn places() -> Vec<(&'static str, String)> {
@@ -87,12 +87,12 @@ fn the_demo_is_clean() {
 /// The shipped example for an API of one's own: what it says by itself is an exception with its reason (`shipped`).
 #[test]
 fn the_example_has_nothing_but_its_exceptions() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/own-api/envoy.yaml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-api/envoy.yaml");
     let report = json(&["--envoy", file.to_str().unwrap()]);
     assert_eq!(names(&report), ["envoy-module-name", "unmatched-write"], "{report}");
 }
 
-const TWO_BACKENDS: &str = include_str!("../../../examples/own-api/two-backends.yaml");
+const TWO_BACKENDS: &str = include_str!("../../../../examples/own-api/two-backends.yaml");
 
 /// The shipped example of two backends is what `render envoy` writes for its policy.
 #[test]
@@ -312,7 +312,7 @@ fn a_host_has_one_spelling_where_routes_have_hosts() {
 /// Virtual hosts and the policy's hosts, in the shipped example for an API of one's own, which forwards what it does not declare.
 #[test]
 fn virtual_hosts_fit_the_hosts_of_the_policy() {
-    let example = include_str!("../../../examples/own-api/envoy.yaml");
+    let example = include_str!("../../../../examples/own-api/envoy.yaml");
     let found = |hosts: &str, domains: &str, unmatched: &str| {
         let config = example
             .replacen(
@@ -368,7 +368,7 @@ fn two_filters_in_a_chain_are_named_as_such() {
 /// An API of one's own may need the token; Restate does not.
 #[test]
 fn a_token_that_an_api_does_not_get_is_noted() {
-    let example = include_str!("../../../examples/own-api/envoy.yaml");
+    let example = include_str!("../../../../examples/own-api/envoy.yaml");
     let forward = "                  forward: true\n";
     assert_eq!(example.matches(forward).count(), 1);
     for without in ["", "                  forward: false\n"] {

@@ -31,7 +31,7 @@ fn every_lint_of_a_document_has_documents() {
     let found: Vec<&str> = documents.iter().map(|name| lint_of(name)).collect();
     for name in all_lints() {
         let name = name.as_str();
-        // `e2e/tests/admin/live.rs` has what `--live` finds, and `tests/openapi` what `openapi check` finds.
+        // `tests/e2e/tests/admin/live.rs` has what `--live` finds, and `tests/openapi` what `openapi check` finds.
         let is_elsewhere =
             ["envoy-", "live-", "openapi-"].iter().any(|kind| name.starts_with(kind)) || name == "not-openapi";
         let is_of_documents = !is_elsewhere && !WITHOUT.contains(&name);

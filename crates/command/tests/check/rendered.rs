@@ -76,7 +76,7 @@ fn what_render_writes_has_the_findings_of_its_policy_only() {
     let directory = tempfile::tempdir().unwrap();
     let mut policies: Vec<PathBuf> =
         std::fs::read_dir(root().join("policies/examples")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    policies.push(root().join("demo/policy.json"));
+    policies.push(root().join("deploy/demo/policy.json"));
     policies.push(root().join("policies/reference.json"));
     assert!(policies.len() > 22, "{policies:?}");
     for policy in policies {

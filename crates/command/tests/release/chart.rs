@@ -12,7 +12,7 @@ const UNTESTED: &str = "the chart is not rendered";
 /// The texts as Helm renders them.
 fn template(helm: &std::path::Path, texts: &[(&str, &str)]) -> Output {
     let mut command = Command::new(helm);
-    command.args(["template", "edge"]).arg(repository().join("charts/edge-idempotency"));
+    command.args(["template", "edge"]).arg(repository().join("deploy/chart/edge-idempotency"));
     let mut files = Vec::new();
     for (name, text) in texts {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -126,7 +126,7 @@ fn what_render_does_not_write_is_refused() {
 #[test]
 fn helm_finds_no_fault() {
     let Some(helm) = tool("helm", UNTESTED) else { return };
-    let chart = repository().join("charts/edge-idempotency");
+    let chart = repository().join("deploy/chart/edge-idempotency");
     let resource = "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {name: edge}\n";
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(resource.as_bytes()).unwrap();

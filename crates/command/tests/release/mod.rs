@@ -9,7 +9,7 @@ mod workflows;
 use crate::repository;
 use std::path::{Path, PathBuf};
 
-/// A program of scripts/release-tools, or `None` if it is not installed, which is said with what is not tested then.
+/// A program of deploy/release/tools, or `None` if it is not installed, which is said with what is not tested then.
 fn tool(name: &str, untested: &str) -> Option<PathBuf> {
     let folder =
         std::env::var_os("EDGE_RELEASE_TOOLS").map_or_else(|| repository().join(".tools/release-tools"), PathBuf::from);
@@ -17,7 +17,7 @@ fn tool(name: &str, untested: &str) -> Option<PathBuf> {
     if program.is_file() {
         return Some(program);
     }
-    eprintln!("SKIPPED: {name} is not installed, so {untested}. `scripts/tools.sh release-tools` installs it.");
+    eprintln!("SKIPPED: {name} is not installed, so {untested}. `crates/xtask/scripts/tools.sh release-tools` installs it.");
     None
 }
 

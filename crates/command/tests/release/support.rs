@@ -4,7 +4,7 @@ use super::text;
 use crate::repository;
 
 const PAGE: &str = "docs/support.md";
-const BEGIN: &str = "<!-- written by cli/tests/release/support.rs -->\n";
+const BEGIN: &str = "<!-- written by crates/command/tests/release/support.rs -->\n";
 const END: &str = "<!-- end -->\n";
 
 /// The value of `NAME=value` in a script; a list in parentheses is read as it is.
@@ -27,24 +27,24 @@ fn krakend() -> (String, String) {
 
 /// The release that runs, which is also the one whose definitions are compared.
 fn envoy_gateway() -> String {
-    let version = setting("scripts/tools.sh", "ENVOY_GATEWAY_VERSION");
-    assert_eq!(version, setting("scripts/kubernetes-crds.sh", "ENVOY_GATEWAY"), "scripts/kubernetes-crds.sh");
+    let version = setting("crates/xtask/scripts/tools.sh", "ENVOY_GATEWAY_VERSION");
+    assert_eq!(version, setting("crates/xtask/scripts/kubernetes-crds.sh", "ENVOY_GATEWAY"), "crates/xtask/scripts/kubernetes-crds.sh");
     version
 }
 
 /// The day of the sources of Istio that run: Go's proxy has no releases of them.
 fn istio_sources() -> String {
-    let module = text("scripts/platforms/istio/go.mod");
+    let module = text("tests/compat/platforms/istio/go.mod");
     let date: Vec<char> = module.split_once("istio.io/istio v0.0.0-").unwrap().1.chars().take(8).collect();
     let part = |from: usize, to: usize| date[from..to].iter().collect::<String>();
     format!("{}-{}-{}", part(0, 4), part(4, 6), part(6, 8))
 }
 
 fn table() -> String {
-    let (envoy, older) = (setting("scripts/lib.sh", "ENVOY_VERSION"), setting("scripts/lib.sh", "OLDER_ENVOYS"));
+    let (envoy, older) = (setting("crates/xtask/scripts/lib.sh", "ENVOY_VERSION"), setting("crates/xtask/scripts/lib.sh", "OLDER_ENVOYS"));
     let native: Vec<&str> = older.split(' ').chain([envoy.as_str()]).collect();
     let (first, last) = krakend();
-    let crds = |name| setting("scripts/kubernetes-crds.sh", name);
+    let crds = |name| setting("crates/xtask/scripts/kubernetes-crds.sh", name);
     let rows = [
         (
             "Envoy, WebAssembly module",
@@ -59,12 +59,12 @@ fn table() -> String {
         ),
         (
             "Restate",
-            setting("scripts/tools.sh", "RESTATE_VERSION"),
+            setting("crates/xtask/scripts/tools.sh", "RESTATE_VERSION"),
             "every end-to-end test with Restate, and the soak".to_owned(),
         ),
-        ("Istio", crds("ISTIO"), format!("rendered resources against its published definitions, and in its own processes, without Kubernetes, from the sources of {} (`scripts/platforms.sh istio`)", istio_sources())),
-        ("Envoy Gateway", envoy_gateway(), "rendered resources in its own processes, without Kubernetes (`scripts/platforms.sh envoy-gateway`), and against its published definitions".to_owned()),
-        ("OpenBao", setting("scripts/tools.sh", "OPENBAO_VERSION"), "webhooks whose secrets are looked up".to_owned()),
+        ("Istio", crds("ISTIO"), format!("rendered resources against its published definitions, and in its own processes, without Kubernetes, from the sources of {} (`crates/xtask/scripts/platforms.sh istio`)", istio_sources())),
+        ("Envoy Gateway", envoy_gateway(), "rendered resources in its own processes, without Kubernetes (`crates/xtask/scripts/platforms.sh envoy-gateway`), and against its published definitions".to_owned()),
+        ("OpenBao", setting("crates/xtask/scripts/tools.sh", "OPENBAO_VERSION"), "webhooks whose secrets are looked up".to_owned()),
     ];
     let mut table = "| | versions | tested by |\n|---|---|---|\n".to_owned();
     for (what, versions, by) in rows {
@@ -90,7 +90,7 @@ fn the_page_has_the_versions_of_the_scripts() {
 #[test]
 fn the_page_has_what_the_build_says() {
     let page = text(PAGE);
-    let glibc = setting("scripts/release/build.sh", "GLIBC");
+    let glibc = setting("deploy/release/build.sh", "GLIBC");
     assert!(page.contains(&format!("glibc {glibc} or newer")), "{glibc}");
     let manifest = text("Cargo.toml");
     let rust = manifest.split_once("rust-version = \"").and_then(|(_, rest)| rest.split_once('"')).unwrap().0;

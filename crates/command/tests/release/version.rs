@@ -14,8 +14,8 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
 fn every_file_has_the_version_of_the_workspace() {
     let files = [
         ("Cargo.toml", "[workspace.package]\nversion = \"", "\""),
-        ("charts/edge-idempotency/Chart.yaml", "\nversion: ", "\n"),
-        ("charts/edge-idempotency/Chart.yaml", "\nappVersion: ", "\n"),
+        ("deploy/chart/edge-idempotency/Chart.yaml", "\nversion: ", "\n"),
+        ("deploy/chart/edge-idempotency/Chart.yaml", "\nappVersion: ", "\n"),
         ("clients/typescript/package.json", "\"version\": \"", "\""),
         ("clients/typescript/package-lock.json", "\"version\": \"", "\""),
         ("clients/python/pyproject.toml", "\nversion = \"", "\""),
@@ -26,7 +26,7 @@ fn every_file_has_the_version_of_the_workspace() {
         assert_eq!(between(&text(file), before, after), VERSION, "{file}");
     }
     let pages = [
-        ("charts/edge-idempotency/README.md", "edge-idempotency-chart-", ".tgz"),
+        ("deploy/chart/edge-idempotency/README.md", "edge-idempotency-chart-", ".tgz"),
         ("clients/go/README.md", "edge-idempotency-clients-go-v", ".zip"),
         ("clients/go/README.md", "edge-idempotency/clients/go@v", " "),
         ("clients/jvm/README.md", "edge-idempotency-okhttp-", ".jar"),

@@ -36,7 +36,7 @@ fn what_workflows_call_is_there() {
     for file in WORKFLOWS {
         for line in text(file).lines().map(str::trim) {
             let words = line.split_whitespace().map(|word| word.trim_end_matches(['"', ')']));
-            for word in words.filter(|word| word.starts_with("scripts/") || word.starts_with(".ci/")) {
+            for word in words.filter(|word| word.starts_with("crates/xtask/scripts/") || word.starts_with(".ci/")) {
                 assert!(repository().join(word).is_file(), "{file}: {line}");
             }
             if let Some(target) = line.strip_prefix("run: make ") {

@@ -1,5 +1,5 @@
 //! `render istio` and `render envoy-gateway`: the resources fit the published custom resource definitions (`crd.rs`), and their Envoy parts
-//! are those of `render envoy`, which `e2e/tests/render.rs` lets Envoy validate.
+//! are those of `render envoy`, which `tests/e2e/tests/render.rs` lets Envoy validate.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on fails")]
 
 pub(crate) mod crd;
@@ -86,7 +86,7 @@ fn document(policy: &str) -> Value {
 
 #[test]
 fn an_envoy_filter_has_all_parts() {
-    let args = [&["render", "istio", "--policy", "demo/policy.json", "--label=app=edge"], &CLUSTERS[..]].concat();
+    let args = [&["render", "istio", "--policy", "deploy/demo/policy.json", "--label=app=edge"], &CLUSTERS[..]].concat();
     let all = fitting(&args, &run_with_module(&args));
     let spec = all[2]["spec"].clone();
     assert_eq!(spec["workloadSelector"]["labels"], json!({"app": "edge"}));
@@ -99,7 +99,7 @@ fn an_envoy_filter_has_all_parts() {
         clusters,
         "each is put before the others"
     );
-    let mut expected = filter("demo/policy.json", "/etc/istio/extensions");
+    let mut expected = filter("deploy/demo/policy.json", "/etc/istio/extensions");
     assert_eq!(value("HTTP_FILTER")["name"], value("EXTENSION_CONFIG")["name"]);
     let own = value("EXTENSION_CONFIG")["typed_config"].clone();
     let policy = |config: &Value| {
@@ -136,12 +136,12 @@ fn envoy_gateway_has_all_parts() {
         "render",
         "envoy-gateway",
         "--policy",
-        "demo/policy.json",
+        "deploy/demo/policy.json",
         "--gateway=edge",
         "--listener=https",
         "--hostname=api.example.com",
     ];
-    let keys = repository().join("cli/tests/render_kubernetes/crd.rs");
+    let keys = repository().join("crates/command/tests/render_kubernetes/crd.rs");
     let tokens = ["--jwt-issuer=https://id.example.com", &format!("--jwt-keys={}", keys.display())];
     let args = [&own, &CLUSTERS[..], &tokens].concat();
     let all = fitting(&args, &run_with_module(&args));
@@ -149,7 +149,7 @@ fn envoy_gateway_has_all_parts() {
     assert_eq!(spec["targetRef"]["name"], "edge");
     let patches = spec["jsonPatches"].as_array().unwrap();
     assert_eq!(patches[0]["name"], "default/edge/https");
-    assert_eq!(patches[0]["operation"]["value"]["typed_config"], filter("demo/policy.json", "/etc/envoy"));
+    assert_eq!(patches[0]["operation"]["value"]["typed_config"], filter("deploy/demo/policy.json", "/etc/envoy"));
     let clusters = patches.iter().filter(|patch| patch["operation"]["path"] == "").map(|patch| &patch["name"]);
     assert_eq!(clusters.collect::<Vec<_>>(), ["backend", "unkey", "openbao"], "those that the policy names");
     let client = of_kind(&all, "ClientTrafficPolicy", "edge-idempotency");
@@ -311,7 +311,7 @@ fn forms_that_cannot_wait_for_bodies_refuse_policies_that_do() {
     for [gateway, form] in [["istio", "traffic-extension"], ["envoy-gateway", "envoy-extension-policy"]] {
         let own = ["render", gateway, "--form", form, FETCHED[0], FETCHED[1], "--policy"];
         for (policy, endpoint) in
-            [("demo/policy.json", "reports.run"), ("policies/examples/payments.json", "charges.create")]
+            [("deploy/demo/policy.json", "reports.run"), ("policies/examples/payments.json", "charges.create")]
         {
             let told = refused(&run(&[&own, &[policy][..]].concat()));
             assert!(told.contains("allow_on_headers_stop_iteration") && told.contains(endpoint), "{told}");
@@ -325,7 +325,7 @@ fn every_form_of_every_policy_fits_its_definition() {
     let examples = std::fs::read_dir(repository().join("policies/examples")).unwrap();
     let mut policies: Vec<String> =
         examples.map(|entry| format!("policies/examples/{}", entry.unwrap().file_name().display())).collect();
-    policies.extend(["demo/policy.json".to_owned(), "policies/reference.json".to_owned()]);
+    policies.extend(["deploy/demo/policy.json".to_owned(), "policies/reference.json".to_owned()]);
     // Secrets, and no route that waits for a body: the short forms write the names of variables, too.
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("operations.json");

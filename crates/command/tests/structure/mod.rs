@@ -13,7 +13,7 @@ const CRATES: [&str; 11] =
     ["engine", "cli", "bench", "demo", "e2e", "explain", "harness", "lints", "playground", "testkit", "wasm-tests"];
 
 /// Imports that still close a circle, by their rooms: the first takes from the second. Do not add one: open the circle.
-const STILL_CIRCULAR: [(&str, &str); 1] = [("engine/src/exchange", "engine/src/exchange")];
+const STILL_CIRCULAR: [(&str, &str); 1] = [("crates/engine/src/exchange", "crates/engine/src/exchange")];
 
 /// Names of hosts: gateways, and what they run filters with.
 const HOST_NAMES: [&str; 12] = [
@@ -34,14 +34,14 @@ const HOST_NAMES: [&str; 12] = [
 /// Where the engine may write the name of a host, and why.
 const NAMED_HOSTS: [(&str, &str, &str); 5] = [
     (
-        "engine/src/policy/document.rs",
+        "crates/engine/src/policy/document.rs",
         "x-envoy-",
         "headers that no policy may use, on whatever host: the contract lists them",
     ),
-    ("engine/src/policy/document/identity.rs", "envoy.filters.http.jwt_authn", "the example in a start error"),
-    ("engine/src/json/syntax_error.rs", "this is a configuration of Envoy", "a start error about the usual mistake"),
-    ("engine/src/json/syntax_error.rs", "the document is empty", "a start error about the usual mistake"),
-    ("engine/src/json/syntax_error.rs", "this is a protobuf message", "a start error about the usual mistake"),
+    ("crates/engine/src/policy/document/identity.rs", "envoy.filters.http.jwt_authn", "the example in a start error"),
+    ("crates/engine/src/json/syntax_error.rs", "this is a configuration of Envoy", "a start error about the usual mistake"),
+    ("crates/engine/src/json/syntax_error.rs", "the document is empty", "a start error about the usual mistake"),
+    ("crates/engine/src/json/syntax_error.rs", "this is a protobuf message", "a start error about the usual mistake"),
 ];
 
 /// Folders of crates that are hosts of the engine, and take only what the root of the engine hands on.
@@ -171,7 +171,7 @@ fn the_engine_names_no_host() {
     assert!(
         new.is_empty(),
         "the engine names a host: {new:#?}\nThe engine is the same on every gateway. Move what is a gateway's own to its crate \
-         (envoy/, src/, krakend/), and hand it to the engine by `Host`. A text that users need goes into NAMED_HOSTS, with its reason."
+         (crates/envoy/, src/, krakend/), and hand it to the engine by `Host`. A text that users need goes into NAMED_HOSTS, with its reason."
     );
     for (place, part, _) in NAMED_HOSTS {
         let is_there = found.iter().any(|(file, text)| file == place && text.contains(part));
@@ -238,7 +238,7 @@ fn the_engine_hands_on_what_is_listed() {
     let engine = CrateSource::read(repository(), "engine");
     let handed_on: Vec<&str> = engine.handed_on().iter().map(String::as_str).collect();
     assert_eq!(handed_on, FOR_HOSTS, "every host has to learn a new name: is it needed?");
-    let root = std::fs::read_to_string(repository().join("engine/src/lib.rs")).unwrap();
+    let root = std::fs::read_to_string(repository().join("crates/engine/src/lib.rs")).unwrap();
     let lines: Vec<&str> = root.lines().collect();
     for pair in lines.windows(2).filter(|pair| pair[1].starts_with("pub mod ")) {
         assert_eq!(pair[0], "#[doc(hidden)]", "{} is shown to hosts", pair[1]);
@@ -258,7 +258,7 @@ fn hosts_take_what_the_engine_hands_on() {
         let hidden = hidden_names(&CrateSource::read(repository(), folder), &engine);
         assert!(
             hidden.is_empty(),
-            "{folder} takes from modules of the engine: {hidden:#?}\nRe-export the name in engine/src/lib.rs, if every host needs it; \
+            "{folder} takes from modules of the engine: {hidden:#?}\nRe-export the name in crates/engine/src/lib.rs, if every host needs it; \
              otherwise use what is there."
         );
     }

@@ -1,5 +1,5 @@
 //! The fingerprint of a request. Every release and every instance has to compute the same one, because a claim of one
-//! is compared with a claim of another (`engine/tests/golden/fingerprints.json`).
+//! is compared with a claim of another (`crates/engine/tests/golden/fingerprints.json`).
 
 use crate::body::Body;
 use crate::headers::Headers;

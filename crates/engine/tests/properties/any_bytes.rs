@@ -20,9 +20,9 @@ fn borrowed(lines: &[(Vec<u8>, Vec<u8>)]) -> Headers<'_> {
 }
 
 const DOCUMENTS: [&str; 4] = [
-    include_str!("../../../policies/reference.json"),
-    include_str!("../../../policies/examples/generic-backend.json"),
-    include_str!("../../../policies/examples/unmatched-strip.json"),
+    include_str!("../../../../policies/reference.json"),
+    include_str!("../../../../policies/examples/generic-backend.json"),
+    include_str!("../../../../policies/examples/unmatched-strip.json"),
     include_str!("../schema/every_member.json"),
 ];
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const SCHEMA: &str = include_str!("../../../policies/provider.schema.json");
+const SCHEMA: &str = include_str!("../../../../policies/provider.schema.json");
 const EVERY_MEMBER: &str = include_str!("every_member.json");
 /// Members that the filter leaves to people.
 const FOR_PEOPLE: [&str; 6] = ["/$schema", "/name", "/docs_url", "/no_identifier", "/retry", "/notes"];
@@ -19,7 +19,7 @@ const OF_IDENTIFIERS: [&str; 4] = ["/of", "/same_on_retry", "/same_on_resend", "
 
 /// Name and text of every file in policies/providers/, by name.
 pub(crate) fn sources() -> Vec<(String, String)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../policies/providers");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies/providers");
     let mut files: Vec<(String, String)> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| {
@@ -93,7 +93,7 @@ pub(crate) fn have_vectors() -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "testkit/vectors/providers/ needs for each of {missing:?} a delivery with `valid: true` and one with `false`"
+            "tests/vectors/providers/ needs for each of {missing:?} a delivery with `valid: true` and one with `false`"
         ))
     }
 }

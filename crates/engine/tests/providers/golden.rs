@@ -3,7 +3,7 @@
 use serde_json::Map;
 use testkit::vectors::{self, ExpectedKey, expected};
 
-const BREAKING: &str = "testkit/vectors/webhook_keys.json is not what the vectors and providers give. Backends have stored results under these keys \
+const BREAKING: &str = "tests/vectors/webhook_keys.json is not what the vectors and providers give. Backends have stored results under these keys \
      for days: a delivery that is tried again across the upgrade runs its effect twice. Changing a row is a breaking change; \
      rows may be added, with `UPDATE_GOLDEN=1 cargo test --workspace --test cases providers::golden`";
 

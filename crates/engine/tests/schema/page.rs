@@ -10,7 +10,7 @@ const HEAD: &str = include_str!("page_head.md");
 
 /// The page is what the schema says. With `UPDATE_DOCS=1` it is written anew.
 pub(crate) fn check(schema: &Value) -> Result<(), String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/policy.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
     let page = page(schema);
     if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
         std::fs::write(&path, &page).map_err(|error| error.to_string())?;

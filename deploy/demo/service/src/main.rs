@@ -39,7 +39,7 @@ mod accounts;
 mod handlers;
 mod ledger;
 mod payments;
-#[path = "../../../examples/promises/rust/src/promises.rs"]
+#[path = "../../../../examples/promises/rust/src/promises.rs"]
 mod promises;
 mod purchases;
 mod signups;

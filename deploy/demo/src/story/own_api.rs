@@ -21,7 +21,7 @@ use crate::narrator::{Narrator, Told};
 use crate::style::say;
 
 /// What `render envoy` makes of `policies/examples/own-api-and-restate.json`.
-const CONFIGURATION: &str = include_str!("../../../examples/own-api/two-backends.yaml");
+const CONFIGURATION: &str = include_str!("../../../../examples/own-api/two-backends.yaml");
 const TITLE: &str = "An API of your own, with one endpoint at Restate";
 /// How long the API may take to listen.
 const READY: Duration = Duration::from_secs(30);

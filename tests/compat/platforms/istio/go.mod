@@ -1,4 +1,4 @@
-// Istio for `make test-long`, from the Go module proxy; scripts/tools.sh builds it. Tags of Istio are no versions of its
+// Istio for `make test-long`, from the Go module proxy; crates/xtask/scripts/tools.sh builds it. Tags of Istio are no versions of its
 // module: this is its master branch at 2026-08-27 (1.31).
 module edge-idempotency/istio
 

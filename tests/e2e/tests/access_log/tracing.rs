@@ -34,7 +34,7 @@ struct TracingSetup {
 
 /// The `tracing` block of docs/operations.md, for this collector.
 fn tracing() -> Result<Value> {
-    let documented = include_str!("../../../docs/operations.md");
+    let documented = include_str!("../../../../docs/operations.md");
     let mut blocks = documented.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
     let block =
         blocks.find(|block| block.starts_with("tracing:")).context("docs/operations.md has no tracing block")?;

@@ -147,7 +147,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         let is_installed = packages(framework).is_dir();
         if !is_installed {
             eprintln!(
-                "SKIPPED: {name} is not installed, so examples/{name} is not tested. `scripts/tools.sh path-readers` installs it."
+                "SKIPPED: {name} is not installed, so examples/{name} is not tested. `crates/xtask/scripts/tools.sh path-readers` installs it."
             );
         }
         let groups = [sharing(move || ApiSetup::start(framework), tests), around::group(framework)?];

@@ -1,4 +1,4 @@
-//! The files of observability/, as promtool and this test read them.
+//! The files of deploy/observability/, as promtool and this test read them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use e2e::runner::Test;
 use harness::tools::repository;
 use serde_json::Value;
 
-/// `observability/`.
+/// `deploy/observability/`.
 fn directory() -> PathBuf {
     repository().join("observability")
 }

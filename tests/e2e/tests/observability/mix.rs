@@ -1,4 +1,4 @@
-//! The requests, and the counts that they make: each case of testkit/cases/metrics.json, some of them several times.
+//! The requests, and the counts that they make: each case of tests/cases/metrics.json, some of them several times.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
 //! A real Prometheus scrapes the real Envoy, with two workers, while requests with known counts go through it. Every
-//! expression of observability/ is asked there, and promtool checks and tests the rules.
+//! expression of deploy/observability/ is asked there, and promtool checks and tests the rules.
 
 mod documents;
 mod expressions;
@@ -16,8 +16,8 @@ use crate::observability::setup::ObservabilitySetup;
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let Some(programs) = Programs::find() else {
         eprintln!(
-            "SKIPPED: there is no Prometheus, so no expression of observability/ is tried and no rule is tested. On Debian \
-             `scripts/tools.sh prometheus` fetches it; elsewhere set EDGE_PROMETHEUS and EDGE_PROMTOOL."
+            "SKIPPED: there is no Prometheus, so no expression of deploy/observability/ is tried and no rule is tested. On Debian \
+             `crates/xtask/scripts/tools.sh prometheus` fetches it; elsewhere set EDGE_PROMETHEUS and EDGE_PROMTOOL."
         );
         let skipped = "everything (not here: there is no Prometheus)";
         return Ok(vec![Group::default().leaving_out(skipped)]);

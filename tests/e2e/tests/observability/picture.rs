@@ -1,4 +1,4 @@
-//! What scripts/dashboard-picture.py draws: five minutes of traffic with visible shapes, and what the dashboard's queries say
+//! What deploy/observability/dashboard-picture.py draws: five minutes of traffic with visible shapes, and what the dashboard's queries say
 //! of them. Only `EDGE_DASHBOARD_DATA=FILE` asks for it.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

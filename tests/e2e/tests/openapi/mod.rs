@@ -44,13 +44,13 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let is_there = PARTS.iter().all(|part| installed().join(part).exists());
     if !is_there {
         eprintln!(
-            "SKIPPED: tools of OpenAPI are not installed, so no other program reads overlays. `scripts/tools.sh openapi-tools` installs them."
+            "SKIPPED: tools of OpenAPI are not installed, so no other program reads overlays. `crates/xtask/scripts/tools.sh openapi-tools` installs them."
         );
     }
     Ok(vec![if is_there { group } else { group.left_out() }])
 }
 
-/// Where `scripts/tools.sh` installs the programs.
+/// Where `crates/xtask/scripts/tools.sh` installs the programs.
 fn installed() -> PathBuf {
     let default = || repository().join(".tools/openapi-tools");
     env::var_os("EDGE_OPENAPI_TOOLS").map_or_else(default, PathBuf::from)
@@ -71,9 +71,9 @@ impl OpenapiSetup {
                     "overlay",
                     "--fern",
                     "--speakeasy",
-                    "demo/policy.json",
+                    "deploy/demo/policy.json",
                     "--openapi",
-                    "demo/openapi.yaml",
+                    "deploy/demo/openapi.yaml",
                 ])
                 .current_dir(repository()),
         )?;
@@ -100,7 +100,7 @@ impl OpenapiSetup {
 
     /// Applies the overlay to the demo's description so many times.
     fn apply(&self, times: usize, output: &str) -> Result<()> {
-        let description = repository().join("demo/openapi.yaml");
+        let description = repository().join("deploy/demo/openapi.yaml");
         let mut arguments = vec!["bundle", description.to_str().context("the repository's path")?, "-o", output];
         arguments.extend(["--overlay", "overlay.yaml"].into_iter().cycle().take(2 * times));
         self.redocly(&arguments).map(drop)
@@ -192,7 +192,7 @@ fn twice(setup: &OpenapiSetup) -> Result<()> {
 
 fn checked(setup: &OpenapiSetup) -> Result<()> {
     let mut command = Command::new(built("EDGE_CLI", "edge-idempotency")?);
-    command.args(["openapi", "check", "--deny", "all", "demo/policy.json"]).arg(setup.path("once.yaml"));
+    command.args(["openapi", "check", "--deny", "all", "deploy/demo/policy.json"]).arg(setup.path("once.yaml"));
     let output = told(command.current_dir(repository()))?;
     ensure!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(())

@@ -54,7 +54,7 @@ pub(crate) fn spawn(routes: &[Route]) -> Result<Vec<Backend>> {
         let files = installed().join(folder);
         if !files.is_dir() {
             eprintln!(
-                "SKIPPED: {name} is not installed, so nothing is known about its reading of paths. `scripts/tools.sh path-readers` \
+                "SKIPPED: {name} is not installed, so nothing is known about its reading of paths. `crates/xtask/scripts/tools.sh path-readers` \
                  installs it; elsewhere set EDGE_PATH_READERS."
             );
             continue;
@@ -66,7 +66,7 @@ pub(crate) fn spawn(routes: &[Route]) -> Result<Vec<Backend>> {
         let process = Process::spawn(name, &mut command, &directory.path().join("log"))?;
         started.push(Backend { name, address: loopback(port), process, _directory: directory });
     }
-    anyhow::ensure!(!started.is_empty(), "no backend is installed: run `scripts/tools.sh path-readers`");
+    anyhow::ensure!(!started.is_empty(), "no backend is installed: run `crates/xtask/scripts/tools.sh path-readers`");
     Ok(started)
 }
 

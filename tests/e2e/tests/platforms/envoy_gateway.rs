@@ -2,7 +2,7 @@
 //! with the filter, and those around it, are what `edge-idempotency render envoy-gateway` prints.
 //!
 //! In the form of an EnvoyExtensionPolicy for a WebAssembly module, Envoy fetches the module from Envoy Gateway by the name that it has in
-//! Kubernetes, and finds certificates at `/certs`: `scripts/platforms.sh` sees to both.
+//! Kubernetes, and finds certificates at `/certs`: `crates/xtask/scripts/platforms.sh` sees to both.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -408,7 +408,7 @@ spec:
             let encoded = run(Command::new("base64").arg("-w0").arg(certs.join(name)))?;
             text.push_str(&format!("  {name}: {encoded}\n"));
             fs::copy(certs.join(name), Path::new(CERTS).join(name))
-                .with_context(|| format!("{CERTS}: see scripts/platforms.sh"))?;
+                .with_context(|| format!("{CERTS}: see crates/xtask/scripts/platforms.sh"))?;
         }
     }
     Ok(text)

@@ -22,7 +22,7 @@ pub(crate) struct Registry {
     _process: Process,
 }
 
-/// How the module lies in its image: `scripts/release/images.sh` writes both.
+/// How the module lies in its image: `deploy/release/images.sh` writes both.
 #[derive(Clone, Copy)]
 pub(crate) enum Layout {
     /// One layer with `plugin.wasm`
@@ -35,7 +35,7 @@ impl Registry {
     /// Starts a registry and pushes the module into it, as it is published.
     pub(crate) fn start(folder: &Path, layout: Layout) -> Result<Self> {
         let crane = tool("EDGE_CRANE", "crane")?;
-        let images = std::env::var("EDGE_MODULE_IMAGES").context("EDGE_MODULE_IMAGES: scripts/platforms.sh sets it")?;
+        let images = std::env::var("EDGE_MODULE_IMAGES").context("EDGE_MODULE_IMAGES: crates/xtask/scripts/platforms.sh sets it")?;
         let name = match layout {
             Layout::Image => "module",
             Layout::Artifact => "module-artifact",

@@ -195,7 +195,7 @@ impl Istio {
 
 fn program(name: &str) -> Result<PathBuf> {
     let path = repository().join(".tools/istio").join(name);
-    ensure!(path.is_file(), "{} is not there: run `scripts/tools.sh istio` first", path.display());
+    ensure!(path.is_file(), "{} is not there: run `crates/xtask/scripts/tools.sh istio` first", path.display());
     Ok(path)
 }
 

@@ -1,7 +1,7 @@
 //! Gateways that others build around Envoy: their own control planes, the Envoy that they start, and what `edge-idempotency render`
 //! writes for them, in front of a real Restate and of the API of `examples/own-api`. One scenario (`scenario.rs`) for all of them.
 //!
-//! The control planes listen on fixed ports on all addresses, so `scripts/platforms.sh` runs these tests in a network namespace of
+//! The control planes listen on fixed ports on all addresses, so `crates/xtask/scripts/platforms.sh` runs these tests in a network namespace of
 //! their own. Elsewhere they are left out.
 
 mod envoy_gateway;
@@ -14,7 +14,7 @@ use std::env;
 use anyhow::{Result, ensure};
 use e2e::runner::Group;
 
-/// The variable with the names of the platforms that are tested, with spaces between them. `scripts/platforms.sh` sets it.
+/// The variable with the names of the platforms that are tested, with spaces between them. `crates/xtask/scripts/platforms.sh` sets it.
 const CHOSEN: &str = "EDGE_PLATFORMS";
 
 /// A platform's name, and its tests.
@@ -31,7 +31,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         let is_chosen = chosen.contains(&name);
         if !is_chosen {
             eprintln!(
-                "SKIPPED: {name} is not started here, so what `render {name}` writes is not run. `scripts/platforms.sh {name}` runs it."
+                "SKIPPED: {name} is not started here, so what `render {name}` writes is not run. `crates/xtask/scripts/platforms.sh {name}` runs it."
             );
         }
         // They have fixed ports, so no two of them run at the same time.

@@ -37,7 +37,7 @@ pub(super) fn group() -> Group {
             tests.push(test(&name, async move |setup: &PromisesSetup| waits(setup, language).await));
         } else {
             eprintln!(
-                "SKIPPED: Restate's SDK for {} is not installed. `scripts/tools.sh guards` installs it.",
+                "SKIPPED: Restate's SDK for {} is not installed. `crates/xtask/scripts/tools.sh guards` installs it.",
                 language.name
             );
             left_out.push(name);

@@ -1,5 +1,5 @@
 //! The reference clients (clients/README.md) against a backend whose answers get lost in every way, behind a real Envoy with the
-//! filter. Each client is a program that clients/DRIVER.md describes; `scripts/clients.sh build` builds them.
+//! filter. Each client is a program that clients/DRIVER.md describes; `crates/xtask/scripts/clients.sh build` builds them.
 
 mod alone;
 mod callers;
@@ -34,7 +34,7 @@ fn group(client: ReferenceClient) -> Group {
     }
     eprintln!(
         "SKIPPED: {} is not there or cannot run here, so nobody looks at what the client {} does when answers get lost. \
-         `scripts/clients.sh build` builds it, or says what it needs.",
+         `crates/xtask/scripts/clients.sh build` builds it, or says what it needs.",
         client.program().display(),
         client.name
     );

@@ -48,7 +48,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         let is_there = installed().join("go").is_dir() && installed().join(part).is_dir();
         if !is_there {
             eprintln!(
-                "SKIPPED: {library} is not installed, so nobody looks at refusals with it. `scripts/tools.sh rpc-clients` installs it."
+                "SKIPPED: {library} is not installed, so nobody looks at refusals with it. `crates/xtask/scripts/tools.sh rpc-clients` installs it."
             );
         }
         let mut add = |what: &str, body: fn(&RpcSetup, Client) -> Result<()>| {

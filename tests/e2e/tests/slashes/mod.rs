@@ -56,7 +56,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     });
     let is_installed = packages().join("django").is_dir();
     if !is_installed {
-        eprintln!("SKIPPED: Django is not installed. `scripts/tools.sh path-readers` installs it.");
+        eprintln!("SKIPPED: Django is not installed. `crates/xtask/scripts/tools.sh path-readers` installs it.");
     }
     let group = sharing(DjangoSetup::start, tests.collect());
     Ok(vec![if is_installed { group } else { group.left_out() }])
@@ -82,7 +82,7 @@ impl DjangoSetup {
         let (directory, port) = (tempfile::tempdir()?, free()?);
         let mut command = Command::new("python3");
         command.env("PYTHONPATH", packages()).env("PYTHONDONTWRITEBYTECODE", "1");
-        command.arg(repository().join("e2e/tests/slashes/django_app.py")).arg(port.to_string());
+        command.arg(repository().join("tests/e2e/tests/slashes/django_app.py")).arg(port.to_string());
         let mut django = Process::spawn("Django", &mut command, &directory.path().join("log"))?;
         let address = loopback(port);
         runtime()?.block_on(django.ready(READY, async || {

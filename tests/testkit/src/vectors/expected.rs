@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
 
 /// The raw key of every vector that has one, as released versions made it.
-const GOLDEN: &str = include_str!("../../vectors/webhook_keys.json");
+const GOLDEN: &str = include_str!("../../../vectors/webhook_keys.json");
 
 /// The raw key of every vector that has one, by the vector's name.
 ///
@@ -33,14 +33,14 @@ pub enum ExpectedKey {
 }
 
 /// The key of a vector that verifies. Where the vector's expectation and the design differ it is the design's
-/// (testkit/vectors/README.md).
+/// (tests/vectors/README.md).
 ///
 /// # Panics
 /// The vector is not what it is said to be.
 pub fn expected(vector: &Vector) -> ExpectedKey {
     let literal = |text: &str| ExpectedKey::Key(format!("{}-{text}", vector.provider));
     match vector.provider.as_str() {
-        // What of a Twilio delivery makes a key is computed elsewhere (testkit/vectors/README.md).
+        // What of a Twilio delivery makes a key is computed elsewhere (tests/vectors/README.md).
         "twilio" => {
             return match golden_keys().get(&vector.id).and_then(Value::as_str) {
                 Some(key) => ExpectedKey::Key(key.to_owned()),

@@ -62,7 +62,7 @@ fn folder() -> PathBuf {
 }
 
 /// The vectors of callers that sign their requests (docs/identity.md).
-pub const SIGNED_CALLERS: &str = include_str!("../../vectors/signed_callers.json");
+pub const SIGNED_CALLERS: &str = include_str!("../../../vectors/signed_callers.json");
 
 impl Vector {
     fn read(json: &Value) -> Self {

@@ -186,7 +186,7 @@ mod tests {
     fn the_endpoints_that_are_added_are_those_with_which_gin_finds_all() {
         type Added = Vec<(String, String)>;
         let sets: Vec<(Vec<String>, Added)> =
-            serde_json::from_str(include_str!("../../../../krakend/internal/routes/testdata/added.json")).unwrap();
+            serde_json::from_str(include_str!("../../../../../krakend/internal/routes/testdata/added.json")).unwrap();
         assert!(sets.len() > 50);
         for (paths, wanted) in sets {
             let endpoints: Vec<Served> =

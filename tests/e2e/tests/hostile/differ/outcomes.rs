@@ -1,4 +1,4 @@
-//! What became of each case, a line each, without what differs from run to run: `scripts/hostile-hosts.sh` compares the lines of the
+//! What became of each case, a line each, without what differs from run to run: `crates/xtask/scripts/hostile-hosts.sh` compares the lines of the
 //! two hosts.
 
 use std::collections::BTreeMap;

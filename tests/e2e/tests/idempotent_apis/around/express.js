@@ -10,7 +10,7 @@ const cookieSession = require("cookie-session");
 const cors = require("cors");
 const helmet = require("helmet");
 const session = require("express-session");
-const { idempotency, Store } = require("../../../../examples/express/idempotency.js");
+const { idempotency, Store } = require("../../../../../examples/express/idempotency.js");
 
 const TEXT = "all work and no play ".repeat(200);
 const PIECES = ["one, ", "two, ", "three"];
