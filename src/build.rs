@@ -8,7 +8,7 @@ const VARIABLE: &str = "EDGE_IDEMPOTENCY_GIT_HASH";
 
 /// The sources of the modules. A change in them makes the hash `-dirty`; a change in docs or tests does not.
 const SOURCES: [&str; 8] =
-    ["src", "crates/dynamic-module/src", "crates/engine/src", "crates/envoy/src", "policies", "build.rs", "Cargo.toml", "Cargo.lock"];
+    ["src", "crates/dynamic-module/src", "crates/engine/src", "crates/envoy/src", "policies", "src/build.rs", "Cargo.toml", "Cargo.lock"];
 
 #[allow(dead_code, reason = "another build script uses this file as a module")]
 fn main() {
@@ -19,7 +19,7 @@ fn main() {
 pub(crate) fn put_commit(sources: &[&str]) {
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     // The module at the root is built with this script, and what has a folder of its own.
-    if !Path::new(SOURCES[1]).exists() && std::env::set_current_dir("..").is_err() {
+    if !Path::new(SOURCES[1]).exists() && std::env::set_current_dir("../..").is_err() {
         return;
     }
     for path in sources {

@@ -73,7 +73,7 @@ unit_tests() {
         IGNORED=$((IGNORED + 1))
     fi
     CGO_ENABLED=${#flags[@]} go test -json -count=1 ${flags[@]+"${flags[@]}"} ./... >"$WORK/tests.json" 2>&1 || true
-    "$ROOT/scripts/go-test.py" <"$WORK/tests.json" >"$WORK/tests"
+    "$ROOT/crates/xtask/scripts/go-test.py" <"$WORK/tests.json" >"$WORK/tests"
     grep -v '^test result: ' "$WORK/tests" || true
     read -r -a counts < <(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored.*/\1 \2 \3/p' "$WORK/tests")
     PASSED=$((PASSED + counts[0])) FAILED=$((FAILED + counts[1])) IGNORED=$((IGNORED + counts[2]))

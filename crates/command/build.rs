@@ -12,7 +12,7 @@ const SOURCES: [&str; 10] = [
     "crates/engine/src",
     "crates/envoy/src",
     "policies",
-    "build.rs",
+    "src/build.rs",
     "Cargo.toml",
     "Cargo.lock",
 ];

@@ -49,7 +49,7 @@ registry() {
         sleep 0.1
     done
     [ -n "$address" ] || die "crane's registry does not start" "$(cat "$WORK/registry.log")"
-    "$ROOT/scripts/release/publish.sh" "$address" >"$WORK/pushed"
+    "$ROOT/deploy/release/publish.sh" "$address" >"$WORK/pushed"
     same "images and chart are pushed" 5 "$(wc -l <"$WORK/pushed")"
     local module name digest layout
     module=$address/edge-idempotency-module:$(version)
@@ -109,7 +109,7 @@ images() {
     same "Envoy of the image starts the module with a policy" "OK" "$(grep -o "OK$" <<<"$started")"
 }
 
-try() { "$ROOT/scripts/release/try.sh"; passed=$((passed + 1)); }
+try() { "$ROOT/deploy/release/try.sh"; passed=$((passed + 1)); }
 
 [ $# -gt 0 ] || set -- sums registry images try
 for part in "$@"; do

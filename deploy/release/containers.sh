@@ -12,7 +12,7 @@ release=${1:?usage: deploy/release/containers.sh RELEASE WORK}
 work=${2:?usage: deploy/release/containers.sh RELEASE WORK}
 rm -rf "$work"
 mkdir -p "$work"
-"$ROOT/scripts/release/debian.sh" fetch "$work/debs"
+"$ROOT/deploy/release/debian.sh" fetch "$work/debs"
 
 xtask() { cargo run --quiet --locked --manifest-path "$ROOT/Cargo.toml" --package xtask -- "$@"; }
 about=(--annotation "org.opencontainers.image.version=$(version)" --annotation org.opencontainers.image.licenses=Apache-2.0)
@@ -92,7 +92,7 @@ for pair in x86_64:amd64 aarch64:arm64; do
             case $packaged in "$architecture" | all) ;; *) continue ;; esac
             printf ',\n'
             part "$package" "$version" "pkg:deb/debian/$package@${version//\~/%7E}?arch=$packaged" "see /usr/share/doc/$package/copyright"
-        done < <(grep -v '^#' "$ROOT/scripts/release/debian.txt")
+        done < <(grep -v '^#' "$ROOT/deploy/release/debian.txt")
         printf ']\n'
     } >"$work/parts-$processor.json"
 done

@@ -6,7 +6,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 
-LIST=$ROOT/scripts/release/debian.txt
+LIST=$ROOT/deploy/release/debian.txt
 KEYS=/usr/share/keyrings/debian-archive-keyring.gpg
 has apt-get && has dpkg-deb || die "the images take packages of Debian, and this machine has no apt"
 [ -f "$KEYS" ] || die "there is no $KEYS, by which apt knows Debian's packages" "apt-get install debian-archive-keyring"

@@ -10,4 +10,4 @@ require (
 )
 
 // In a copy of this folder: the path of krakend/ in a checkout of edge-idempotency.
-replace edge-idempotency/krakend => ..
+replace edge-idempotency/krakend => ../

@@ -26,5 +26,5 @@ pub fn relative(from: &str, to: &str) -> String {
         from.remove(0);
         to.remove(0);
     }
-    "..".repeat(from.len()) + &to.join("/")
+    "../".repeat(from.len()) + &to.join("/")
 }

@@ -53,7 +53,7 @@ fn list(repository: &Path, site: &Path, path: &str) -> Result<()> {
         };
         lines += &format!("<li><a href=\"{link}\">{shown}</a></li>\n");
     }
-    let home = "..".repeat(path.split('/').count() + 1);
+    let home = "../".repeat(path.split('/').count() + 1);
     let page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const NOT_OURS: [&str; 4] = ["target", "dist", "node_modules", "crds"];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
 /// Every file below the folder that is text, without hidden folders.
@@ -90,7 +90,7 @@ fn dead_names(path: &Path, text: &str) -> Vec<String> {
     let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let names = text.match_indices(".md").filter_map(|(end, ending)| {
         let before = text[..end].trim_end_matches(|c| word(c) || matches!(c, '/' | '.'));
-        let name = text[before.len()..end + ending.len()].trim_start_matches("..");
+        let name = text[before.len()..end + ending.len()].trim_start_matches("../");
         let page = name.strip_prefix("docs/").or_else(|| name.starts_with("decisions/").then_some(name))?;
         let anchor = text[end + ending.len()..].strip_prefix('#').map(|rest| rest.split(|c| !word(c)).next().unwrap());
         Some((name, page, anchor.filter(|_| !is_page(path))))

@@ -12,7 +12,7 @@ use testkit::requests::{self, OwnedLine, Request, Verdict};
 
 /// The repository's folder.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
 fn read(path: &Path) -> Value {

@@ -436,7 +436,7 @@ const TEXTS: &str = r#"
     Cart/{body:/a}{form:b}/check Cart/{body:/a}-{form:b}/check Cart/{body:/a/check Cart/{body:/a}/b/check
     enforce shadow full off observe raw json kill pause restate generic conflict refuse webhook interactive
     {body:/id} /{body:/id} /{body:/id}/ /a/{body:/id}.x /a/.{body:/id} /{body:/a/0/b~1c} /{body:id} /{body:} /{body:/} /{body:/a~2} /{body:/a{b}
-    /{body:/1/2/3/4/5/6/7/8} /{body:/1/2/3/4/5/6/7/8/9} /..{body:/id} /{body:/id}/.. /{body:/../id} /a/{order_id} /a/{order_id}{body:/x}
+    /{body:/1/2/3/4/5/6/7/8} /{body:/1/2/3/4/5/6/7/8/9} /../{body:/id} /{body:/id}/.. /{body:/../id} /a/{order_id} /a/{order_id}{body:/x}
     PROHIBITED ACCEPTED REQUIRED_A REQUIRED_B HANDLER_INTERNAL_C required_a tenant platform project
 "#;
 

@@ -33,7 +33,7 @@ esac
 [[ $host == *-linux-gnu ]] || die "the native module is for Linux with glibc, as Envoy's own programs are; this is $host"
 
 # The target is always named: then the flags are not those of build scripts, and the profile's names of functions fit.
-CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-use=$ROOT/native/profile.profdata$'\x1f'-Cllvm-args=-no-pgo-warn-mismatch
+CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-use=$ROOT/crates/dynamic-module/profile.profdata$'\x1f'-Cllvm-args=-no-pgo-warn-mismatch
 export CARGO_ENCODED_RUSTFLAGS
 cd "$ROOT"
 if [ "$target" != "$host" ] || [ -n "$glibc" ]; then

@@ -45,8 +45,8 @@ start=$SECONDS
 for part in "$@"; do
     case $part in
         wasm | native) begin "the filter" logged filter "$MAKE" --no-print-directory "$part" ;;
-        envoy) begin Envoy "$ROOT/scripts/tools.sh" envoy ;;
-        restate) begin Restate "$ROOT/scripts/tools.sh" restate ;;
+        envoy) begin Envoy "$ROOT/crates/xtask/scripts/tools.sh" envoy ;;
+        restate) begin Restate "$ROOT/crates/xtask/scripts/tools.sh" restate ;;
         *) die "unknown part: $part" "usage: crates/xtask/scripts/demo-files.sh [wasm|native] [envoy] [restate]" ;;
     esac
 done

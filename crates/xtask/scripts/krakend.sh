@@ -82,7 +82,7 @@ status=0
 {
     go test -trimpath -json ./...
     go -C internal/standin test -trimpath -json ./...
-} 2>&1 | "$ROOT/scripts/go-test.py" || status=1
+} 2>&1 | "$ROOT/crates/xtask/scripts/go-test.py" || status=1
 
 if [ -z "$CC_FOUND" ]; then
     skip 1 "a C compiler is missing: the plugin (.so) is not tested (Debian: apt-get install gcc libc6-dev)"

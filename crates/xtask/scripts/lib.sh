@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Functions that the scripts in this folder share. This file is sourced, never run.
 
-ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd -P)
 TOOLS=$ROOT/.tools
 
 say() { printf '%s\n' "$*" >&2; }

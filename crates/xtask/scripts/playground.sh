@@ -5,12 +5,12 @@
 # usage: crates/xtask/scripts/playground.sh build|test
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-HERE=$ROOT/playground
+HERE=$ROOT/docs/playground
 OUT=$ROOT/dist/playground
 
 build() {
     local linked finished=$ROOT/target/wasm/finished/playground.wasm work=$ROOT/dist/.playground policy size packed
-    linked=$("$ROOT/scripts/build-wasm.sh" --package edge-idempotency-playground)
+    linked=$("$ROOT/crates/xtask/scripts/build-wasm.sh" --package edge-idempotency-playground)
     (cd "$ROOT" && cargo run --quiet --package xtask -- finish-page "$linked" "$finished") >&2
     rm -rf "$work"
     mkdir -p "$work/policies"

@@ -29,7 +29,7 @@ case ${1:-} in
     test)
         cargo fmt --manifest-path site/Cargo.toml --check
         # Clippy reads the builder and its tests while they are compiled.
-        export RUSTC_WORKSPACE_WRAPPER=$ROOT/scripts/compile-and-lint.sh
+        export RUSTC_WORKSPACE_WRAPPER=$ROOT/crates/xtask/scripts/compile-and-lint.sh
         builder test
         build
         look

@@ -32,7 +32,7 @@ installed() {
     [ "$(cat "$TOOLS/$1-$2/.installed" 2>/dev/null)" = "$1 $2" ] && [ -x "$TOOLS/$1-$2/$3" ] || return 1
     [ "$1" != envoy ] || [ "$2" = "$ENVOY_VERSION" ] || return 0
     mkdir -p "$TOOLS/bin"
-    [ "$(readlink "$TOOLS/bin/$3" || true)" = "../../..$1-$2/$3" ] || ln -sfn "../../..$1-$2/$3" "$TOOLS/bin/$3"
+    [ "$(readlink "$TOOLS/bin/$3" || true)" = "../$1-$2/$3" ] || ln -sfn "../$1-$2/$3" "$TOOLS/bin/$3"
 }
 
 # adopt NAME VERSION BINARY: checks the version of the binary and moves $WORK/tool into place.
@@ -177,11 +177,11 @@ go_toolchain() {
 }
 
 # go_program NAME VERSION BINARY MINIMUM PACKAGE SYMBOLS ADVICE: builds a program that is published as source only in the registries used
-# here. Its go.mod and go.sum are in scripts/NAME or tests/compat/platforms/NAME, MINIMUM is the oldest Go that builds it, SYMBOLS are flags of the
+# here. Its go.mod and go.sum are in tests/compat/NAME or tests/compat/platforms/NAME, MINIMUM is the oldest Go that builds it, SYMBOLS are flags of the
 # linker, and ADVICE says what to do without it.
 go_program() {
-    local lock=$ROOT/scripts/$1 log=$TOOLS/$1.log go
-    [ -d "$lock" ] || lock=$ROOT/scripts/platforms/$1
+    local lock=$ROOT/tests/compat/$1 log=$TOOLS/$1.log go
+    [ -d "$lock" ] || lock=$ROOT/tests/compat/platforms/$1
     scratch
     go=$(go_toolchain "$4" "$lock" "$7")
     mkdir "$WORK/tool"
@@ -228,7 +228,7 @@ crane() {
 # Istio's control plane and agent: the Go module proxy has their source. tests/compat/platforms/istio
 # has their versions and checksums, and names the directory.
 istio() {
-    local lock=$ROOT/scripts/platforms/istio name go bootstrap
+    local lock=$ROOT/tests/compat/platforms/istio name go bootstrap
     name=istio-$(cat "$lock/go.mod" "$lock/go.sum" | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
         go=$(GOTOOLCHAIN=local find_go 1.26 "$lock") || die "Go 1.26 or newer is needed to build Istio" "See https://go.dev/dl/."
@@ -310,7 +310,7 @@ prometheus() {
 # files in tests/compat/sdks/ and examples/agents/ have their versions and checksums, and name the directory: other versions are installed
 # beside it.
 sdks() {
-    local lock=$ROOT/scripts/sdks agents=$ROOT/examples/agents name python
+    local lock=$ROOT/tests/compat/sdks agents=$ROOT/examples/agents name python
     local advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe, python/stripe and agents/node_modules."
     name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" "$agents/package-lock.json" | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
@@ -341,10 +341,10 @@ sdks() {
 }
 
 # collection NAME SOURCES FETCHED PART ...: installs programs for end-to-end tests. Each part is a directory of .tools/NAME, which the
-# function NAME_PART fills from the versions and checksums in scripts/NAME and from SOURCES. A part that cannot be had is left out with a
+# function NAME_PART fills from the versions and checksums in tests/compat/NAME and from SOURCES. A part that cannot be had is left out with a
 # line that begins with SKIPPED; the tests then run without it. FETCHED says what is fetched.
 collection() {
-    local folder=$1 sources=$2 fetched=$3 lock=$ROOT/scripts/$1 name part left_out=()
+    local folder=$1 sources=$2 fetched=$3 lock=$ROOT/tests/compat/$1 name part left_out=()
     shift 3
     name=$folder-$(cat "$lock"/* "$sources"/* ${also[@]+"${also[@]}"} | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
@@ -372,7 +372,7 @@ collection() {
 # The five backends of the end-to-end tests `path_readers` and `native_errors`: FastAPI, Express, Spring Boot, Go's ServeMux and nginx.
 # `idempotent_apis` runs with the packages of the first two, and `slashes` with Django, which is beside FastAPI. nginx is Debian's, and has no pinned version.
 path_readers() {
-    collection path-readers "$ROOT/e2e/tests/path_readers/servers" \
+    collection path-readers "$ROOT/tests/e2e/tests/path_readers/servers" \
         "FastAPI, Django, Express, Spring Boot and nginx from PyPI, npm, Maven Central and Debian (about 65 MB), and building Go's ServeMux" \
         fastapi express spring servemux nginx
 }
@@ -380,7 +380,7 @@ path_readers() {
 # The programs of examples/guard with Restate's SDKs, which the end-to-end tests `guards` and `promises` run. Of examples/promises and
 # tests/e2e/tests/guards it builds what has to be built.
 guards() {
-    local also=("$ROOT"/examples/promises/go/* "$ROOT"/e2e/tests/guards/*)
+    local also=("$ROOT"/examples/promises/go/* "$ROOT"/tests/e2e/tests/guards/*)
     collection guards "$ROOT/examples/guard" \
         "Restate's SDKs for TypeScript (with Node.js 22), Python, Go and Java from npm, PyPI, Go's proxy and Maven Central (about 75 MB)" \
         typescript python go java
@@ -388,7 +388,7 @@ guards() {
 
 # The backend and the clients of the end-to-end test `rpc`: libraries of gRPC and Connect.
 rpc_clients() {
-    collection rpc-clients "$ROOT/e2e/tests/rpc/clients" \
+    collection rpc-clients "$ROOT/tests/e2e/tests/rpc/clients" \
         "the libraries of gRPC and Connect for Go and Node.js from Go's proxy and npm (about 30 MB)" go node
 }
 
@@ -396,7 +396,7 @@ rpc_clients() {
 # of `sdks`, and curl is this machine's.
 recipes() {
     local also=("$ROOT"/examples/retries/*.go "$ROOT"/examples/retries/*.java)
-    collection recipes "$ROOT/e2e/tests/recipes/programs" \
+    collection recipes "$ROOT/tests/e2e/tests/recipes/programs" \
         "axios, got, undici, requests, httpx, retryablehttp and OkHttp from npm, PyPI, Go's proxy and Maven Central (about 40 MB)" \
         node python go java
 }
@@ -415,7 +415,7 @@ rpc_clients_node() {
 
 # What releases are checked with: helm renders the chart, actionlint reads workflows.
 release_tools() {
-    local lock=$ROOT/scripts/release-tools
+    local lock=$ROOT/deploy/release/tools
     collection release-tools "$lock" "actionlint and helm from Go's proxy (about 250 MB), and building them (a few minutes)" \
         actionlint helm
 }
@@ -437,7 +437,7 @@ build_release_tool() {
 
 # What the end-to-end test `openapi` applies and lints overlays with, and a generator of clients.
 openapi_tools() {
-    collection openapi-tools "$ROOT/scripts/openapi-tools" "Redocly CLI and openapi-python-client from npm and PyPI (about 12 MB)" redocly generator
+    collection openapi-tools "$ROOT/tests/compat/openapi-tools" "Redocly CLI and openapi-python-client from npm and PyPI (about 12 MB)" redocly generator
 }
 
 openapi_tools_redocly() {
@@ -499,7 +499,7 @@ path_readers_nginx() {
 # The newest Node.js of this machine may be too old for the SDK, so one is fetched with it.
 guards_typescript() {
     fetch_node && ln -s node_modules/node-linux-*/bin/node node && cp "$sources/guard.ts" guard.mts &&
-        cp "$ROOT/e2e/tests/guards/keys.ts" keys.mts &&
+        cp "$ROOT/tests/e2e/tests/guards/keys.ts" keys.mts &&
         ./node -e 'require("@restatedev/restate-sdk")'
 }
 
@@ -510,13 +510,13 @@ guards_python() {
 guards_go() {
     local go
     go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
-    mkdir promises keys-of && cp "$ROOT"/examples/promises/go/* promises && cp "$ROOT/e2e/tests/guards/keys.go" keys-of && cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
+    mkdir promises keys-of && cp "$ROOT"/examples/promises/go/* promises && cp "$ROOT/tests/e2e/tests/guards/keys.go" keys-of && cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
     export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules CGO_ENABLED=0
     "$go" build -trimpath -o guard . && "$go" build -trimpath -o orders ./promises && "$go" build -trimpath -o keys ./keys-of
 }
 
 guards_java() {
-    fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/IdempotencyGuard.java" "$ROOT/e2e/tests/guards/Keys.java"
+    fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/IdempotencyGuard.java" "$ROOT/tests/e2e/tests/guards/Keys.java"
 }
 
 recipes_node() {
@@ -542,7 +542,7 @@ recipes_java() {
 
 # A Python with matplotlib, which deploy/observability/dashboard-picture.py draws with. deploy/observability/plotting.txt has the versions and checksums.
 plotting() {
-    local lock=$ROOT/scripts/plotting.txt tool=$TOOLS/plotting sum
+    local lock=$ROOT/deploy/observability/plotting.txt tool=$TOOLS/plotting sum
     sum=$(sha256 "$lock")
     [ "$(cat "$tool/.installed" 2>/dev/null)" != "$sum" ] || return 0
     has python3 && python3 -m venv --help >/dev/null 2>&1 || die "python3 with venv is needed to draw" "Debian: apt-get install python3-venv"
@@ -582,7 +582,7 @@ for tool in "$@"; do
         release-tools) release_tools ;;
         plotting) plotting ;;
         crane) crane ;;
-        wasm-toolchain) "$ROOT/scripts/build-wasm.sh" --prepare ;;
+        wasm-toolchain) "$ROOT/crates/xtask/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;
     esac
 done

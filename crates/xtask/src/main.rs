@@ -135,7 +135,7 @@ fn run(task: Task) -> Result<()> {
                 time: time.as_deref(),
                 parts: &part,
             };
-            let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("xtask is not in crates/")?;
             println!("{:#}", sbom::describe(&artifact, root)?);
             Ok(())
         }

@@ -161,7 +161,7 @@ test("broken texts are errors, and the next text is answered", async () => {
   const [policy, good] = [await policyOf({ policy: "own-api.json" }), EXAMPLES[0].request.join("\n")];
   const texts = ["", " ", "{", "null", "[]", "7", '""', "\0", "a\0b", "\ud800", "\udc00\ud800", "\ufeff{}", "[".repeat(200_000)];
   texts.push('{"a":'.repeat(200_000), "a".repeat(1_000_000), "curl '", "curl $'\\ud800'", "curl -d", "curl https://a -H 'a: \0'");
-  texts.push(`curl https://a -H ${"a".repeat(1_000_000)}`, `curl ${"https://a ".repeat(50_000)}`, `curl https://a/${"..".repeat(100_000)}`);
+  texts.push(`curl https://a -H ${"a".repeat(1_000_000)}`, `curl ${"https://a ".repeat(50_000)}`, `curl https://a/${"../".repeat(100_000)}`);
   texts.push(JSON.stringify({ method: "POST", url: "https://a/", now_unix: 2 ** 64 }), '{"method":"POST","url":"https://a/","lookups":[]}');
   const answers = await page.evaluate(
     async ({ texts, policy, good }) => {

@@ -129,7 +129,7 @@ fn results(setup: &NativePathsSetup) -> Result<()> {
         ensure!(stored.status == 200 && stored.body == first.body, "the result is not there: {}", stored.text());
         let id = first.text_header("x-operation-id").context("no operation id")?.to_owned();
         for path in
-            ["/restate/output", "/restate/attach", "/restate/lookup", "//restate/output/", "/x/../%72estate/output"]
+            ["/restate/output", "/restate/attach", "/restate/lookup", "//restate/output/", "/x/..//%72estate/output"]
         {
             setup.closed(listener, &post(path, &target))?;
         }

@@ -200,13 +200,13 @@ mod tests {
 
     #[tokio::test]
     async fn paths_and_repeated_headers_go_out_as_given() {
-        let request = Request::post("//restate/..%2e%70?x=%2F")
+        let request = Request::post("//restate/../%2e%70?x=%2F")
             .header("Idempotency-Key", "one")
             .header("idempotency-key", b"\xff two")
             .json(&serde_json::json!({"a": 1}));
         let (sent, reply) = exchange(request, b"HTTP/1.1 204 No Content\r\n\r\n").await;
         assert_eq!(reply.unwrap().status, 204);
-        assert!(sent.starts_with(b"POST //restate/..%2e%70?x=%2F HTTP/1.1\r\n"));
+        assert!(sent.starts_with(b"POST //restate/../%2e%70?x=%2F HTTP/1.1\r\n"));
         let contains = |part: &[u8]| sent.windows(part.len()).any(|window| window == part);
         assert!(contains(b"\r\nidempotency-key: one\r\n") && contains(b"\r\nidempotency-key: \xff two\r\n"));
         assert!(sent.ends_with(b"\r\n\r\n{\"a\":1}"));

@@ -141,7 +141,7 @@ pub fn tool(variable: &str, program: &str) -> Result<PathBuf> {
 /// The repository this program was built from.
 pub fn repository() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package).to_owned()
+    package.ancestors().nth(2).unwrap_or(package).to_owned()
 }
 
 fn path_of(variable: &str, default: &str) -> PathBuf {

@@ -97,7 +97,7 @@ const TWO_BACKENDS: &str = include_str!("../../../../examples/own-api/two-backen
 /// The shipped example of two backends is what `render envoy` writes for its policy.
 #[test]
 fn the_example_of_two_backends_is_rendered() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
         .current_dir(root.join("examples/own-api"))
         .args(["render", "envoy", "--policy", "../../policies/examples/own-api-and-restate.json"])

@@ -18,7 +18,7 @@ const RIGHT: &[(&str, &str, &str)] = &[
 ];
 
 pub(super) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// The configuration that `render envoy` writes, with an upstream for each cluster that the policy names.

@@ -195,7 +195,7 @@ fn files(word: &[u8], pointer: bool) -> Vec<Range<usize>> {
 /// are [`ESCAPED_SLASH`].
 fn file_begins(piece: &[u8], written: &[u8], pointer: bool) -> Option<usize> {
     let is_home = piece.starts_with(b"~/") && piece.len() > 2;
-    let is_above = piece.starts_with(b"..") && piece.iter().any(u8::is_ascii_alphanumeric);
+    let is_above = piece.starts_with(b"../") && piece.iter().any(u8::is_ascii_alphanumeric);
     let is_package = PACKAGES.iter().any(|part| position(piece, part).is_some());
     if is_home || is_above || is_package || is_source(piece, |byte| byte == b'/') {
         return Some(0);
@@ -395,7 +395,7 @@ mod tests {
             "at 10:30:05",
             "node.js and Vue.js are fine",
             "/tmp",
-            "~/ or .. or ~",
+            "~/ or ../ or ~",
             "orders/data/17",
             r"\u0002srv\u0002app",
             "k:value x://host/a",

@@ -139,12 +139,12 @@ fn pointer(error: &str) -> &str {
 
 /// Where the case files of this repository are.
 pub fn directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cases")
 }
 
 /// The root of this repository, which `policy_file` is relative to.
 pub fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Loads every `*.json` of a directory, by name.

@@ -58,7 +58,7 @@ pub fn all() -> Vec<Vector> {
 
 /// The folder of the vectors.
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors")
 }
 
 /// The vectors of callers that sign their requests (docs/identity.md).

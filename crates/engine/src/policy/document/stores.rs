@@ -266,7 +266,7 @@ mod tests {
             "{tenant}:{project}:{provider}:{id}",
             "/{tenant}:{project}:{provider}",
             "a//{tenant}:{project}:{provider}",
-            "..{tenant}:{project}:{provider}",
+            "../{tenant}:{project}:{provider}",
             "{tenant}:{project}:{provider}?version=1",
             "{tenant}:{project}:{provider}%2f",
         ] {

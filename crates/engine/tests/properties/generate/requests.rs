@@ -283,7 +283,7 @@ pub(crate) fn respelled(path: &str, noise: &[u8], only_same: bool) -> String {
         match (change, byte) {
             (0..=20, b'/') => out.push_str("//"),
             (21..=35, b'/') => out.push_str("/./"),
-            (36..=50, b'/') => out.push_str("/zz/.."),
+            (36..=50, b'/') => out.push_str("/zz/../"),
             (51..=60, b'/') => out.push_str("/%2e/"),
             (61..=70, b'/') => out.push_str("/z/%2E%2e/"),
             (0..=5, _) if !only_same => out.push_str(["%2F", "%5C", ";", "\\", "%00", "%zz"][usize::from(change)]),

@@ -6,11 +6,11 @@ use super::{pattern, percent_encoded};
 fn remove_dot_segments(path: &str) -> Option<String> {
     let (mut input, mut output) = (path.to_owned(), String::new());
     while !input.is_empty() {
-        if let Some(rest) = input.strip_prefix("..").or_else(|| input.strip_prefix("./")) {
+        if let Some(rest) = input.strip_prefix("../").or_else(|| input.strip_prefix("./")) {
             input = rest.to_owned();
         } else if input.starts_with("/./") || input == "/." {
             input = format!("/{}", input.get(3..).unwrap_or_default());
-        } else if input.starts_with("/..") || input == "/.." {
+        } else if input.starts_with("/../") || input == "/.." {
             input = format!("/{}", input.get(4..).unwrap_or_default());
             let gone = output.split_off(output.rfind('/').unwrap_or(0));
             if gone.contains("%2F") {
