@@ -2,10 +2,10 @@
 //! counts and which of its requests wait.
 
 use crate::calls::{ConfigHandle, ConfigScheduler, StreamScheduler};
-use crate::host::{MainHost, SdsSecret, log};
-use crate::metrics::{Instruments, ThreadMetrics};
-use crate::outside::{Calls, note_main_event};
-use crate::process::{locked, threads};
+use crate::host::{HandedNamespace, MainHost, SdsSecret, log};
+use crate::metrics::{Instruments, ThreadMetrics, threads};
+use crate::outside::{Calls, ConfigEvent, note_main_event};
+use crate::process::locked;
 use crate::ticker::Ticker;
 use edge_idempotency_engine::{CallReply, Configuration, LogLevel};
 use std::collections::HashMap;
@@ -14,18 +14,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::ThreadId;
-
-/// What the main thread is asked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum ConfigEvent {
-    /// A tick
-    Tick = 0,
-    /// Calls wait
-    Calls = 1,
-    /// A worker removes a configuration, and calls of it are under way
-    EndCalls = 2,
-}
 
 /// A configuration.
 pub(crate) struct Filter {
@@ -77,19 +65,6 @@ fn keep_secrets(config: ConfigHandle, mut secrets: Vec<SdsSecret>) -> Vec<SdsSec
         }
     }
     secrets
-}
-
-/// A namespace of dynamic metadata that the gateway hands over.
-pub(crate) struct HandedNamespace {
-    pub(crate) name: String,
-    /// The key of the filter state
-    pub(crate) object: String,
-}
-
-impl HandedNamespace {
-    fn new(name: String) -> Self {
-        Self { object: edge_idempotency_envoy::metadata_object(&name), name }
-    }
 }
 
 /// What a worker thread has of a configuration. Its lock is free but while the main thread takes a tick.
@@ -247,7 +222,7 @@ impl Filter {
 
     fn tick(&self) {
         for (worker, thread) in self.workers.iter().zip(self.threads.iter()) {
-            let host = MainHost::new(self.config, Some(self), thread);
+            let host = MainHost::new(self.config, Some(&self.calls), thread);
             locked(worker).configuration.on_tick(&host);
             self.instruments.measure(self.config, &host.samples);
         }
@@ -257,7 +232,7 @@ impl Filter {
     /// Runs `event` with the main thread's configuration, and wakes the streams that go on.
     fn on_main(&self, event: impl FnOnce(&mut Configuration, &MainHost<'_>)) {
         let Some(thread) = self.threads.last() else { return };
-        let host = MainHost::new(self.config, Some(self), thread);
+        let host = MainHost::new(self.config, Some(&self.calls), thread);
         let mut main = locked(&self.main);
         event(&mut main, &host);
         while let Some(stream) = main.next_to_wake() {

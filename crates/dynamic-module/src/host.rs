@@ -5,8 +5,8 @@
 
 use crate::abi::{BodyType, HeaderType};
 use crate::calls::{self, AbiLogLevel, ConfigHandle, CopiedLines, RequestHandle};
-use crate::filter::{Filter, HandedNamespace};
 use crate::metrics::{Samples, ThreadMetrics};
+use crate::outside::Calls;
 use crate::record::TypedRecord;
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Body, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
@@ -91,10 +91,24 @@ impl OwnedReply {
     }
 }
 
+/// A namespace of dynamic metadata that the gateway hands over.
+pub(crate) struct HandedNamespace {
+    pub(crate) name: String,
+    /// The key of the filter state
+    pub(crate) object: String,
+}
+
+impl HandedNamespace {
+    pub(crate) fn new(name: String) -> Self {
+        Self { object: edge_idempotency_envoy::metadata_object(&name), name }
+    }
+}
+
 /// The host at an event of a stream.
 pub(crate) struct StreamHost<'e> {
     request: RequestHandle<'e>,
-    filter: &'e Filter,
+    calls: &'e Calls,
+    namespaces: &'e [HandedNamespace],
     thread: &'e ThreadMetrics,
     phase: Phase,
     held: Held,
@@ -111,7 +125,7 @@ pub(crate) struct StreamHost<'e> {
 impl<'e> StreamHost<'e> {
     pub(crate) fn new(
         request: RequestHandle<'e>,
-        filter: &'e Filter,
+        (calls, namespaces): (&'e Calls, &'e [HandedNamespace]),
         thread: &'e ThreadMetrics,
         (phase, mut held): (Phase, Held),
         record: &'e RefCell<TypedRecord>,
@@ -123,7 +137,7 @@ impl<'e> StreamHost<'e> {
             Phase::Request => held.request = held.request && !request.shows_kept_request(),
             Phase::Response => held.response = held.response && !request.shows_kept_response(),
         }
-        Self { request, filter, thread, phase, held, record, metadata, edited, samples, afterwards }
+        Self { request, calls, namespaces, thread, phase, held, record, metadata, edited, samples, afterwards }
     }
 
     /// How many bytes of the body have come that this filter has not let pass.
@@ -138,7 +152,7 @@ impl<'e> StreamHost<'e> {
 
     /// Whether the gateway has handed over the metadata that identity sources read.
     pub(crate) fn has_metadata(&self) -> bool {
-        self.filter.metadata().iter().all(|namespace| self.request.filter_state(&namespace.object).is_some())
+        self.namespaces.iter().all(|namespace| self.request.filter_state(&namespace.object).is_some())
     }
 
     /// The metadata of a namespace.
@@ -146,7 +160,7 @@ impl<'e> StreamHost<'e> {
         let read = |namespace: &'e HandedNamespace| {
             Some((namespace.name.as_str(), MetadataJson::parse(self.request.filter_state(&namespace.object)?)))
         };
-        let namespaces = self.metadata.get_or_init(|| self.filter.metadata().iter().filter_map(read).collect());
+        let namespaces = self.metadata.get_or_init(|| self.namespaces.iter().filter_map(read).collect());
         namespaces.iter().find(|(known, _)| *known == name).map(|(_, values)| values)
     }
 
@@ -269,7 +283,7 @@ impl Host for StreamHost<'_> {
     }
 
     fn call(&self, call: &Call) -> Result<u32, HostError> {
-        Ok(self.filter.calls().ask(call))
+        Ok(self.calls.ask(call))
     }
 
     fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError> {
@@ -314,7 +328,7 @@ impl StreamHost<'_> {
 pub(crate) struct MainHost<'e> {
     config: ConfigHandle,
     /// `None` while the configuration is made
-    filter: Option<&'e Filter>,
+    calls: Option<&'e Calls>,
     thread: &'e ThreadMetrics,
     /// Whether counts are taken; else they wait for another configuration
     counts: bool,
@@ -328,9 +342,9 @@ pub(crate) type SdsSecret = (String, String);
 
 impl<'e> MainHost<'e> {
     /// `thread`: whose metrics are flushed.
-    pub(crate) fn new(config: ConfigHandle, filter: Option<&'e Filter>, thread: &'e ThreadMetrics) -> Self {
+    pub(crate) fn new(config: ConfigHandle, calls: Option<&'e Calls>, thread: &'e ThreadMetrics) -> Self {
         let (samples, secrets) = Default::default();
-        Self { config, filter, thread, counts: true, samples, secrets }
+        Self { config, calls, thread, counts: true, samples, secrets }
     }
 
     /// The host of a configuration that ends; `counts`: whether it is the last one.
@@ -402,7 +416,7 @@ impl Host for MainHost<'_> {
     }
 
     fn call(&self, call: &Call) -> Result<u32, HostError> {
-        self.filter.and_then(|filter| filter.calls().make(self.config, call)).ok_or(HostError)
+        self.calls.and_then(|calls| calls.make(self.config, call)).ok_or(HostError)
     }
 
     fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError> {

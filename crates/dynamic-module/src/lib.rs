@@ -13,7 +13,7 @@
 //! | `ticker` | a tick every second |
 //! | `metrics` | series as instruments with labels |
 //! | `record` | the record of a request as metadata |
-//! | `process` | what belongs to the process: the clock, the threads' metrics |
+//! | `process` | what belongs to the process: locks, the clock |
 //! | `panics` | panics that tests plant |
 //!
 //! `abi`, `calls` and `hooks` alone have `unsafe` code; it turns pointers into references and bytes.
@@ -22,13 +22,14 @@
 #[doc(hidden)]
 pub mod abi;
 #[doc(hidden)]
+pub mod metrics;
+#[doc(hidden)]
 pub mod process;
 
 mod calls;
 mod filter;
 mod hooks;
 mod host;
-mod metrics;
 mod outside;
 mod panics;
 mod record;

@@ -8,6 +8,21 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
+/// The metrics of all threads. Every configuration counts in the same, because Envoy keeps a series for as long as it runs.
+static THREADS: Mutex<Option<Arc<[ThreadMetrics]>>> = Mutex::new(None);
+
+/// The metrics of each worker thread and, last, of the main thread.
+pub(crate) fn threads(workers: usize) -> Arc<[ThreadMetrics]> {
+    let new = || (0..=workers).map(|_| ThreadMetrics::default()).collect();
+    locked(&THREADS).get_or_insert_with(new).clone()
+}
+
+/// The next configuration is the first one of a new process. Earlier ones are not changed: the stand-in for Envoy is many processes in one.
+#[cfg(feature = "stand-in")]
+pub fn begin_anew() {
+    *locked(&THREADS) = None;
+}
+
 /// The instruments of one configuration.
 pub(crate) struct Instruments(Vec<(&'static str, InstrumentId)>);
 

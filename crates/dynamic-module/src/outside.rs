@@ -2,13 +2,24 @@
 //! them, and none is under way any more when Envoy removes the configuration (docs/decisions/0030-the-native-host.md).
 
 use crate::calls::{ConfigHandle, ConfigScheduler};
-use crate::filter::ConfigEvent;
 use crate::process::locked;
 use edge_idempotency_engine::{Call, CallReply, MAX_REPLY_BYTES};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// What the main thread is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum ConfigEvent {
+    /// A tick
+    Tick = 0,
+    /// Calls wait
+    Calls = 1,
+    /// A worker removes a configuration, and calls of it are under way
+    EndCalls = 2,
+}
 
 /// How long the main thread may do something else before a worker takes it for ended. Envoy stops its workers when it ends, and
 /// its main thread does nothing but wait for them.

@@ -1,7 +1,7 @@
 //! Ticks. Envoy has no timer for such filters, so a thread asks the main thread every second.
 
 use crate::calls::ConfigScheduler;
-use crate::filter::ConfigEvent;
+use crate::outside::ConfigEvent;
 use crate::process::locked;
 use edge_idempotency_engine::TICK_MS;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

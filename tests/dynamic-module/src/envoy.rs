@@ -154,7 +154,7 @@ impl Envoy {
         // The environment is the process's, and so is what the module keeps for all configurations.
         static LOADING: Mutex<()> = Mutex::new(());
         let loading = locked(&LOADING);
-        edge_idempotency::process::begin_anew();
+        edge_idempotency::metrics::begin_anew();
         // SAFETY: other threads read the environment through Rust's functions, which have a lock.
         environment.iter().for_each(|(name, value)| unsafe { std::env::set_var(name, value) });
         let config = Config::new(self.0.clone(), document);
