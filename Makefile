@@ -110,7 +110,7 @@ native-profile: bench-files ## record which code of the native module a request 
 .PHONY: cli
 cli: ## build the companion command, optimised: dist/edge-idempotency
 	@echo "== cli (the first build takes about two minutes)"
-	@cargo build --package edge-idempotency-cli --profile $(CLI_PROFILE)
+	@cargo build --package edge-idempotency-command --profile $(CLI_PROFILE)
 	@mkdir -p dist
 	@built=$(NATIVE)/$(patsubst dev,debug,$(CLI_PROFILE))/edge-idempotency; \
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency

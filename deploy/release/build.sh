@@ -66,7 +66,7 @@ step "what each file consists of"
 sbom edge_idempotency.wasm edge-idempotency wasm32-unknown-unknown
 for processor in "${PROCESSORS[@]}"; do
     sbom "libedge_idempotency-$processor.so" edge-idempotency-native "$processor-unknown-linux-gnu"
-    sbom "edge-idempotency-$processor" edge-idempotency-cli "$processor-unknown-linux-musl"
+    sbom "edge-idempotency-$processor" edge-idempotency-command "$processor-unknown-linux-musl"
     for program in idempotency-guard promises; do
         sbom "$program-$processor" edge-idempotency-services "$processor-unknown-linux-musl"
     done

@@ -9,9 +9,9 @@ use crate::record::record_of;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::{Mode, Route};
 use edge_idempotency_engine::problem::Code;
-use edge_idempotency_explain::explain;
-use edge_idempotency_explain::explanations;
-use edge_idempotency_explain::request::Request;
+use crate::explain::explain;
+use crate::explain::explanations;
+use crate::explain::request::Request;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Files and standard input that a request is made of, and the clock.
 
-use edge_idempotency_explain::request_input::Files;
+use crate::explain::request_input::Files;
 use std::io::Read as _;
 use std::path::Path;
 

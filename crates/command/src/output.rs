@@ -1,7 +1,7 @@
 //! What the command prints. Documents, logs and answers of others hold texts that a terminal would act on, so every text goes through
 //! here: no other file writes to standard output or standard error (clippy denies it), but for the findings of `check`, which have colours.
 
-use edge_idempotency_explain::terminal_text::{escaped, printable_lines};
+use crate::explain::terminal_text::{escaped, printable_lines};
 use std::io::Write as _;
 
 /// Prints a text and the end of its line on standard output. A reader that has gone away (`| head`) is no error.

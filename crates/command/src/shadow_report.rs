@@ -147,7 +147,7 @@ impl Report {
         let mut report = Self::default();
         for file in files {
             progress.set_message(
-                edge_idempotency_explain::terminal_text::printable(&file.display().to_string()).into_owned(),
+                crate::explain::terminal_text::printable(&file.display().to_string()).into_owned(),
             );
             let mut lines_read = 0;
             if let Err(error) = report.read_file(file, range, &progress, &mut lines_read) {

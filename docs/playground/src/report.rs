@@ -1,11 +1,11 @@
 //! What the command would print about a policy in `policy.json` and a request.
 
 use edge_idempotency_engine::Policy;
-use edge_idempotency_explain::request::Request;
-use edge_idempotency_explain::request_input::{DescribedRequest, Files, curl};
-use edge_idempotency_explain::{Verdict, explain, terminal_text};
-use edge_idempotency_lints::diagnostics::source::SourceText;
-use edge_idempotency_lints::diagnostics::{CheckedFile, FindingCounts, text};
+use edge_idempotency_command::explain::request::Request;
+use edge_idempotency_command::explain::request_input::{DescribedRequest, Files, curl};
+use edge_idempotency_command::explain::{Verdict, explain, terminal_text};
+use edge_idempotency_command::lints::diagnostics::source::SourceText;
+use edge_idempotency_command::lints::diagnostics::{CheckedFile, FindingCounts, text};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub fn answer(question: &[u8]) -> String {
 pub fn report(question: &Question) -> Report {
     let bytes = question.policy.as_bytes();
     let source = SourceText::new(POLICY.to_owned(), bytes);
-    let checked = edge_idempotency_lints::check_file(source, bytes, |_| None, |_, _| Vec::new());
+    let checked = edge_idempotency_command::lints::check_file(source, bytes, |_| None, |_, _| Vec::new());
     let mut report = of_policy(checked);
     if let Ok(mut policy) = Policy::from_json(bytes) {
         // The page has no environment: a delivery whose secret is a variable is refused as a gateway without the variable would refuse it.
@@ -109,7 +109,7 @@ fn of_policy(mut checked: CheckedFile) -> Report {
     let worst = checked.findings.iter().map(|finding| finding.severity).max();
     Report {
         check: check.trim().to_owned(),
-        policy: worst.map_or("fine", edge_idempotency_lints::diagnostics::lint::Severity::name),
+        policy: worst.map_or("fine", edge_idempotency_command::lints::diagnostics::lint::Severity::name),
         findings: findings.collect(),
         ..Report::default()
     }

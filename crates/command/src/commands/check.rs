@@ -8,8 +8,8 @@ use crate::live::{self, arguments::LiveArguments};
 use crate::output::print;
 use clap::Args;
 use edge_idempotency_engine::Policy;
-use edge_idempotency_lints::diagnostics::CheckedFile;
-use edge_idempotency_lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::CheckedFile;
+use crate::lints::diagnostics::source::SourceText;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,6 @@ fn check(path: &Path, bytes: &[u8], args: &CheckArguments) -> Vec<CheckedFile> {
             true => live::check(&args.live, policy, document),
             false => Vec::new(),
         };
-        vec![edge_idempotency_lints::check_file(source, bytes, variable, live)]
+        vec![crate::lints::check_file(source, bytes, variable, live)]
     }
 }

@@ -8,9 +8,9 @@ use crate::output::tell;
 use crate::output::{print, print_document};
 use clap::{ArgGroup, Args};
 use edge_idempotency_engine::Policy;
-use edge_idempotency_explain::request::Request;
-use edge_idempotency_explain::request_input::{DescribedRequest, Files as _, RequestInput, curl};
-use edge_idempotency_explain::{explain, terminal_text};
+use crate::explain::request::Request;
+use crate::explain::request_input::{DescribedRequest, Files as _, RequestInput, curl};
+use crate::explain::{explain, terminal_text};
 use std::path::PathBuf;
 use std::sync::Arc;
 

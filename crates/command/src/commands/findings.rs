@@ -6,9 +6,9 @@ use crate::lint;
 use crate::output::print;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use edge_idempotency_explain::terminal_text::printable_lines;
-use edge_idempotency_lints::diagnostics::lint::Severity;
-use edge_idempotency_lints::diagnostics::{CheckedFile, FindingCounts, text};
+use crate::explain::terminal_text::printable_lines;
+use crate::lints::diagnostics::lint::Severity;
+use crate::lints::diagnostics::{CheckedFile, FindingCounts, text};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -84,9 +84,9 @@ fn make_printable(file: &mut CheckedFile) {
 
 fn write(files: &[CheckedFile], format: FindingFormat) -> Result<(), String> {
     match format {
-        FindingFormat::Json => print(&edge_idempotency_explain::terminal_text::json(&formats::to_json(files))),
+        FindingFormat::Json => print(&crate::explain::terminal_text::json(&formats::to_json(files))),
         FindingFormat::Sarif => {
-            print(&edge_idempotency_explain::terminal_text::json(&sarif::to_sarif(files, lint::lints())))
+            print(&crate::explain::terminal_text::json(&sarif::to_sarif(files, lint::lints())))
         }
         FindingFormat::Github => print(formats::to_github(files).trim_end()),
         FindingFormat::Text => {

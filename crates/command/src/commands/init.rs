@@ -10,7 +10,7 @@ use crate::output::print_document;
 use crate::output::{tell, tell_text};
 use clap::Args;
 use edge_idempotency_engine::{Policy, PolicyErrors};
-use edge_idempotency_lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::source::SourceText;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};

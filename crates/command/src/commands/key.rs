@@ -8,7 +8,7 @@ use crate::restate_admin::selection::STORED_FORM;
 use clap::{Args, Subcommand};
 use edge_idempotency_engine::identity::Project;
 use edge_idempotency_engine::key::decode;
-use edge_idempotency_explain::terminal_text;
+use crate::explain::terminal_text;
 use serde_json::json;
 
 /// Reads a namespaced key.

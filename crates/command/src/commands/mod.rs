@@ -34,7 +34,9 @@ mod retention;
 mod shadow_report;
 mod webhook;
 
+use crate::output::tell;
 use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
 /// The release and the commit.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("EDGE_IDEMPOTENCY_GIT_HASH"), ")");
@@ -98,4 +100,22 @@ impl Cli {
             Command::Man(args) => man::run(args),
         }
     }
+}
+
+/// Runs the command with the arguments of the process, and prints what it says.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help, or the version.
+        Err(error) if !error.use_stderr() => error.exit(),
+        // It repeats what was given.
+        Err(error) => {
+            crate::output::tell_text(&error.render().to_string());
+            return ExitCode::from(BAD_INPUT);
+        }
+    };
+    ExitCode::from(cli.run().unwrap_or_else(|message| {
+        tell!("edge-idempotency: {message}");
+        BAD_INPUT
+    }))
 }

@@ -9,7 +9,7 @@ use crate::restate_admin::claims_outlast::{guard_name, guard_of};
 use crate::restate_admin::connection::{Admin, ConnectionArguments};
 use crate::restate_admin::plan::Plan;
 use clap::{Args, Subcommand};
-use edge_idempotency_explain::terminal_text;
+use crate::explain::terminal_text;
 use serde_json::Value;
 use std::path::PathBuf;
 

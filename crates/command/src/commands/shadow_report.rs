@@ -5,7 +5,7 @@ use crate::output::print;
 use crate::output::tell;
 use crate::shadow_report;
 use clap::Args;
-use edge_idempotency_explain::terminal_text;
+use crate::explain::terminal_text;
 use std::path::PathBuf;
 
 /// Counts from access logs what enforcing would refuse, before you switch shadow mode off.

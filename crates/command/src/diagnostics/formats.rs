@@ -1,6 +1,6 @@
 //! Findings as JSON, and as commands of GitHub Actions.
 
-use edge_idempotency_lints::diagnostics::{CheckedFile, Finding, FindingCounts};
+use crate::lints::diagnostics::{CheckedFile, Finding, FindingCounts};
 use serde_json::{Value, json};
 
 /// The findings of all files as JSON (docs/contract.md section 11).

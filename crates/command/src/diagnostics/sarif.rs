@@ -2,8 +2,8 @@
 //! (<https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>).
 
 use super::formats;
-use edge_idempotency_lints::diagnostics::lint::{Lint, UNREAD};
-use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
+use crate::lints::diagnostics::lint::{Lint, UNREAD};
+use crate::lints::diagnostics::{CheckedFile, Finding};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Reads YAML into a tree with the place of each value.
 
-use edge_idempotency_lints::diagnostics::tree::{NodeContent, SpannedMember, SpannedNode};
+use crate::lints::diagnostics::tree::{NodeContent, SpannedMember, SpannedNode};
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use std::collections::BTreeMap;
 use std::ops::Range;

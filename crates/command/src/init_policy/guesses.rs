@@ -6,9 +6,9 @@ use crate::openapi::key_parameter::{self, KEY_HEADER};
 use crate::openapi::operations::{self, ApiOperation};
 use crate::openapi::references::References;
 use edge_idempotency_engine::policy::Template;
-use edge_idempotency_explain::terminal_text::printable;
-use edge_idempotency_lints::diagnostics::source::SourceText;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::explain::terminal_text::printable;
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 

@@ -2,7 +2,7 @@
 
 use super::answers::{BackendChoice, GatewayChoice, IdentityKind, InitAnswers, POLICIES, RouteAnswer};
 use dialoguer::{Confirm, Input, Select, theme::ColorfulTheme, theme::SimpleTheme, theme::Theme};
-use edge_idempotency_explain::terminal_text::printable;
+use crate::explain::terminal_text::printable;
 
 /// What options say; `None` where somebody has to be asked, or the usual answer taken.
 #[derive(Clone, Debug, Default)]

@@ -2,8 +2,8 @@
 
 use crate::openapi::operations::ApiOperation;
 use crate::openapi::references::References;
-use edge_idempotency_lints::catalogue;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::catalogue;
+use crate::lints::diagnostics::tree::SpannedNode;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

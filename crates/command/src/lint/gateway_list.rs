@@ -1,7 +1,7 @@
 //! Name, severity and texts of every lint of the gateway around the filter. docs/lints.md is made from them.
 
-use edge_idempotency_lints::diagnostics::lint::Lint;
-use edge_idempotency_lints::diagnostics::lint::Severity::{Error, Note, Warning};
+use crate::lints::diagnostics::lint::Lint;
+use crate::lints::diagnostics::lint::Severity::{Error, Note, Warning};
 
 /// In the order of the page: the file, the filter, the connection manager, routes and clusters.
 pub(super) static LINTS: &[Lint] = &[

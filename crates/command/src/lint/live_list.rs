@@ -1,7 +1,7 @@
 //! Name, severity and texts of every lint of what a policy needs while it runs (`check --live`). docs/lints.md is made from them.
 
-use edge_idempotency_lints::diagnostics::lint::Lint;
-use edge_idempotency_lints::diagnostics::lint::Severity::{Error, Note, Warning};
+use crate::lints::diagnostics::lint::Lint;
+use crate::lints::diagnostics::lint::Severity::{Error, Note, Warning};
 
 /// In the order of the page: what answers at all, then each service.
 pub(super) static LINTS: &[Lint] = &[

@@ -16,11 +16,11 @@ pub(crate) mod openapi;
 mod openapi_list;
 pub(crate) mod page;
 
-use edge_idempotency_lints::PolicyFinding;
-use edge_idempotency_lints::diagnostics::lint::{Lint, UNREAD};
-use edge_idempotency_lints::diagnostics::source::SourceText;
-use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
-use edge_idempotency_lints::list;
+use crate::lints::PolicyFinding;
+use crate::lints::diagnostics::lint::{Lint, UNREAD};
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::{CheckedFile, Finding};
+use crate::lints::list;
 
 /// Whether `--allow` takes a lint: what keeps the filter from starting stays an error.
 pub(crate) fn can_be_allowed(lint: &Lint) -> bool {

@@ -1,7 +1,7 @@
 //! Name, severity and texts of every lint of an OpenAPI description beside a policy. docs/lints.md is made from them.
 
-use edge_idempotency_lints::diagnostics::lint::Lint;
-use edge_idempotency_lints::diagnostics::lint::Severity::{Error, Note, Warning};
+use crate::lints::diagnostics::lint::Lint;
+use crate::lints::diagnostics::lint::Severity::{Error, Note, Warning};
 
 /// In the order of the page.
 pub(super) static LINTS: &[Lint] = &[

@@ -1,8 +1,8 @@
 //! The page of all lints, docs/lints.md, from the texts in the code.
 
 use super::{can_be_allowed, gateway_list, live_list, openapi_list};
-use edge_idempotency_lints::diagnostics::lint::Lint;
-use edge_idempotency_lints::list;
+use crate::lints::diagnostics::lint::Lint;
+use crate::lints::list;
 
 const HEAD: &str = include_str!("page_head.md");
 

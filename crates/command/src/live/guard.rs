@@ -62,7 +62,7 @@ fn one(live: &mut LiveCheck<'_>, probe: &GuardProbe) {
             START_ONE,
         ),
         GuardVerdict::Unusable(reason) => {
-            let meaning = edge_idempotency_explain::explanations::of_reason(Code::DependencyUnavailable.name(), reason);
+            let meaning = crate::explain::explanations::of_reason(Code::DependencyUnavailable.name(), reason);
             let meaning = meaning.map(|meaning| format!(": {meaning}")).unwrap_or_default();
             let message = format!("the guard gives no usable answer (status {}, `{reason}`{meaning})", one.status);
             live.add("live-guard", at, message, START_ONE);

@@ -6,7 +6,7 @@ use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
 use crate::restate_admin::plan::Plan;
 use crate::restate_admin::services::Service;
-use edge_idempotency_lints::backends::BackendAt;
+use crate::lints::backends::BackendAt;
 use serde_json::Value;
 use std::rc::Rc;
 

@@ -148,7 +148,7 @@ fn count(number: usize) -> String {
 
 fn told(live: &mut LiveCheck<'_>, at: &str, what: &str, reason: &str, help: &str) {
     let codes = [Code::DependencyUnavailable, Code::WebhookUnknown];
-    let meaning = codes.iter().find_map(|code| edge_idempotency_explain::explanations::of_reason(code.name(), reason));
+    let meaning = codes.iter().find_map(|code| crate::explain::explanations::of_reason(code.name(), reason));
     let meaning = meaning.map(|meaning| format!(": {meaning}")).unwrap_or_default();
     live.add("live-lookup", at, format!("{what} (`{reason}`{meaning})"), help);
 }

@@ -1,7 +1,7 @@
 //! The explanation as text for people and as JSON for programs.
 
 use super::{Explanation, Fate, logged};
-use edge_idempotency_explain::terminal_text::{self, printable};
+use crate::explain::terminal_text::{self, printable};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 

@@ -2,7 +2,7 @@
 
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::Route;
-use edge_idempotency_lints::backends::{BackendAt, Backends};
+use crate::lints::backends::{BackendAt, Backends};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! Reads an OpenAPI description, in JSON or YAML.
 
 use crate::diagnostics::yaml;
-use edge_idempotency_lints::diagnostics::json;
-use edge_idempotency_lints::diagnostics::source::SourceText;
-use edge_idempotency_lints::diagnostics::tree::{NodeContent, SpannedNode};
+use crate::lints::diagnostics::json;
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::tree::{NodeContent, SpannedNode};
 use serde::de::IgnoredAny;
 
 /// The versions that are read.

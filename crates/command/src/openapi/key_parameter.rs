@@ -2,7 +2,7 @@
 
 use super::operations::ApiOperation;
 use super::references::References;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 
 /// The header with the key.

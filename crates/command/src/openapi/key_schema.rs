@@ -3,7 +3,7 @@
 use super::references::References;
 use edge_idempotency_engine::key::{KeyCharset, KeyFormat, KeyRules, MAX_LENGTH, read_as};
 use edge_idempotency_engine::uuid::Uuid;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use regex_lite::Regex;
 use serde_json::{Map, Value, json};
 

@@ -3,7 +3,7 @@
 use super::references::{References, pointer};
 use super::servers::{self, ServerPlace};
 use super::unread::{UnreadPart, unread_reference};
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 use std::rc::Rc;
 

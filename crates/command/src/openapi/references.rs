@@ -1,6 +1,6 @@
 //! Members of objects, and what `$ref` points to.
 
-use edge_idempotency_lints::diagnostics::tree::{NodeContent, SpannedMember, SpannedNode};
+use crate::lints::diagnostics::tree::{NodeContent, SpannedMember, SpannedNode};
 use percent_encoding::percent_decode_str;
 #[cfg(test)]
 use std::cell::Cell;

@@ -2,7 +2,7 @@
 
 use super::interface::AnswerHeader;
 use super::references::References;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 
 /// The media type of problem documents (RFC 9457).
 const PROBLEM: &str = "application/problem+json";

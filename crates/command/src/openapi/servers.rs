@@ -2,7 +2,7 @@
 
 use super::references::{References, pointer};
 use super::unread::UnreadPart;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 
 /// Where a server of a description is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! CORS, for scripts in browsers (`--cors-origin`; docs/clients.md, "From a browser").
 
 use super::needs::GatewayNeeds;
-use edge_idempotency_lints::backends::{BackendAt, Backends};
+use crate::lints::backends::{BackendAt, Backends};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! JSON for people: a value that fits stays on one line.
 
-use edge_idempotency_explain::terminal_text::is_unprintable;
+use crate::explain::terminal_text::is_unprintable;
 use serde_json::Value;
 use std::fmt::Write as _;
 

@@ -2,7 +2,7 @@
 
 use super::pattern::PathPattern;
 use crate::stores::{self, StoreUse};
-use edge_idempotency_lints::backends::Backends;
+use crate::lints::backends::Backends;
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -11,7 +11,7 @@
 //! | `part(n)` | lines that are configuration already, or a policy in a literal block, each but the first indented |
 
 use super::json_text::{is_escaped, quoted};
-use edge_idempotency_explain::terminal_text::printable;
+use crate::explain::terminal_text::printable;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Output, State, UndefinedBehavior};

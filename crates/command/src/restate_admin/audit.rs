@@ -5,7 +5,7 @@ use super::invocations::{Invocation, PurgeOutcome};
 use crate::input::variable;
 use edge_idempotency_engine::policy::KeyInLogs;
 use edge_idempotency_engine::telemetry::key_in_logs;
-use edge_idempotency_explain::terminal_text;
+use crate::explain::terminal_text;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 use std::fs::{File, OpenOptions};

@@ -3,7 +3,7 @@
 
 use super::durations::{exact, seconds_of};
 use super::services::Service;
-use edge_idempotency_lints::backends::Backends;
+use crate::lints::backends::Backends;
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -245,7 +245,7 @@ fn beginning(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let short: String = text.trim().chars().take(300).collect();
     let more = if short.len() < text.trim().len() { "…" } else { "" };
-    format!("{}{more}", edge_idempotency_explain::terminal_text::printable(&short))
+    format!("{}{more}", crate::explain::terminal_text::printable(&short))
 }
 
 #[cfg(test)]

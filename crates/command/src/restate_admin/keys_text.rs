@@ -5,7 +5,7 @@ use super::durations::short;
 use super::invocations::{Invocation, ResultState};
 use comfy_table::{ContentArrangement, Table, presets};
 use edge_idempotency_engine::key;
-use edge_idempotency_explain::terminal_text::printable;
+use crate::explain::terminal_text::printable;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;

@@ -3,7 +3,7 @@
 use super::connection::Admin;
 use super::durations::{exact, seconds_of};
 use super::plan::{Plan, Row, State, Wish};
-use edge_idempotency_explain::terminal_text::printable;
+use crate::explain::terminal_text::printable;
 use std::fmt::Write as _;
 
 impl Plan {

@@ -6,7 +6,7 @@ use super::connection::Admin;
 use super::invocations::{BATCH, Invocation, PurgeOutcome, ResultState};
 use super::names::InvocationId;
 use super::sql::one_of;
-use edge_idempotency_explain::terminal_text::printable;
+use crate::explain::terminal_text::printable;
 use indicatif::ProgressBar;
 use std::collections::{BTreeMap, BTreeSet};
 

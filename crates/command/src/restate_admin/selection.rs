@@ -11,7 +11,7 @@ use edge_idempotency_engine::identity::{
 use edge_idempotency_engine::key::{self, Decoded};
 use edge_idempotency_engine::policy::{KeyInLogs, KeySubject, Policy, Scope};
 use edge_idempotency_engine::telemetry::key_in_logs;
-use edge_idempotency_explain::terminal_text::printable;
+use crate::explain::terminal_text::printable;
 use serde_json::Value;
 
 /// Which keys are meant. What is `None` can be anything.

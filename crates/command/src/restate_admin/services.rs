@@ -2,7 +2,7 @@
 
 use super::connection::{Admin, Refusal};
 use super::names::RestateName;
-use edge_idempotency_explain::terminal_text::printable;
+use crate::explain::terminal_text::printable;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use super::{LeftOut, Refusals, Report, Totals};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use edge_idempotency_explain::terminal_text::printable;
+use crate::explain::terminal_text::printable;
 use serde_json::{Map, Value, json};
 
 /// How a tenant or a project that is not known stands in tables, as in the filter's metrics.

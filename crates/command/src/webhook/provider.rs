@@ -2,7 +2,7 @@
 //! before it is read here.
 
 use edge_idempotency_engine::provider::Provider;
-use edge_idempotency_lints::catalogue;
+use crate::lints::catalogue;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

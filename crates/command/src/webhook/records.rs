@@ -5,7 +5,7 @@ use crate::http::NoReply;
 use crate::http::{HttpClient, HttpReply};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use edge_idempotency_explain::terminal_text::printable;
+use crate::explain::terminal_text::printable;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 

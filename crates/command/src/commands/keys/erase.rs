@@ -12,7 +12,7 @@ use crate::restate_admin::claims::StoredClaim;
 use crate::restate_admin::invocations::{BETWEEN_LOOKS, Invocation, LOOKS, ResultState};
 use crate::restate_admin::keys_text::{call_to_json, call_to_text, details_to_json, table};
 use crate::restate_admin::purging::{CallsOf, Extent, calls_of, claims_of, in_flight_advice, purge};
-use edge_idempotency_explain::terminal_text::{self, printable};
+use crate::explain::terminal_text::{self, printable};
 use indicatif::ProgressBar;
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use crate::commands::findings::{FindingArguments, name, report};
 use crate::input::read;
 use crate::lint;
 use clap::Args;
-use edge_idempotency_lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::source::SourceText;
 use std::path::{Path, PathBuf};
 
 /// The error if both files should come from standard input.

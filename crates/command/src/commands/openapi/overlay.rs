@@ -10,8 +10,8 @@ use crate::openapi::references::References;
 use crate::output::print_document;
 use crate::output::tell;
 use clap::Args;
-use edge_idempotency_lints::diagnostics::source::SourceText;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::tree::SpannedNode;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -11,7 +11,7 @@ use crate::webhook::records::{NewWebhook, SecretPlace, create_key, new_id};
 use crate::webhook::secret::SecretSource;
 use clap::Args;
 use edge_idempotency_engine::identity::{Project, Tenant};
-use edge_idempotency_explain::terminal_text;
+use crate::explain::terminal_text;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 
 use super::route::{asks_for, leads_to};
 use super::{GatewayFindings, member_span};
-use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 
 pub(super) const KEY: &str = "idempotency-key";
 

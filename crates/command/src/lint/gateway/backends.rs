@@ -6,7 +6,7 @@ use super::mark::MARK;
 use super::needs::CheckedNeeds;
 use super::paths::PathMatch;
 use super::route::{asks_for_mark, leads_to, mark_value};
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 

@@ -6,7 +6,7 @@ use super::needs::{CheckedNeeds, ROOM};
 use super::paths::PathMatch;
 use super::route::asks_for_mark;
 use super::{GatewayFindings, member_span};
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 
 /// Envoy's default of `per_connection_buffer_limit_bytes`.
 const BUFFER: u64 = 1024 * 1024;

@@ -4,7 +4,7 @@ use super::GatewayFindings;
 use super::find::FilterChain;
 use super::manager::{AUTHENTICATION, removes_early};
 use super::needs::{CheckedNeeds, OwnedHeaders};
-use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 
 /// The namespace of the metadata with claims.
 const JWT_AUTHN: &str = "envoy.filters.http.jwt_authn";

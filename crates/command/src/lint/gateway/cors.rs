@@ -4,7 +4,7 @@ use super::callers::is_called;
 use super::find::FilterChain;
 use super::needs::CheckedNeeds;
 use super::{GatewayFindings, member_span};
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 
 const FILTER: &str = "envoy.filters.http.cors";

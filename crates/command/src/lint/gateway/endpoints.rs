@@ -1,6 +1,6 @@
 //! Clusters that lead to the same place: a backend has several, so that kinds of requests have connections of their own.
 
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 
 /// These clusters, and all others of the configuration that share an endpoint with one of them.

@@ -3,8 +3,8 @@
 
 use super::reading::unwrap_structs;
 use crate::diagnostics::yaml;
-use edge_idempotency_lints::diagnostics::source::SourceText;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@ use super::find::FilterChain;
 use super::needs::CheckedNeeds;
 use super::route::leads_to;
 use super::{GatewayFindings, member_span};
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 
 pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {

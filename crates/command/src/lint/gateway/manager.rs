@@ -4,8 +4,8 @@ use super::find::{FilterChain, is_own};
 use super::mark::MARK;
 use super::needs::CheckedNeeds;
 use super::{GatewayFindings, member_span};
-use edge_idempotency_lints::diagnostics::tree::{NodeContent, SpannedNode};
-use edge_idempotency_lints::view::duration;
+use crate::lints::diagnostics::tree::{NodeContent, SpannedNode};
+use crate::lints::view::duration;
 
 /// The member that says what the gateway does with escaped slashes.
 const ESCAPED_SLASHES: &str = "path_with_escaped_slashes_action";

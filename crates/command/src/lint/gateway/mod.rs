@@ -44,10 +44,10 @@ mod ways;
 
 use super::lint;
 use crate::diagnostics::yaml;
-use edge_idempotency_lints::diagnostics::source::SourceText;
-use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
-use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
-use edge_idempotency_lints::{CheckedPolicy, KnownGateway, Variables, check_policy};
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::lints::diagnostics::{CheckedFile, Finding};
+use crate::lints::{CheckedPolicy, KnownGateway, Variables, check_policy};
 use find::FoundPlugin;
 use needs::CheckedNeeds;
 use std::ops::Range;

@@ -6,7 +6,7 @@ use super::find::FilterChain;
 use super::needs::CheckedNeeds;
 use super::plugin::named_build;
 use edge_idempotency_envoy::metadata_object;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 
 /// Without it, the names of the filter's metrics have a prefix.

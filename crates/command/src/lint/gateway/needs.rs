@@ -4,8 +4,8 @@ use super::mark::ONLY_MARK;
 use crate::render::browsers::exposed;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::target_parts;
-use edge_idempotency_lints::backends::Backends;
-use edge_idempotency_lints::view::KeyView;
+use crate::lints::backends::Backends;
+use crate::lints::view::KeyView;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -356,7 +356,7 @@ fn collect_secrets_of_sds(value: &Value, pointer: &str, found: &mut Vec<(String,
             for (name, value) in members {
                 collect_secrets_of_sds(
                     value,
-                    &format!("{pointer}/{}", edge_idempotency_lints::view::token(name)),
+                    &format!("{pointer}/{}", crate::lints::view::token(name)),
                     found,
                 );
             }
@@ -378,7 +378,7 @@ fn collect_variables(value: &Value, pointer: &str, found: &mut BTreeMap<String, 
                 found.entry(name.clone()).or_insert_with(|| pointer.to_owned());
             }
             for (name, value) in members {
-                collect_variables(value, &format!("{pointer}/{}", edge_idempotency_lints::view::token(name)), found);
+                collect_variables(value, &format!("{pointer}/{}", crate::lints::view::token(name)), found);
             }
         }
         Value::Array(items) => {

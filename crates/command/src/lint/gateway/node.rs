@@ -2,7 +2,7 @@
 
 use super::GatewayFindings;
 use super::needs::CheckedNeeds;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 
 /// Members with a source of configuration.
 const SOURCES: [&str; 3] = ["path_config_source", "api_config_source", "ads"];

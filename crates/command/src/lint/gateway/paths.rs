@@ -1,6 +1,6 @@
 //! Which paths a route takes, and which it makes of them.
 
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use regex_lite::Regex;
 
 /// What a `match` says about the path.

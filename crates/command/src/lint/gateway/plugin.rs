@@ -3,7 +3,7 @@
 use super::GatewayFindings;
 use super::find::is_native;
 use super::needs::CheckedNeeds;
-use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::ops::Range;
 
 /// The scalar with the policy document, if the configuration is a StringValue.

@@ -1,7 +1,7 @@
 //! How Envoy reads a file: what stands twice in it, and messages that are wrapped.
 
 use super::GatewayFindings;
-use edge_idempotency_lints::diagnostics::tree::{NodeContent, SpannedMember, SpannedNode};
+use crate::lints::diagnostics::tree::{NodeContent, SpannedMember, SpannedNode};
 use std::collections::BTreeMap;
 
 /// Members whose own members have names that the writer of the file chooses. `request_id` and `requestId` are two names there.

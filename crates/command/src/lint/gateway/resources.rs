@@ -2,7 +2,7 @@
 
 use super::again::{KEY, NEVER_RAN};
 use super::{GatewayFindings, member_span};
-use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 
 /// Checks a document of a file.
 pub(super) fn check(document: &SpannedNode, findings: &mut GatewayFindings) {

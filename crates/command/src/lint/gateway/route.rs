@@ -2,7 +2,7 @@
 
 use super::mark::MARK;
 use super::member_span;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 
 /// Whether a route takes only requests that the filter has marked: with any mark, or with one of these values.

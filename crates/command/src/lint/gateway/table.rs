@@ -9,7 +9,7 @@ use super::needs::CheckedNeeds;
 use super::paths::PathMatch;
 use super::route::{asks_for_mark, leads_to};
 use super::{GatewayFindings, again, backends, member_span};
-use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::collections::BTreeSet;
 
 pub(super) fn check(

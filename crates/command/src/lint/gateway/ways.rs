@@ -5,7 +5,7 @@ use super::endpoints::with_the_same;
 use super::find::FoundFilters;
 use super::needs::CheckedNeeds;
 use super::route::{asks_for_mark, leads_to};
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 
 pub(super) fn check(

@@ -6,7 +6,7 @@ use crate::openapi::key_parameter::{self, KEY_HEADER, KeyParameter};
 use crate::openapi::key_schema::SchemaVerdict;
 use crate::openapi::operations::ApiOperation;
 use crate::openapi::references::References;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 
 pub(super) fn check<'t>(
     operation: &ApiOperation<'t>,

@@ -17,10 +17,10 @@ use crate::openapi::references::References;
 use crate::openapi::routing::{OperationRouter, Routing};
 use crate::openapi::unread::unread_reference;
 use edge_idempotency_engine::Policy;
-use edge_idempotency_lints::diagnostics::source::SourceText;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
-use edge_idempotency_lints::diagnostics::{CheckedFile, Finding};
-use edge_idempotency_lints::{PolicyFinding, errors, located};
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::{CheckedFile, Finding};
+use crate::lints::{PolicyFinding, errors, located};
 use std::collections::BTreeSet;
 use std::ops::Range;
 

@@ -5,7 +5,7 @@ use crate::openapi::interface::RouteInterface;
 use crate::openapi::operations::ApiOperation;
 use crate::openapi::references::References;
 use crate::openapi::responses::{has_problem, lacking};
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 
 pub(super) fn check<'t>(

@@ -4,7 +4,7 @@
 use crate::openapi::operations::ApiOperation;
 use crate::openapi::references::{References, pointer};
 use crate::openapi::responses::has_problem;
-use edge_idempotency_lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 

@@ -6,7 +6,7 @@ use crate::openapi::interface::{KeyUse, RouteInterface};
 use crate::openapi::key_parameter::KEY_HEADER;
 use crate::openapi::references::References;
 use edge_idempotency_engine::key::KeyFormat;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 

@@ -15,7 +15,7 @@ use crate::openapi::references::References;
 use crate::openapi::responses::{has_problem, lacking};
 use crate::openapi::routing::{OperationRouter, Routing};
 use crate::openapi::unread::unread_reference;
-use edge_idempotency_lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::tree::SpannedNode;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

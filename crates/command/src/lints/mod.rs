@@ -32,10 +32,10 @@ mod webhooks;
 
 pub use start::errors;
 
-use crate::diagnostics::lint::Lint;
-use crate::diagnostics::source::{EmbeddedText, SourceText};
-use crate::diagnostics::tree::SpannedNode;
-use crate::diagnostics::{CheckedFile, Finding, json};
+use crate::lints::diagnostics::lint::Lint;
+use crate::lints::diagnostics::source::{EmbeddedText, SourceText};
+use crate::lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::{CheckedFile, Finding, json};
 use edge_idempotency_engine::Policy;
 use serde_json::Value;
 use std::collections::BTreeMap;

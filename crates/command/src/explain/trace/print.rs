@@ -1,8 +1,8 @@
 //! The verdict, its steps and what follows from them, as text for people.
 
 use super::{StepResult, Steps, callers::pairs, name};
-use crate::explanations;
-use crate::terminal_text::printable;
+use crate::explain::explanations;
+use crate::explain::terminal_text::printable;
 use serde_json::Value;
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
 //! What the engine itself says about a document: what the filter refuses, what the start log warns about, and secrets.
 
 use super::{PolicyFinding, Variables, secrets};
-use crate::diagnostics::json;
-use crate::diagnostics::source::SourceText;
+use crate::lints::diagnostics::json;
+use crate::lints::diagnostics::source::SourceText;
 use edge_idempotency_engine::json::Issue;
 use edge_idempotency_engine::{Policy, PolicyErrors};
 use std::collections::BTreeSet;

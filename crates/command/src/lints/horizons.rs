@@ -1,6 +1,6 @@
 //! For how long providers try again, and what their signatures cover, from the notes for people in the provider files.
 
-use crate::catalogue;
+use crate::lints::catalogue;
 use serde_json::Value;
 
 /// The file of a provider: the document's own, or else the one of the catalogue.

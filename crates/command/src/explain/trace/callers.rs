@@ -1,7 +1,7 @@
 //! Who the caller is, and what the request needs besides: signatures, identity, stores, the body.
 
 use super::{Found, Step, Told};
-use crate::explanations;
+use crate::explain::explanations;
 use edge_idempotency_engine::exchange::TraceEvent;
 use edge_idempotency_engine::problem::{Code, Problem, Reason};
 use serde_json::Value;
@@ -83,7 +83,7 @@ impl Told<'_> {
                 .collect::<Vec<_>>()
         }));
         if let Some(problem) = problem {
-            let metadata = self.sources.iter().any(crate::sources::SourceView::reads_metadata);
+            let metadata = self.sources.iter().any(crate::explain::sources::SourceView::reads_metadata);
             if problem.code == Code::IdentityMissing && counting.is_none() && metadata && !self.request.has_metadata() {
                 hints.push(
                     "The request as described has no token: give the caller's token or its claims with --jwt, or the gateway's \
@@ -91,7 +91,7 @@ impl Told<'_> {
                         .to_owned(),
                 );
             }
-            let asks_registry = self.sources.iter().any(crate::sources::SourceView::reads_api_keys);
+            let asks_registry = self.sources.iter().any(crate::explain::sources::SourceView::reads_api_keys);
             if problem.code == Code::DependencyUnavailable && asks_registry && !self.request.has_lookups {
                 hints.push(
                     "`explain` asks nobody whose an API key is: give what Unkey says of it in a request document, as `\"lookups\": \

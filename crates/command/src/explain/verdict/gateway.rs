@@ -1,7 +1,7 @@
 //! A gateway in memory for one request: it shows the request to the engine, takes its edits and its reply, and answers its calls
 //! from the stores of the request document.
 
-use crate::request::Request;
+use crate::explain::request::Request;
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Body, Call, CallReply, Configuration, HeaderLines, HeaderMapKind, Headers, Host,
     HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, OperatorAdvice, Policy, RouterHints, Stream,

@@ -13,8 +13,8 @@ mod keys;
 mod print;
 mod routes;
 
-use crate::request::Request;
-use crate::sources::SourceView;
+use crate::explain::request::Request;
+use crate::explain::sources::SourceView;
 use edge_idempotency_engine::exchange::{Trace, TraceEvent, TraceStep};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::identity::Identity;

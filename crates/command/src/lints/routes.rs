@@ -2,7 +2,7 @@
 
 use super::PolicyFinding;
 use super::view::{BackendView, DocumentView, RouteView};
-use crate::backends::BackendAt;
+use crate::lints::backends::BackendAt;
 use std::collections::BTreeMap;
 
 /// Last words of an endpoint or a path that undo something.

@@ -2,9 +2,9 @@
 
 mod gateway;
 
-use crate::request::Request;
-use crate::sources::{self, SourceView};
-use crate::trace::{self, Step, Steps};
+use crate::explain::request::Request;
+use crate::explain::sources::{self, SourceView};
+use crate::explain::trace::{self, Step, Steps};
 use edge_idempotency_engine::exchange::Case;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::problem::Problem;

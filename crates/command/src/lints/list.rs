@@ -1,7 +1,7 @@
 //! Name, severity and texts of every lint of a policy document. docs/lints.md is made from them.
 
-use crate::diagnostics::lint::Lint;
-use crate::diagnostics::lint::Severity::{Error, Note, Warning};
+use crate::lints::diagnostics::lint::Lint;
+use crate::lints::diagnostics::lint::Severity::{Error, Note, Warning};
 
 /// What no `--allow` takes, whatever is checked.
 pub const ALWAYS: [&str; 6] = ["unread-file", "not-json", "start-error", "not-yaml", "envoy-no-filter", "not-openapi"];

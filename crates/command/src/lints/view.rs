@@ -1,7 +1,7 @@
 //! The members of a policy document that lints read. The document has been accepted by the engine, so what is not here, or
 //! has a default there, is left out.
 
-use crate::backends::{BackendAt, Backends};
+use crate::lints::backends::{BackendAt, Backends};
 use edge_idempotency_engine::policy::target_parts;
 use serde::Deserialize;
 use serde_json::Value;
