@@ -70,7 +70,7 @@ TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RPC_CLIENTS)),rpc-clients) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENAPI_TOOLS)),openapi-tools) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RECIPES)),recipes) \
-	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RELEASE_TOOLS)),release-tools)
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RELEASE_TOOLS)),release-tools) kubernetes-crds
 
 .PHONY: help
 help: ## list the targets
@@ -116,7 +116,7 @@ cli: ## build the companion command, optimised: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe, MCP and Restate, clients of gRPC and Connect, tools of OpenAPI and of releases, retry libraries, and five backends into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe, MCP and Restate, clients of gRPC and Connect, tools of OpenAPI and of releases, definitions of Kubernetes resources, retry libraries, and five backends into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy

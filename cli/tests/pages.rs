@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders that hold what was built or fetched.
-const NOT_OURS: [&str; 4] = ["target", "dist", "node_modules", "crds"];
+const NOT_OURS: [&str; 3] = ["target", "dist", "node_modules"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
