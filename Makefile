@@ -146,7 +146,7 @@ test: ## lint, unit, behaviour and end-to-end tests, and one line that counts th
 	@MAKE=$(MAKE) scripts/test.sh
 
 .PHONY: lint
-lint: ## format and clippy
+lint: ## format, layout of test data, and clippy
 	@echo "== lint"
 	@scripts/lint.sh
 
