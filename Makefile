@@ -202,20 +202,10 @@ playground-test: playground programs ## the playground in a headless Chromium, b
 	@echo "== playground-test"
 	@scripts/playground.sh test
 
-# mdBook, compiled once; why it and not another one stands in docs/decisions/0031-the-site.md.
+# It needs mdBook: cargo install mdbook.
 .PHONY: docs
-docs: ## build the site of docs/: dist/site/
-	@echo "== docs (the first build takes about a minute)"
-	@scripts/site.sh build
-
-.PHONY: site
-site: ## the site's builder: lint, tests, every link of the built site, and a look at it in a browser
-	@echo "== site"
-	@scripts/site.sh test
-
-.PHONY: site-pictures
-site-pictures: ## pictures of some pages of the site at two widths, light and dark: target/site-pictures/
-	@scripts/site.sh pictures
+docs: ## build the site of docs/ with mdBook: dist/site/
+	@scripts/docs.sh
 
 # Which releases there are, and for which machines: scripts/krakend-plugin.sh.
 KRAKEND ?= 2.13.8
