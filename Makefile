@@ -168,13 +168,8 @@ programs: ## build the test programs, and what the tests start
 		$(if $(filter $(abspath target/clients),$(EDGE_CLIENTS)),scripts/clients.sh build,:) & clients=$$!; \
 		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %); rust=$$?; wait $$go; go=$$?; wait $$clients && [ $$go = 0 ] && exit $$rust
 
-# Its hooks panic where a test asks for it.
-.PHONY: planted
-planted: ## build the native module with planted panics, for e2e/tests/panics.rs
-	@cargo build --quiet --package edge-idempotency-native --lib --features planted-panics --target-dir target/planted
-
 .PHONY: rust
-rust: $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) planted tools programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
+rust: $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) tools programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
 	@echo "== rust"
 	@cargo test --no-fail-fast --workspace --tests; tests=$$?; cargo test --quiet --package edge-idempotency-engine --doc && exit $$tests
 
