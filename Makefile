@@ -70,7 +70,7 @@ TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RPC_CLIENTS)),rpc-clients) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENAPI_TOOLS)),openapi-tools) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RECIPES)),recipes) \
-	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RELEASE_TOOLS)),release-tools)
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RELEASE_TOOLS)),release-tools) kubernetes-crds
 
 .PHONY: help
 help: ## list the targets
@@ -116,7 +116,7 @@ cli: ## build the companion command, optimised: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe, MCP and Restate, clients of gRPC and Connect, tools of OpenAPI and of releases, retry libraries, and five backends into .tools/
+tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe, MCP and Restate, clients of gRPC and Connect, tools of OpenAPI and of releases, definitions of Kubernetes resources, retry libraries, and five backends into .tools/
 	@$(if $(strip $(TOOLS_NEEDED)),crates/xtask/scripts/tools.sh $(TOOLS_NEEDED),:)
 
 .PHONY: envoy
@@ -146,7 +146,7 @@ test: ## lint, unit, behaviour and end-to-end tests, and one line that counts th
 	@MAKE=$(MAKE) crates/xtask/scripts/test.sh
 
 .PHONY: lint
-lint: ## format and clippy
+lint: ## format, layout of test data, and clippy
 	@echo "== lint"
 	@crates/xtask/scripts/lint.sh
 
@@ -168,13 +168,8 @@ programs: ## build the test programs, and what the tests start
 		$(if $(filter $(abspath target/clients),$(EDGE_CLIENTS)),crates/xtask/scripts/clients.sh build,:) & clients=$$!; \
 		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %); rust=$$?; wait $$go; go=$$?; wait $$clients && [ $$go = 0 ] && exit $$rust
 
-# Its hooks panic where a test asks for it.
-.PHONY: planted
-planted: ## build the native module with planted panics, for tests/e2e/tests/panics.rs
-	@cargo build --quiet --package edge-idempotency-native --lib --features planted-panics --target-dir target/planted
-
 .PHONY: rust
-rust: $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) planted tools programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
+rust: $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) tools programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
 	@echo "== rust"
 	@cargo test --no-fail-fast --workspace --tests; tests=$$?; cargo test --quiet --package edge-idempotency-engine --doc && exit $$tests
 
@@ -202,20 +197,10 @@ playground-test: playground programs ## the playground in a headless Chromium, b
 	@echo "== playground-test"
 	@crates/xtask/scripts/playground.sh test
 
-# mdBook, compiled once; why it and not another one stands in docs/decisions/0031-the-site.md.
+# It needs mdBook: cargo install mdbook.
 .PHONY: docs
-docs: ## build the site of docs/: dist/site/
-	@echo "== docs (the first build takes about a minute)"
-	@crates/xtask/scripts/site.sh build
-
-.PHONY: site
-site: ## the site's builder: lint, tests, every link of the built site, and a look at it in a browser
-	@echo "== site"
-	@crates/xtask/scripts/site.sh test
-
-.PHONY: site-pictures
-site-pictures: ## pictures of some pages of the site at two widths, light and dark: target/site-pictures/
-	@crates/xtask/scripts/site.sh pictures
+docs: ## build the site of docs/ with mdBook: dist/site/
+	@crates/xtask/scripts/docs.sh
 
 # Which releases there are, and for which machines: crates/xtask/scripts/krakend-plugin.sh.
 KRAKEND ?= 2.13.8

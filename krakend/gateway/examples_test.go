@@ -14,11 +14,10 @@ import (
 	"edge-idempotency/krakend/bridge"
 )
 
-// Both examples pass all checks, and the module starts with their policies; nothing is left to be said about them.
+// The example passes all checks, and the module starts with its policy; nothing is left to be said about it.
 func TestTheExamplesStart(t *testing.T) {
-	// What the examples' notes say is meant: the demo's reports.run is for the scheduler.
-	meant := map[string][]string{"reference": {"signed callers cannot use the endpoint", "lets the parameter"}, "demo": {"only signed callers can use the endpoint"}}
-	for name, wanted := range meant {
+	// What the note says is meant: the demo's reports.run is for the scheduler.
+	for name, wanted := range map[string][]string{"demo": {"only signed callers can use the endpoint"}} {
 		directory := filepath.Join("..", "examples", name)
 		config := readObject(t, filepath.Join(directory, "krakend.json"))
 		policy, err := filepath.Abs(filepath.Join(directory, "policy.json"))
@@ -59,21 +58,12 @@ func TestTheExamplesStart(t *testing.T) {
 
 // The examples' policies are those of the project, except for what KrakenD cannot have.
 func TestTheExamplesPoliciesDifferFromTheProjectsInWhatKrakenDNeeds(t *testing.T) {
-	reference := readObject(t, filepath.Join("..", "..", "policies", "reference.json"))
-	reference["$schema"], reference["gateway_routes"] = "../../../policies/schema.json", true
-	identity := reference["identity"].(object)
-	identity["sources"] = identity["sources"].(list)[:1] // The second one reads headers.
-	for _, route := range reference["routes"].(list) {
-		if own, ok := route.(object)["identity"].(object); ok {
-			set(own, list{"envoy.filters.http.jwt_authn", "jwt"}, "sources", 0, "metadata")
-		}
-	}
 	demo := readObject(t, filepath.Join("..", "..", "demo", "policy.json"))
 	demo["gateway_routes"] = true
 	// KrakenD adds no credentials to the module's calls.
 	set(demo, object{"env": "UNKEY_ROOT_KEY"}, "webhooks", "unkey", "root_key")
 	set(demo, object{"env": "OPENBAO_TOKEN"}, "webhooks", "openbao", "token")
-	for name, wanted := range map[string]object{"reference": reference, "demo": demo} {
+	for name, wanted := range map[string]object{"demo": demo} {
 		given := readObject(t, filepath.Join("..", "examples", name, "policy.json"))
 		if !reflect.DeepEqual(given, wanted) {
 			t.Errorf("examples/%s/policy.json is not the project's policy with what KrakenD needs", name)
@@ -83,7 +73,7 @@ func TestTheExamplesPoliciesDifferFromTheProjectsInWhatKrakenDNeeds(t *testing.T
 
 // KrakenD's own defaults for what the examples leave out would end recoveries early.
 func TestTheExamplesWaitAsLongAsThePolicy(t *testing.T) {
-	for _, name := range []string{"reference", "demo"} {
+	for _, name := range []string{"demo"} {
 		text, err := os.ReadFile(filepath.Join("..", "examples", name, "krakend.json"))
 		if err != nil {
 			t.Fatal(err)

@@ -6,49 +6,56 @@ use crate::repository;
 use serde_json::{Value, json};
 use std::fs;
 
-/// The commands that make `krakend/examples`. With `UPDATE_EXAMPLES=1` the test makes them anew.
-const KRAKEND: [(&str, &[&str]); 2] = [
-    (
-        "demo",
-        &[
-            "--name=edge-idempotency: the demo",
-            "--upstream=backend=http://127.0.0.1:8081",
-            "--upstream=unkey=http://127.0.0.1:8082",
-            "--upstream=openbao=http://127.0.0.1:8200",
-            "--jwt-issuer=https://id.demo.invalid",
-            "--jwt-keys=/etc/krakend/jwks.json",
-            "--jwt-algorithm=ES256",
-            "--without-token=reports.run",
-        ],
-    ),
-    (
-        "reference",
-        &[
-            "--name=edge-idempotency: the reference policy",
-            "--upstream=restate=http://restate:8080",
-            "--jwt-issuer=https://login.example.com",
-            "--jwt-keys=https://login.example.com/.well-known/jwks.json",
-            "--jwt-audience=https://api.example.com",
-            "--jwt-issuer=platform.create-tenant=https://operators.example.com",
-            "--jwt-keys=platform.create-tenant=https://operators.example.com/.well-known/jwks.json",
-            "--jwt-issuer=platform.start-maintenance=https://operators.example.com",
-            "--jwt-keys=platform.start-maintenance=https://operators.example.com/.well-known/jwks.json",
-        ],
-    ),
+/// The command that makes `krakend/examples/demo`. With `UPDATE_EXAMPLES=1` the test makes it anew.
+const DEMO: [&str; 12] = [
+    "render",
+    "krakend",
+    "--policy",
+    "krakend/examples/demo/policy.json",
+    "--name=edge-idempotency: the demo",
+    "--upstream=backend=http://127.0.0.1:8081",
+    "--upstream=unkey=http://127.0.0.1:8082",
+    "--upstream=openbao=http://127.0.0.1:8200",
+    "--jwt-issuer=https://id.demo.invalid",
+    "--jwt-keys=/etc/krakend/jwks.json",
+    "--jwt-algorithm=ES256",
+    "--without-token=reports.run",
 ];
 
 #[test]
-fn the_examples_for_krakend_are_what_render_writes() {
-    for (name, options) in KRAKEND {
-        let policy = format!("krakend/examples/{name}/policy.json");
-        let made = printed(&[&["render", "krakend", "--policy", &policy], options].concat());
-        let file = repository().join(format!("krakend/examples/{name}/krakend.json"));
-        if std::env::var_os("UPDATE_EXAMPLES").is_some() {
-            fs::write(&file, &made).unwrap();
-        }
-        let shipped = fs::read_to_string(&file).unwrap();
-        assert!(shipped == made, "{} is another one; UPDATE_EXAMPLES=1 makes it anew", file.display());
+fn the_example_for_krakend_is_what_render_writes() {
+    let made = printed(&DEMO);
+    let file = repository().join("krakend/examples/demo/krakend.json");
+    if std::env::var_os("UPDATE_EXAMPLES").is_some() {
+        fs::write(&file, &made).unwrap();
     }
+    let shipped = fs::read_to_string(&file).unwrap();
+    assert!(shipped == made, "{} is another one; UPDATE_EXAMPLES=1 makes it anew", file.display());
+}
+
+/// The reference policy with what KrakenD needs.
+fn reference() -> Value {
+    let text = fs::read_to_string(repository().join("policies/reference.json")).unwrap();
+    let mut policy: Value = serde_json::from_str(&text).unwrap();
+    policy["gateway_routes"] = true.into();
+    // The second one reads headers.
+    policy["identity"]["sources"].as_array_mut().unwrap().truncate(1);
+    for route in policy["routes"].as_array_mut().unwrap() {
+        if let Some(metadata) = route.pointer_mut("/identity/sources/0/metadata") {
+            *metadata = json!(["envoy.filters.http.jwt_authn", "jwt"]);
+        }
+    }
+    let operators = "platform.create-tenant=https://operators.example.com";
+    let options = [
+        "--upstream=restate=http://restate:8080",
+        "--jwt-issuer=https://login.example.com",
+        "--jwt-keys=https://login.example.com/keys",
+        &format!("--jwt-issuer={operators}"),
+        &format!("--jwt-keys={operators}/keys"),
+        &format!("--jwt-issuer={}", operators.replace("create-tenant", "start-maintenance")),
+        &format!("--jwt-keys={}/keys", operators.replace("create-tenant", "start-maintenance")),
+    ];
+    rendered_with(&policy, &options)
 }
 
 fn custom_build() -> Value {
@@ -75,18 +82,15 @@ fn a_custom_build_loads_no_plugin() {
     assert_eq!(extra.unwrap(), "conversations.send-message");
 }
 
-/// The examples, what `render` writes for a custom build, and the whole example of the page.
+/// The example, what `render` writes for a custom build, and the whole example of the page.
 fn krakend_files() -> Vec<(String, Value)> {
     let more = ["--cors-origin=https://app.example.com", "--trusted-proxy=10.0.0.0/8", "--header=Accept-Language"];
     let mut files = vec![
         ("render krakend --custom-build".to_owned(), custom_build()),
+        ("render krakend".to_owned(), serde_json::from_str(&printed(&DEMO)).unwrap()),
+        ("the reference policy".to_owned(), reference()),
         ("render krakend --cors-origin".to_owned(), rendered(&orders(), &[&TOKENS[..], &more].concat())),
     ];
-    for (name, _) in KRAKEND {
-        let file = format!("krakend/examples/{name}/krakend.json");
-        files
-            .push((file.clone(), serde_json::from_str(&fs::read_to_string(repository().join(file)).unwrap()).unwrap()));
-    }
     let page = fs::read_to_string(repository().join("docs/krakend.md")).unwrap();
     let of_page = page.split("```json\n").skip(1).filter_map(|text| text.split_once("\n```"));
     let of_page = of_page.filter(|(text, _)| text.contains("\"$schema\": \"https://www.krakend.io/"));
@@ -150,9 +154,13 @@ fn what_krakend_cannot_have_is_told_at_once() {
 
 /// What `render krakend` writes for a policy with this identity, and with these members besides.
 fn rendered(policy: &Value, options: &[&str]) -> Value {
+    rendered_with(policy, &[&["--upstream=api=http://a"], options].concat())
+}
+
+fn rendered_with(policy: &Value, options: &[&str]) -> Value {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), policy.to_string()).unwrap();
-    let own = ["render", "krakend", "--policy", file.path().to_str().unwrap(), "--upstream=api=http://a"];
+    let own = ["render", "krakend", "--policy", file.path().to_str().unwrap()];
     serde_json::from_str(&printed(&[&own[..], options].concat())).unwrap()
 }
 

@@ -1,52 +1,48 @@
 #!/usr/bin/env bash
 # Fetches the custom resource definitions that crates/command/tests/render_kubernetes checks rendered resources against, unchanged, from the Go
-# modules in which Istio and Envoy Gateway publish them. To take a newer release, change the versions here, run this, and say the
-# versions in docs/render.md.
+# modules in which Istio and Envoy Gateway publish them, into .tools/kubernetes-crds/. To take a newer release, change the versions and
+# checksums here, and say the versions in docs/render.md. `crates/xtask/scripts/tools.sh kubernetes-crds` runs this.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 ISTIO=v1.31.1
+ISTIO_SUM=161774477eaf22cf661d19213b61e6d420d87a459472b0cbbd4601800f8371db
 ENVOY_GATEWAY=v1.9.1
+ENVOY_GATEWAY_SUM=bf9a96d6a5ff39739ae23add1f199ae34e7af21a82ce80d89fb515705ea65a1e
 # The one that this Envoy Gateway is built with.
 GATEWAY_API=v1.6.1
-folder=crates/command/tests/render_kubernetes/crds
+GATEWAY_API_SUM=cbedb5752da4817b0aa55ddf03b19903b3016083f4583b926b4d26e537d82591
 
-# The folder of a Go module, MODULE@VERSION, which is downloaded if it is not there.
-module() {
-  go mod download -json "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])'
-}
+folder=$TOOLS/kubernetes-crds
+sum=$(python3 -c 'import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest())' "${BASH_SOURCE[0]}")
+[ "$(cat "$folder/.installed" 2>/dev/null)" != "$sum" ] || exit 0
+mkdir -p "$TOOLS"
+work=$(mktemp -d "$TOOLS/.installing.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+say "tools: fetching definitions of Istio $ISTIO and Envoy Gateway $ENVOY_GATEWAY from Go's proxy (12 MB)"
+mkdir "$work/crds"
+python3 - "$work/crds" "istio.io/api@$ISTIO" "$ISTIO_SUM" "github.com/envoyproxy/gateway@$ENVOY_GATEWAY" "$ENVOY_GATEWAY_SUM" \
+    "sigs.k8s.io/gateway-api@$GATEWAY_API" "$GATEWAY_API_SUM" <<'END'
+import hashlib, io, pathlib, re, sys, urllib.request, zipfile
+folder, (istio, gateway, api) = pathlib.Path(sys.argv[1]), zip(sys.argv[2::2], sys.argv[3::2])
+KINDS = ("EnvoyFilter|TrafficExtension|AuthorizationPolicy|HTTPRoute|Backend|BackendTrafficPolicy|ClientTrafficPolicy|EnvoyExtensionPolicy|"
+         "EnvoyPatchPolicy|HTTPRouteFilter|SecurityPolicy")
 
-istio=$(module "istio.io/api@$ISTIO")
-gateway=$(module "github.com/envoyproxy/gateway@$ENVOY_GATEWAY")
-mkdir -p "$folder"
-rm -f "$folder"/*.yaml
-
-# Istio has all definitions in one file of several documents.
-python3 - "$istio/kubernetes/customresourcedefinitions.gen.yaml" "$folder" <<'END'
-import pathlib, re, sys
-source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-for document in re.split(r"(?m)^---\n", source.read_text()):
-    kind = re.search(r"(?m)^    kind: (\w+)$", document)
-    if kind and kind[1] in ("EnvoyFilter", "TrafficExtension", "AuthorizationPolicy"):
-        (folder / f"{kind[1]}.yaml").write_text(document)
+for (module, expected), path in ((istio, "kubernetes/customresourcedefinitions.gen.yaml"),
+                                 (gateway, "charts/gateway-helm/charts/crds/crds/generated/"),
+                                 (api, "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml")):
+    data = urllib.request.urlopen("https://proxy.golang.org/%s/@v/%s.zip" % tuple(module.split("@")), timeout=120).read()
+    if hashlib.sha256(data).hexdigest() != expected:
+        sys.exit(f"error: the checksum of {module} is not the pinned one")
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    for name in archive.namelist():
+        if name.startswith(f"{module}/{path}"):
+            # Istio has all definitions in one file of several documents.
+            for document in re.split(r"(?m)^---\n", archive.read(name).decode()):
+                if kind := re.search(rf"(?m)^    kind: ({KINDS})$", document):
+                    (folder / f"{kind[1]}.yaml").write_text(document)
 END
-generated="$gateway/charts/gateway-helm/charts/crds/crds/generated"
-for kind in Backend BackendTrafficPolicy ClientTrafficPolicy EnvoyExtensionPolicy EnvoyPatchPolicy HTTPRouteFilter SecurityPolicy; do
-  plural=$(sed 's/y$/ie/' <<<"${kind,,}")s
-  cat "$generated/gateway.envoyproxy.io_$plural.yaml" >"$folder/$kind.yaml"
-done
-api=$(module "sigs.k8s.io/gateway-api@$GATEWAY_API")
-cat "$api/config/crd/standard/gateway.networking.k8s.io_httproutes.yaml" >"$folder/HTTPRoute.yaml"
-
-cat >"$folder/README.md" <<END
-# Custom resource definitions
-
-\`crates/xtask/scripts/kubernetes-crds.sh\` writes these files. They are unchanged parts of the published ones, under the Apache License 2.0.
-
-| files | from |
-|---|---|
-| \`EnvoyFilter.yaml\`, \`TrafficExtension.yaml\`, \`AuthorizationPolicy.yaml\` | Go module \`istio.io/api\` $ISTIO, \`kubernetes/customresourcedefinitions.gen.yaml\` |
-| \`Backend.yaml\`, \`BackendTrafficPolicy.yaml\`, \`ClientTrafficPolicy.yaml\`, \`EnvoyExtensionPolicy.yaml\`, \`EnvoyPatchPolicy.yaml\`, \`HTTPRouteFilter.yaml\`, \`SecurityPolicy.yaml\` | Go module \`github.com/envoyproxy/gateway\` $ENVOY_GATEWAY, \`charts/gateway-helm/charts/crds/crds/generated\` |
-| \`HTTPRoute.yaml\` | Go module \`sigs.k8s.io/gateway-api\` $GATEWAY_API, \`config/crd/standard\` |
-END
-ls -l "$folder"
+[ "$(ls "$work/crds" | wc -l)" = 11 ] || die "a definition is missing in what was fetched"
+printf '%s\n' "$sum" >"$work/crds/.installed"
+rm -rf "$folder"
+mv "$work/crds" "$folder"

@@ -31,6 +31,8 @@ fi
 
 say "lint: cargo fmt"
 cargo fmt --all --check
+say "lint: layout of test data"
+cargo run --quiet --package xtask -- format-cases --check
 say "lint: Cargo.lock"
 cargo metadata --locked --format-version 1 >/dev/null || die "Cargo.lock does not match the manifests" "cargo check, and commit it"
 say "lint: clippy"

@@ -8,12 +8,12 @@
 # The tools that the stage rust runs are installed beside the stages before it (log: target/test-logs/tools.log): downloads and linkers
 # leave processors idle.
 #
-# usage: crates/xtask/scripts/test.sh [STAGE ...]     default: lint rust krakend clients playground-test site; those left out are reported
+# usage: crates/xtask/scripts/test.sh [STAGE ...]     default: lint rust krakend clients playground-test; those left out are reported
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 1
 
-ALL=(lint rust krakend clients playground-test site)
+ALL=(lint rust krakend clients playground-test)
 LOGS=$ROOT/target/test-logs
 MAKE=${MAKE:-make}
 PASSED=0 FAILED=0 SKIPPED=0

@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
+# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -556,7 +556,7 @@ plotting() {
     printf '%s\n' "$sum" >"$tool/.installed"
 }
 
-USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
+USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 mkdir -p "$TOOLS"
 for tool in "$@"; do
@@ -580,6 +580,7 @@ for tool in "$@"; do
         openapi-tools) openapi_tools ;;
         recipes) recipes ;;
         release-tools) release_tools ;;
+        kubernetes-crds) "$ROOT/crates/xtask/scripts/kubernetes-crds.sh" ;;
         plotting) plotting ;;
         crane) crane ;;
         wasm-toolchain) "$ROOT/crates/xtask/scripts/build-wasm.sh" --prepare ;;

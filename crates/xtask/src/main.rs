@@ -1,15 +1,16 @@
-//! Repository tasks on what was built: the module, OCI images, and descriptions of what files consist of.
+//! Repository tasks: on what was built (the module, OCI images, descriptions of what files consist of), and the layout of test data.
 
 mod image;
+mod layout;
 mod module;
 mod sbom;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 #[derive(Parser)]
 #[command(about = "Tasks of the repository")]
@@ -55,6 +56,12 @@ enum Task {
         images: Vec<PathBuf>,
         #[command(flatten)]
         about: About,
+    },
+    /// Give the test data in JSON its layout
+    FormatCases {
+        /// Change nothing, and fail if a file has another layout
+        #[arg(long)]
+        check: bool,
     },
     /// Print what a built file consists of, in CycloneDX
     Sbom {
@@ -126,6 +133,7 @@ fn run(task: Task) -> Result<()> {
             print_image(&layout, &image::index(&images, &layout, &about.annotation)?);
             Ok(())
         }
+        Task::FormatCases { check } => format_cases(check),
         Task::Sbom { file, package, target, name, time, part } => {
             let artifact = sbom::Artifact {
                 file: &file,
@@ -135,11 +143,42 @@ fn run(task: Task) -> Result<()> {
                 time: time.as_deref(),
                 parts: &part,
             };
-            let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("xtask is not in crates/")?;
-            println!("{:#}", sbom::describe(&artifact, root)?);
+            println!("{:#}", sbom::describe(&artifact, root()?)?);
             Ok(())
         }
     }
+}
+
+fn root() -> Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("xtask is not in crates/")
+}
+
+/// The test data that has the layout, without what tests write themselves. Snapshots have lines of `crates/command/tests/`.
+const CASES: [&str; 7] = [
+    "tests/cases/*.json",
+    "tests/vectors/*.json",
+    ":!tests/vectors/webhook_keys.json",
+    "crates/engine/tests/*.json",
+    ":!crates/engine/tests/golden",
+    "tests/e2e/tests/*.json",
+    "krakend/internal/*.json",
+];
+
+fn format_cases(check: bool) -> Result<()> {
+    let files =
+        Command::new("git").arg("ls-files").args(CASES).current_dir(root()?).output().context("git ls-files")?;
+    let files = String::from_utf8(files.stdout)?;
+    ensure!(!files.is_empty(), "git ls-files names no test data");
+    for file in files.lines() {
+        let path = root()?.join(file);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
+        let formatted = layout::format(&text).with_context(|| file.to_owned())?;
+        if formatted != text {
+            ensure!(!check, "{file} has another layout: cargo run -p xtask -- format-cases");
+            write(&path, formatted.as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 fn print_image(layout: &Path, digest: &str) {

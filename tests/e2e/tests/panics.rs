@@ -1,11 +1,10 @@
 //! A panic in each hook of the native module that requests reach, in a real Envoy: the request is answered 503 where it still can be,
 //! Envoy lives, the next request is right, and the panic is logged and counted. tests/dynamic-module/tests/panics.rs has the other hooks.
 
+use std::env;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::{env, fs};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::{Reply, Request};
@@ -65,13 +64,9 @@ struct PanicsSetup {
 
 impl PanicsSetup {
     fn start() -> Result<Self> {
-        let variable = "EDGE_NATIVE_PLANTED";
-        let module = env::var_os(variable).map_or_else(
-            || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/planted/debug/libedge_idempotency.so"),
-            PathBuf::from,
-        );
-        let module = fs::canonicalize(&module)
-            .with_context(|| format!("{} (or set {variable}): run `make planted`", module.display()))?;
+        // native-tests has the module with planted panics built, and Cargo puts it beside this program.
+        let module = env::current_exe()?.with_file_name("libedge_idempotency.so");
+        ensure!(module.is_file(), "{} is missing: run `make programs`", module.display());
         let unkey = runtime()?.block_on(Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY))?;
         let mut policy = policy(&json!({}));
         let webhook = json!({"tenant": "acme", "project": "shop", "provider": "github", "secrets": ["gh_secret"]});

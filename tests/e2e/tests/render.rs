@@ -52,15 +52,10 @@ const TLS: [&str; 8] = [
 /// Every policy document that the project ships.
 pub(crate) fn policies() -> Result<Vec<PathBuf>> {
     let root = repository();
-    let mut paths: Vec<PathBuf> = [
-        "policies/minimal.json",
-        "policies/reference.json",
-        "deploy/demo/policy.json",
-        "krakend/examples/reference/policy.json",
-    ]
-    .iter()
-    .map(|path| root.join(path))
-    .collect();
+    let mut paths: Vec<PathBuf> = ["policies/minimal.json", "policies/reference.json", "deploy/demo/policy.json"]
+        .iter()
+        .map(|path| root.join(path))
+        .collect();
     for entry in fs::read_dir(root.join("policies/examples"))? {
         paths.push(entry?.path());
     }

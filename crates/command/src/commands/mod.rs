@@ -13,7 +13,6 @@
 //! | `render` | configurations of gateways |
 //! | `openapi` | an OpenAPI description beside a policy |
 //! | `webhook` | providers, new webhooks, signed deliveries |
-//! | `page` | docs/command.md, for tests |
 //! | `question` | questions on the terminal |
 //! | `findings` | how findings are printed |
 
@@ -26,8 +25,6 @@ mod key;
 mod keys;
 mod man;
 mod openapi;
-#[cfg(test)]
-mod page;
 mod question;
 mod render;
 mod retention;
