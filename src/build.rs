@@ -7,8 +7,16 @@ use std::process::Command;
 const VARIABLE: &str = "EDGE_IDEMPOTENCY_GIT_HASH";
 
 /// The sources of the modules. A change in them makes the hash `-dirty`; a change in docs or tests does not.
-const SOURCES: [&str; 8] =
-    ["src", "crates/dynamic-module/src", "crates/engine/src", "crates/envoy/src", "policies", "src/build.rs", "Cargo.toml", "Cargo.lock"];
+const SOURCES: [&str; 8] = [
+    "src",
+    "crates/dynamic-module/src",
+    "crates/engine/src",
+    "crates/envoy/src",
+    "policies",
+    "src/build.rs",
+    "Cargo.toml",
+    "Cargo.lock",
+];
 
 #[allow(dead_code, reason = "another build script uses this file as a module")]
 fn main() {

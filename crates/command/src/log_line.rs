@@ -4,14 +4,14 @@
 mod print;
 mod rebuild;
 
+use crate::explain::explain;
+use crate::explain::explanations;
+use crate::explain::request::Request;
 use crate::material::now_unix_ms;
 use crate::record::record_of;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::{Mode, Route};
 use edge_idempotency_engine::problem::Code;
-use crate::explain::explain;
-use crate::explain::explanations;
-use crate::explain::request::Request;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 

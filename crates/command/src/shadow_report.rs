@@ -146,9 +146,7 @@ impl Report {
         let progress = progress(files);
         let mut report = Self::default();
         for file in files {
-            progress.set_message(
-                crate::explain::terminal_text::printable(&file.display().to_string()).into_owned(),
-            );
+            progress.set_message(crate::explain::terminal_text::printable(&file.display().to_string()).into_owned());
             let mut lines_read = 0;
             if let Err(error) = report.read_file(file, range, &progress, &mut lines_read) {
                 report.errors.push(FileError {

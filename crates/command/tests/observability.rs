@@ -126,7 +126,9 @@ fn every_alert_has_what_a_person_needs_at_night() {
 fn every_alert_has_a_case_that_fires_and_one_that_stays_quiet() {
     let mut cases: BTreeMap<String, BTreeSet<bool>> = BTreeMap::new();
     let mut fired = BTreeSet::new();
-    let files = ["deploy/observability/prometheus-rules.test.yaml", "deploy/observability/prometheus-rules-days.test.yaml"].map(yaml);
+    let files =
+        ["deploy/observability/prometheus-rules.test.yaml", "deploy/observability/prometheus-rules-days.test.yaml"]
+            .map(yaml);
     for test in files.iter().flat_map(|file| file["tests"].as_array().unwrap()) {
         for case in test["alert_rule_test"].as_array().unwrap() {
             let name = case["alertname"].as_str().unwrap().to_owned();

@@ -55,7 +55,8 @@ fn what_is_taken_once_is_not_given_twice() {
         let told = refused(&[&["render", gateway, "--policy", policy], &upstreams[..], &tokens, twice].concat());
         assert!(told.contains("takes one value for each place"), "{gateway} {twice:?}: {told}");
     }
-    let told = refused(&["check", "--live", "--upstream=a=http://b", "--upstream=a=http://c", "deploy/demo/policy.json"]);
+    let told =
+        refused(&["check", "--live", "--upstream=a=http://b", "--upstream=a=http://c", "deploy/demo/policy.json"]);
     assert!(told.contains("two --upstream have the same name"), "{told}");
 }
 

@@ -208,7 +208,13 @@ impl EnvoyStream {
         let Ok(mut state) = self.state.try_borrow_mut() else { return bare_refusal() };
         let State { stream: Some(stream), held, can_wake } = &mut *state else { return bare_refusal() };
         let Some((mut worker, thread)) = self.filter.worker(self.worker) else { return bare_refusal() };
-        let host = StreamHost::new(request, (self.filter.calls(), self.filter.metadata()), thread, (phase, *held), &self.record);
+        let host = StreamHost::new(
+            request,
+            (self.filter.calls(), self.filter.metadata()),
+            thread,
+            (phase, *held),
+            &self.record,
+        );
         let action = event(stream, &host, &mut worker.configuration);
         if stream.awaits_call() && !*can_wake {
             *can_wake = true;

@@ -32,7 +32,8 @@ fn the_pages_have_the_tables_of_the_code() {
 /// The contract lists which advice codes have; what it lists as "varies" has `never` as a rule.
 #[test]
 fn the_contract_has_the_advice_of_each_code() {
-    let contract = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/contract.md")).unwrap();
+    let contract =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/contract.md")).unwrap();
     for retry in [Retry::NewRequest, Retry::NewKey, Retry::Wait, Retry::SameKey] {
         let begin = format!("| `{}` |", retry.name());
         let row = contract.lines().find_map(|line| line.strip_prefix(&begin)).unwrap();

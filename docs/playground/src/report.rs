@@ -1,11 +1,11 @@
 //! What the command would print about a policy in `policy.json` and a request.
 
-use edge_idempotency_engine::Policy;
 use edge_idempotency_command::explain::request::Request;
 use edge_idempotency_command::explain::request_input::{DescribedRequest, Files, curl};
 use edge_idempotency_command::explain::{Verdict, explain, terminal_text};
 use edge_idempotency_command::lints::diagnostics::source::SourceText;
 use edge_idempotency_command::lints::diagnostics::{CheckedFile, FindingCounts, text};
+use edge_idempotency_engine::Policy;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;

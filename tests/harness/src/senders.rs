@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn the_policy_names_every_variable_and_the_gateway_lets_it_through() {
-        let (policy, gateway) = (include_str!("../../../deploy/demo/policy.json"), include_str!("../../../deploy/demo/envoy.yaml"));
+        let (policy, gateway) =
+            (include_str!("../../../deploy/demo/policy.json"), include_str!("../../../deploy/demo/envoy.yaml"));
         let variables = Senders::generate().environment();
         assert_eq!(policy.matches(r#"{"env": "#).count(), variables.len());
         for (name, _) in variables {

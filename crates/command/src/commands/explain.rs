@@ -1,6 +1,9 @@
 //! `explain`: what the filter would do with one request, or has done with one.
 
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::explain::request::Request;
+use crate::explain::request_input::{DescribedRequest, Files as _, RequestInput, curl};
+use crate::explain::{explain, terminal_text};
 use crate::input::{first_line_of_input, read_policy_document, variable};
 use crate::log_line;
 use crate::material::{Material, now_unix_ms};
@@ -8,9 +11,6 @@ use crate::output::tell;
 use crate::output::{print, print_document};
 use clap::{ArgGroup, Args};
 use edge_idempotency_engine::Policy;
-use crate::explain::request::Request;
-use crate::explain::request_input::{DescribedRequest, Files as _, RequestInput, curl};
-use crate::explain::{explain, terminal_text};
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -2,13 +2,13 @@
 
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::diagnostics::{formats, sarif};
+use crate::explain::terminal_text::printable_lines;
 use crate::lint;
+use crate::lints::diagnostics::lint::Severity;
+use crate::lints::diagnostics::{CheckedFile, FindingCounts, text};
 use crate::output::print;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use crate::explain::terminal_text::printable_lines;
-use crate::lints::diagnostics::lint::Severity;
-use crate::lints::diagnostics::{CheckedFile, FindingCounts, text};
 use std::io::Write as _;
 use std::path::Path;
 
@@ -85,9 +85,7 @@ fn make_printable(file: &mut CheckedFile) {
 fn write(files: &[CheckedFile], format: FindingFormat) -> Result<(), String> {
     match format {
         FindingFormat::Json => print(&crate::explain::terminal_text::json(&formats::to_json(files))),
-        FindingFormat::Sarif => {
-            print(&crate::explain::terminal_text::json(&sarif::to_sarif(files, lint::lints())))
-        }
+        FindingFormat::Sarif => print(&crate::explain::terminal_text::json(&sarif::to_sarif(files, lint::lints()))),
         FindingFormat::Github => print(formats::to_github(files).trim_end()),
         FindingFormat::Text => {
             let width = console::Term::stderr().size_checked().map(|(_, columns)| usize::from(columns));

@@ -5,12 +5,12 @@ use crate::init_policy::answers::{BackendChoice, GatewayChoice, IdentityKind, Ro
 use crate::init_policy::guesses::guess;
 use crate::init_policy::questions::{GivenAnswers, Terminal, UsualAnswers, ask};
 use crate::input::read;
+use crate::lints::diagnostics::source::SourceText;
 use crate::openapi::description;
 use crate::output::print_document;
 use crate::output::{tell, tell_text};
 use clap::Args;
 use edge_idempotency_engine::{Policy, PolicyErrors};
-use crate::lints::diagnostics::source::SourceText;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};

@@ -1,6 +1,7 @@
 //! `key`: reading a namespaced key.
 
 use super::FORWARD;
+use crate::explain::terminal_text;
 use crate::input::first_line_of_input;
 use crate::output::print;
 use crate::restate_admin::keys_text::readable_subject;
@@ -8,7 +9,6 @@ use crate::restate_admin::selection::STORED_FORM;
 use clap::{Args, Subcommand};
 use edge_idempotency_engine::identity::Project;
 use edge_idempotency_engine::key::decode;
-use crate::explain::terminal_text;
 use serde_json::json;
 
 /// Reads a namespaced key.

@@ -13,13 +13,13 @@ use forget::forget;
 use session::Session;
 
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::explain::terminal_text;
 use crate::output::print;
 use crate::restate_admin::claims::StoredClaim;
 use crate::restate_admin::invocations::{Invocation, PAGE};
 use crate::restate_admin::keys_text::{details, details_to_json, table, to_json};
 use crate::restate_admin::names::InvocationId;
 use crate::restate_admin::purging::{Counts, Purged, claims_of, in_flight_advice};
-use crate::explain::terminal_text;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

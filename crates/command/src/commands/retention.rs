@@ -2,6 +2,7 @@
 
 use super::question::confirmed;
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::explain::terminal_text;
 use crate::input::read_policy_document;
 use crate::output::print;
 use crate::output::tell;
@@ -9,7 +10,6 @@ use crate::restate_admin::claims_outlast::{guard_name, guard_of};
 use crate::restate_admin::connection::{Admin, ConnectionArguments};
 use crate::restate_admin::plan::Plan;
 use clap::{Args, Subcommand};
-use crate::explain::terminal_text;
 use serde_json::Value;
 use std::path::PathBuf;
 

@@ -1,11 +1,11 @@
 //! `shadow-report`: what enforcing would refuse, counted from access logs.
 
 use super::{BAD_INPUT, FORWARD, REJECT};
+use crate::explain::terminal_text;
 use crate::output::print;
 use crate::output::tell;
 use crate::shadow_report;
 use clap::Args;
-use crate::explain::terminal_text;
 use std::path::PathBuf;
 
 /// Counts from access logs what enforcing would refuse, before you switch shadow mode off.

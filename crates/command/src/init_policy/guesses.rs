@@ -2,13 +2,13 @@
 
 use super::answers::{POLICIES, RouteAnswer, RouteWebhook, structure};
 use super::webhook_signs::WebhookSigns;
+use crate::explain::terminal_text::printable;
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::tree::SpannedNode;
 use crate::openapi::key_parameter::{self, KEY_HEADER};
 use crate::openapi::operations::{self, ApiOperation};
 use crate::openapi::references::References;
 use edge_idempotency_engine::policy::Template;
-use crate::explain::terminal_text::printable;
-use crate::lints::diagnostics::source::SourceText;
-use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 

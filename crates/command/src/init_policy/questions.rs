@@ -1,8 +1,8 @@
 //! Asks on a terminal for what the options leave open.
 
 use super::answers::{BackendChoice, GatewayChoice, IdentityKind, InitAnswers, POLICIES, RouteAnswer};
-use dialoguer::{Confirm, Input, Select, theme::ColorfulTheme, theme::SimpleTheme, theme::Theme};
 use crate::explain::terminal_text::printable;
+use dialoguer::{Confirm, Input, Select, theme::ColorfulTheme, theme::SimpleTheme, theme::Theme};
 
 /// What options say; `None` where somebody has to be asked, or the usual answer taken.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,9 @@
 //! By what an operation of a description looks like one that takes deliveries of webhooks.
 
-use crate::openapi::operations::ApiOperation;
-use crate::openapi::references::References;
 use crate::lints::catalogue;
 use crate::lints::diagnostics::tree::SpannedNode;
+use crate::openapi::operations::ApiOperation;
+use crate::openapi::references::References;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -23,10 +23,10 @@ mod stores;
 mod upstreams;
 
 use crate::lint;
-use arguments::LiveArguments;
-use edge_idempotency_engine::Policy;
 use crate::lints::PolicyFinding;
 use crate::lints::backends::Backends;
+use arguments::LiveArguments;
+use edge_idempotency_engine::Policy;
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::rc::Rc;

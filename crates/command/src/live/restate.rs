@@ -2,11 +2,11 @@
 
 use super::LiveCheck;
 use crate::http::HttpReply;
+use crate::lints::backends::BackendAt;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
 use crate::restate_admin::plan::Plan;
 use crate::restate_admin::services::Service;
-use crate::lints::backends::BackendAt;
 use serde_json::Value;
 use std::rc::Rc;
 

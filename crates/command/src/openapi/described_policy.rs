@@ -1,8 +1,8 @@
 //! The members of a policy document that decide what callers see, beside what the engine tells of a route.
 
+use crate::lints::backends::{BackendAt, Backends};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::Route;
-use crate::lints::backends::{BackendAt, Backends};
 use serde::Deserialize;
 use serde_json::Value;
 

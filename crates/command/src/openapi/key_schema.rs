@@ -1,9 +1,9 @@
 //! The JSON Schema of a route's keys (docs/contract.md section 3), and which keys another schema takes.
 
 use super::references::References;
+use crate::lints::diagnostics::tree::SpannedNode;
 use edge_idempotency_engine::key::{KeyCharset, KeyFormat, KeyRules, MAX_LENGTH, read_as};
 use edge_idempotency_engine::uuid::Uuid;
-use crate::lints::diagnostics::tree::SpannedNode;
 use regex_lite::Regex;
 use serde_json::{Map, Value, json};
 

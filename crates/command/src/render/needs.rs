@@ -1,8 +1,8 @@
 //! What a policy asks of the gateway in front of it, read from the document.
 
 use super::pattern::PathPattern;
-use crate::stores::{self, StoreUse};
 use crate::lints::backends::Backends;
+use crate::stores::{self, StoreUse};
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;

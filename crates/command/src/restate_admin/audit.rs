@@ -2,10 +2,10 @@
 //! policy's `telemetry.key_in_logs` says, and never what was stored.
 
 use super::invocations::{Invocation, PurgeOutcome};
+use crate::explain::terminal_text;
 use crate::input::variable;
 use edge_idempotency_engine::policy::KeyInLogs;
 use edge_idempotency_engine::telemetry::key_in_logs;
-use crate::explain::terminal_text;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 use std::fs::{File, OpenOptions};

@@ -3,9 +3,9 @@
 use super::claims::StoredClaim;
 use super::durations::short;
 use super::invocations::{Invocation, ResultState};
+use crate::explain::terminal_text::printable;
 use comfy_table::{ContentArrangement, Table, presets};
 use edge_idempotency_engine::key;
-use crate::explain::terminal_text::printable;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;

@@ -5,13 +5,13 @@ use super::invocations::{Invocation, ResultState};
 use super::keys_text::readable_subject;
 use super::names::InvocationId;
 use super::sql::{begins_with, literal};
+use crate::explain::terminal_text::printable;
 use edge_idempotency_engine::identity::{
     Identity, NO_SUBJECT, PLATFORM_SENTINEL, Project, Subject, TENANT_SENTINEL, Tenant,
 };
 use edge_idempotency_engine::key::{self, Decoded};
 use edge_idempotency_engine::policy::{KeyInLogs, KeySubject, Policy, Scope};
 use edge_idempotency_engine::telemetry::key_in_logs;
-use crate::explain::terminal_text::printable;
 use serde_json::Value;
 
 /// Which keys are meant. What is `None` can be anything.

@@ -1,8 +1,8 @@
 //! The report as a table for people and as JSON for programs.
 
 use super::{LeftOut, Refusals, Report, Totals};
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use crate::explain::terminal_text::printable;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Map, Value, json};
 
 /// How a tenant or a project that is not known stands in tables, as in the filter's metrics.

@@ -1,8 +1,8 @@
 //! Provider files (`policies/provider.schema.json`), as far as signing and the catalogue need them. The engine checks a file
 //! before it is read here.
 
-use edge_idempotency_engine::provider::Provider;
 use crate::lints::catalogue;
+use edge_idempotency_engine::provider::Provider;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! What the registry (Unkey) and the secret store (OpenBao, Vault) have to hold for a new webhook (docs/webhooks.md), as
 //! requests that a person can send, or that `--apply` sends.
 
+use crate::explain::terminal_text::printable;
 use crate::http::NoReply;
 use crate::http::{HttpClient, HttpReply};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use crate::explain::terminal_text::printable;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 

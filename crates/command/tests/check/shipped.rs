@@ -33,7 +33,9 @@ fn policies(directory: &Path, found: &mut Vec<PathBuf>) {
 fn every_shipped_policy_is_clean_or_has_a_reason() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let mut files = Vec::new();
-    ["policies", "deploy/demo", "krakend/examples", "examples"].iter().for_each(|name| policies(&root.join(name), &mut files));
+    ["policies", "deploy/demo", "krakend/examples", "examples"]
+        .iter()
+        .for_each(|name| policies(&root.join(name), &mut files));
     assert!(files.len() > 20, "{files:?}");
     let mut told = BTreeSet::new();
     for file in &files {

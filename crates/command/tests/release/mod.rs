@@ -17,7 +17,9 @@ fn tool(name: &str, untested: &str) -> Option<PathBuf> {
     if program.is_file() {
         return Some(program);
     }
-    eprintln!("SKIPPED: {name} is not installed, so {untested}. `crates/xtask/scripts/tools.sh release-tools` installs it.");
+    eprintln!(
+        "SKIPPED: {name} is not installed, so {untested}. `crates/xtask/scripts/tools.sh release-tools` installs it."
+    );
     None
 }
 

@@ -28,7 +28,11 @@ fn krakend() -> (String, String) {
 /// The release that runs, which is also the one whose definitions are compared.
 fn envoy_gateway() -> String {
     let version = setting("crates/xtask/scripts/tools.sh", "ENVOY_GATEWAY_VERSION");
-    assert_eq!(version, setting("crates/xtask/scripts/kubernetes-crds.sh", "ENVOY_GATEWAY"), "crates/xtask/scripts/kubernetes-crds.sh");
+    assert_eq!(
+        version,
+        setting("crates/xtask/scripts/kubernetes-crds.sh", "ENVOY_GATEWAY"),
+        "crates/xtask/scripts/kubernetes-crds.sh"
+    );
     version
 }
 
@@ -41,7 +45,10 @@ fn istio_sources() -> String {
 }
 
 fn table() -> String {
-    let (envoy, older) = (setting("crates/xtask/scripts/lib.sh", "ENVOY_VERSION"), setting("crates/xtask/scripts/lib.sh", "OLDER_ENVOYS"));
+    let (envoy, older) = (
+        setting("crates/xtask/scripts/lib.sh", "ENVOY_VERSION"),
+        setting("crates/xtask/scripts/lib.sh", "OLDER_ENVOYS"),
+    );
     let native: Vec<&str> = older.split(' ').chain([envoy.as_str()]).collect();
     let (first, last) = krakend();
     let crds = |name| setting("crates/xtask/scripts/kubernetes-crds.sh", name);

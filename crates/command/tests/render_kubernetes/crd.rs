@@ -13,7 +13,7 @@ fn folder() -> Option<PathBuf> {
     }
     eprintln!(
         "SKIPPED: definitions of Istio and Envoy Gateway are not installed, so no resource is compared with them. \
-        `scripts/tools.sh kubernetes-crds` installs them."
+        `crates/xtask/scripts/tools.sh kubernetes-crds` installs them."
     );
     None
 }

@@ -86,7 +86,8 @@ fn document(policy: &str) -> Value {
 
 #[test]
 fn an_envoy_filter_has_all_parts() {
-    let args = [&["render", "istio", "--policy", "deploy/demo/policy.json", "--label=app=edge"], &CLUSTERS[..]].concat();
+    let args =
+        [&["render", "istio", "--policy", "deploy/demo/policy.json", "--label=app=edge"], &CLUSTERS[..]].concat();
     let all = fitting(&args, &run_with_module(&args));
     let spec = all[2]["spec"].clone();
     assert_eq!(spec["workloadSelector"]["labels"], json!({"app": "edge"}));

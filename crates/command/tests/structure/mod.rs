@@ -7,8 +7,8 @@ mod workspace;
 
 use crate::repository;
 use source::{CrateSource, FileImport};
-use workspace::crates;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use workspace::crates;
 
 /// Imports that still close a circle, by their rooms: the first takes from the second. Do not add one: open the circle.
 const STILL_CIRCULAR: [(&str, &str); 1] = [("crates/engine/src/exchange", "crates/engine/src/exchange")];
@@ -37,7 +37,11 @@ const NAMED_HOSTS: [(&str, &str, &str); 5] = [
         "headers that no policy may use, on whatever host: the contract lists them",
     ),
     ("crates/engine/src/policy/document/identity.rs", "envoy.filters.http.jwt_authn", "the example in a start error"),
-    ("crates/engine/src/json/syntax_error.rs", "this is a configuration of Envoy", "a start error about the usual mistake"),
+    (
+        "crates/engine/src/json/syntax_error.rs",
+        "this is a configuration of Envoy",
+        "a start error about the usual mistake",
+    ),
     ("crates/engine/src/json/syntax_error.rs", "the document is empty", "a start error about the usual mistake"),
     ("crates/engine/src/json/syntax_error.rs", "this is a protobuf message", "a start error about the usual mistake"),
 ];

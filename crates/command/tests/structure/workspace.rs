@@ -38,7 +38,8 @@ pub(super) fn crates() -> Vec<Member> {
             let manifest = text(&package["manifest_path"]);
             let folder = Path::new(&manifest).parent().unwrap().strip_prefix(&root).unwrap();
             let used = package["dependencies"].as_array().unwrap().iter();
-            let used = used.filter(|dependency| dependency["kind"].is_null()).map(|dependency| text(&dependency["name"]));
+            let used =
+                used.filter(|dependency| dependency["kind"].is_null()).map(|dependency| text(&dependency["name"]));
             Member {
                 name: text(&package["name"]),
                 folder: if folder == Path::new("") { ".".to_owned() } else { folder.to_str().unwrap().to_owned() },

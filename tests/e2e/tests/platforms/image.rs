@@ -35,7 +35,8 @@ impl Registry {
     /// Starts a registry and pushes the module into it, as it is published.
     pub(crate) fn start(folder: &Path, layout: Layout) -> Result<Self> {
         let crane = tool("EDGE_CRANE", "crane")?;
-        let images = std::env::var("EDGE_MODULE_IMAGES").context("EDGE_MODULE_IMAGES: crates/xtask/scripts/platforms.sh sets it")?;
+        let images = std::env::var("EDGE_MODULE_IMAGES")
+            .context("EDGE_MODULE_IMAGES: crates/xtask/scripts/platforms.sh sets it")?;
         let name = match layout {
             Layout::Image => "module",
             Layout::Artifact => "module-artifact",

@@ -62,14 +62,16 @@ pub(crate) fn missing(recipe: &Recipe) -> Option<String> {
     let in_tools = |part: &str| {
         let is_there = installed().join(part).is_dir();
         (!is_there).then(|| {
-            "it is not installed. `crates/xtask/scripts/tools.sh recipes` installs it; elsewhere set EDGE_RECIPES.".to_owned()
+            "it is not installed. `crates/xtask/scripts/tools.sh recipes` installs it; elsewhere set EDGE_RECIPES."
+                .to_owned()
         })
     };
     match recipe.runner {
         Runner::Node | Runner::Python if recipe.is_stripe() => {
             let is_there = sdks().is_dir();
             (!is_there).then(|| {
-                "it is not installed. `crates/xtask/scripts/tools.sh sdks` installs it; elsewhere set EDGE_SDKS.".to_owned()
+                "it is not installed. `crates/xtask/scripts/tools.sh sdks` installs it; elsewhere set EDGE_SDKS."
+                    .to_owned()
             })
         }
         Runner::Node => in_tools("node"),

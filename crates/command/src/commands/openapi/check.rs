@@ -3,8 +3,8 @@
 use crate::commands::findings::{FindingArguments, name, report};
 use crate::input::read;
 use crate::lint;
-use clap::Args;
 use crate::lints::diagnostics::source::SourceText;
+use clap::Args;
 use std::path::{Path, PathBuf};
 
 /// The error if both files should come from standard input.

@@ -2,6 +2,8 @@
 
 use crate::commands::{BAD_INPUT, FORWARD};
 use crate::input::{read, read_policy_document};
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::tree::SpannedNode;
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;
 use crate::openapi::overlay::generators::{GeneratorSwitches, stainless};
@@ -10,8 +12,6 @@ use crate::openapi::references::References;
 use crate::output::print_document;
 use crate::output::tell;
 use clap::Args;
-use crate::lints::diagnostics::source::SourceText;
-use crate::lints::diagnostics::tree::SpannedNode;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,7 @@
 //! `webhook new`: an id, its URL, and the records that make it known.
 
 use crate::commands::{BAD_INPUT, FORWARD};
+use crate::explain::terminal_text;
 use crate::http::{HttpClient, without_user};
 use crate::input::{read_policy_document, variable};
 use crate::output::print;
@@ -11,7 +12,6 @@ use crate::webhook::records::{NewWebhook, SecretPlace, create_key, new_id};
 use crate::webhook::secret::SecretSource;
 use clap::Args;
 use edge_idempotency_engine::identity::{Project, Tenant};
-use crate::explain::terminal_text;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;

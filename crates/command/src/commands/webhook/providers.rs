@@ -1,11 +1,11 @@
 //! `webhook providers`: the catalogue.
 
 use crate::commands::FORWARD;
+use crate::explain::terminal_text;
 use crate::output::print;
 use crate::webhook::provider::{KnownProvider, ProviderFile};
 use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
-use crate::explain::terminal_text;
 use serde_json::{Value, json};
 
 /// Lists the webhook providers that the filter knows: how they sign, where a delivery's identifier is, and for how long

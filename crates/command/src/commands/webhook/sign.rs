@@ -1,6 +1,8 @@
 //! `webhook sign`: a signed test delivery.
 
 use crate::commands::{BAD_INPUT, FORWARD, REJECT};
+use crate::explain::request_input::Files as _;
+use crate::explain::terminal_text::{self, printable};
 use crate::http::{HttpClient, without_user};
 use crate::input::read_policy_document;
 use crate::material::{Material, now_unix_ms};
@@ -12,8 +14,6 @@ use crate::webhook::provider::KnownProvider;
 use crate::webhook::secret::SecretSource;
 use crate::webhook::shell;
 use clap::{ArgGroup, Args};
-use crate::explain::request_input::Files as _;
-use crate::explain::terminal_text::{self, printable};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

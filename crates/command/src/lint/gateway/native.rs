@@ -5,8 +5,8 @@ use super::callers::is_called;
 use super::find::FilterChain;
 use super::needs::CheckedNeeds;
 use super::plugin::named_build;
-use edge_idempotency_envoy::metadata_object;
 use crate::lints::diagnostics::tree::SpannedNode;
+use edge_idempotency_envoy::metadata_object;
 use std::ops::Range;
 
 /// Without it, the names of the filter's metrics have a prefix.

@@ -1,11 +1,11 @@
 //! What a policy needs of a gateway.
 
 use super::mark::ONLY_MARK;
+use crate::lints::backends::Backends;
+use crate::lints::view::KeyView;
 use crate::render::browsers::exposed;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::target_parts;
-use crate::lints::backends::Backends;
-use crate::lints::view::KeyView;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -354,11 +354,7 @@ fn collect_secrets_of_sds(value: &Value, pointer: &str, found: &mut Vec<(String,
                 found.push((pointer.to_owned(), members.contains_key("config_source")));
             }
             for (name, value) in members {
-                collect_secrets_of_sds(
-                    value,
-                    &format!("{pointer}/{}", crate::lints::view::token(name)),
-                    found,
-                );
+                collect_secrets_of_sds(value, &format!("{pointer}/{}", crate::lints::view::token(name)), found);
             }
         }
         Value::Array(items) => {

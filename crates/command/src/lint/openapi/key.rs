@@ -1,12 +1,12 @@
 //! The parameter `Idempotency-Key` of an operation, compared with its route.
 
 use super::{DescriptionFindings, other_file};
+use crate::lints::diagnostics::tree::SpannedNode;
 use crate::openapi::interface::{KeyUse, RouteInterface};
 use crate::openapi::key_parameter::{self, KEY_HEADER, KeyParameter};
 use crate::openapi::key_schema::SchemaVerdict;
 use crate::openapi::operations::ApiOperation;
 use crate::openapi::references::References;
-use crate::lints::diagnostics::tree::SpannedNode;
 
 pub(super) fn check<'t>(
     operation: &ApiOperation<'t>,

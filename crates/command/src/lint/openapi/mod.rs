@@ -9,6 +9,10 @@ mod key;
 mod responses;
 
 use super::{lint, policy_finding};
+use crate::lints::diagnostics::source::SourceText;
+use crate::lints::diagnostics::tree::SpannedNode;
+use crate::lints::diagnostics::{CheckedFile, Finding};
+use crate::lints::{PolicyFinding, errors, located};
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;
 use crate::openapi::interface::RouteInterface;
@@ -17,10 +21,6 @@ use crate::openapi::references::References;
 use crate::openapi::routing::{OperationRouter, Routing};
 use crate::openapi::unread::unread_reference;
 use edge_idempotency_engine::Policy;
-use crate::lints::diagnostics::source::SourceText;
-use crate::lints::diagnostics::tree::SpannedNode;
-use crate::lints::diagnostics::{CheckedFile, Finding};
-use crate::lints::{PolicyFinding, errors, located};
 use std::collections::BTreeSet;
 use std::ops::Range;
 

@@ -1,11 +1,11 @@
 //! The responses of an operation, compared with its route: refusals of the filter, and headers of answers.
 
 use super::{DescriptionFindings, other_file};
+use crate::lints::diagnostics::tree::SpannedNode;
 use crate::openapi::interface::RouteInterface;
 use crate::openapi::operations::ApiOperation;
 use crate::openapi::references::References;
 use crate::openapi::responses::{has_problem, lacking};
-use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 
 pub(super) fn check<'t>(

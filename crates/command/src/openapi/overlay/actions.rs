@@ -1,7 +1,7 @@
 //! The actions of an overlay and their JSONPaths (RFC 9535).
 
-use crate::openapi::references::References;
 use crate::lints::diagnostics::tree::SpannedNode;
+use crate::openapi::references::References;
 use serde_json::{Value, json};
 
 /// The actions of an overlay, in the order in which they are applied.

@@ -1,10 +1,10 @@
 //! The response of a description that counts for a status which has none of its own: a new response takes its place, so it says the
 //! same.
 
+use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use crate::openapi::operations::ApiOperation;
 use crate::openapi::references::{References, pointer};
 use crate::openapi::responses::has_problem;
-use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 

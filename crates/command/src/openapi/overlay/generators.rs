@@ -1,12 +1,12 @@
 //! What generators of SDKs read: extensions of Fern and Speakeasy, and a part of Stainless' configuration.
 
 use super::actions::{OverlayActions, text};
+use crate::lints::diagnostics::tree::SpannedNode;
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::interface::{KeyUse, RouteInterface};
 use crate::openapi::key_parameter::KEY_HEADER;
 use crate::openapi::references::References;
 use edge_idempotency_engine::key::KeyFormat;
-use crate::lints::diagnostics::tree::SpannedNode;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 

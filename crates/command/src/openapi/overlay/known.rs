@@ -7,6 +7,7 @@ use super::general_response::general_response;
 use super::generators::{GeneratorSwitches, SPEAKEASY, is_own_retries, remove_from_operation};
 use super::new_parameter::NewParameter;
 use super::operation::{keys_in, refusal, update};
+use crate::lints::diagnostics::tree::SpannedNode;
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::interface::{AnswerHeader, RouteInterface};
 use crate::openapi::key_parameter::{self, KEY_HEADER, KeyParameter};
@@ -15,7 +16,6 @@ use crate::openapi::references::References;
 use crate::openapi::responses::{has_problem, lacking};
 use crate::openapi::routing::{OperationRouter, Routing};
 use crate::openapi::unread::unread_reference;
-use crate::lints::diagnostics::tree::SpannedNode;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
