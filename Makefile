@@ -56,21 +56,22 @@ LINKED := target/wasm/edge_idempotency.wasm
 FINISHED := target/wasm/finished/edge_idempotency.wasm
 NATIVE := $(or $(CARGO_TARGET_DIR),target)
 # `demo-files` builds it, and the sample service beside it.
+XTASK ?= cargo run --quiet --package xtask --
 DEMO := cargo run --quiet --package edge-idempotency-demo --
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 NATIVE_NEEDED := $(if $(filter $(abspath dist/libedge_idempotency.so),$(EDGE_NATIVE)),native)
 MODULE_NEEDED := $(if $(filter native,$(EDGE_HOST)),$(NATIVE_NEEDED),$(WASM_NEEDED))
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
-TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) \
-	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PROMETHEUS) $(EDGE_PROMTOOL)),prometheus) \
+TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_PROMETHEUS) $(EDGE_PROMTOOL)),prometheus) kubernetes-crds
+OTHER_TOOLS_NEEDED := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_SDKS)),sdks) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_PATH_READERS)),path-readers) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_GUARDS)),guards) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RPC_CLIENTS)),rpc-clients) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENAPI_TOOLS)),openapi-tools) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RECIPES)),recipes) \
-	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RELEASE_TOOLS)),release-tools) kubernetes-crds
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RELEASE_TOOLS)),release-tools)
 
 .PHONY: help
 help: ## list the targets
@@ -88,8 +89,8 @@ $(LINKED): FORCE
 	@crates/xtask/scripts/build-wasm.sh >/dev/null
 
 $(MODULE): $(LINKED) $(wildcard crates/xtask/src/*.rs) crates/xtask/Cargo.toml
-	@cargo run --quiet --package xtask -- finish $< $(FINISHED)
-	@cargo run --quiet --package xtask -- check-module $(FINISHED)
+	@$(XTASK) finish $< $(FINISHED)
+	@$(XTASK) check-module $(FINISHED)
 	@mkdir -p $(@D)
 	@named=edge_idempotency-$$(cut -c 1-12 $(FINISHED).sha256).wasm && \
 		cp $(FINISHED) $(@D)/$$named.tmp && mv $(@D)/$$named.tmp $(@D)/$$named && \
@@ -116,8 +117,12 @@ cli: ## build the companion command, optimised: dist/edge-idempotency
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
-tools: ## install Envoy, Restate, OpenBao, Prometheus, SDKs of Stripe, MCP and Restate, clients of gRPC and Connect, tools of OpenAPI and of releases, definitions of Kubernetes resources, retry libraries, and five backends into .tools/
+tools: ## install what `make test` runs into .tools/: Envoy, Restate, Prometheus, definitions of Kubernetes resources
 	@$(if $(strip $(TOOLS_NEEDED)),crates/xtask/scripts/tools.sh $(TOOLS_NEEDED),:)
+
+.PHONY: tools-all
+tools-all: tools ## and what `make test-all` adds: OpenBao, SDKs, clients of gRPC and Connect, tools of OpenAPI and of releases, retry libraries, backends
+	@$(if $(strip $(OTHER_TOOLS_NEEDED)),crates/xtask/scripts/tools.sh $(OTHER_TOOLS_NEEDED),:)
 
 .PHONY: envoy
 envoy: ## install Envoy alone into .tools/
@@ -142,36 +147,54 @@ down: ## stop the demo
 	@$(DEMO) down
 
 .PHONY: test
-test: ## lint, unit, behaviour and end-to-end tests, and one line that counts them
-	@MAKE=$(MAKE) crates/xtask/scripts/test.sh
+test: ## what one runs after a change: formats and lints, units, cases in every host, the command, end-to-end groups in a real Envoy with Restate, the bridge
+	@MAKE=$(MAKE) crates/xtask/scripts/test.sh build rust krakend
 
-.PHONY: lint
-lint: ## format, layout of test data, and clippy
-	@echo "== lint"
-	@crates/xtask/scripts/lint.sh
+.PHONY: test-all
+test-all: ## make test, and what is about other people's software or floods a gateway: frameworks, SDKs, the clients in four languages, OpenBao, the playground
+	@MAKE=$(MAKE) crates/xtask/scripts/test.sh build rust krakend clients compat playground-test
 
-# All tests are built with one selection of packages, the whole workspace: another one has other features, and most crates would
-# be compiled again. `cargo test --workspace --test NAME` shares this build, too. CI compiles everything once, so that what
-# makes the next compilation fast would only cost it time and space.
+# CI compiles everything once, so that what makes the next compilation fast would only cost it time and space.
 ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
-BINARIES := demo demo-service edge-idempotency idempotency-guard promises promises-example soak
 
-# Cargo never removes what it built for another state of the sources. What is removed and still of use is built again.
+# The dynamic module of the tests is the one that their stand-in for Envoy links: it can plant panics, and costs no second compilation.
+NATIVE_OF_TESTS := $(if $(filter $(abspath dist/libedge_idempotency.so),$(EDGE_NATIVE)),$(abspath $(NATIVE))/debug/deps/libedge_idempotency.so,$(EDGE_NATIVE))
+
+# The default members of the workspace: what they need is compiled once, and linted by the same compilation (rustc-or-clippy).
 .PHONY: programs
-programs: ## build the test programs, and what the tests start
+programs:
+	@crates/xtask/scripts/compile.sh --tests --bins
+
+.PHONY: build
+build: ## compile what `make test` runs, with formats and lints; the module and the Go programs beside it
 	@echo "== build"
-	@for old in target/debug/deps target/debug/incremental; do \
-		[ ! -d $$old ] || find $$old -mindepth 1 -maxdepth 1 -mtime +14 -exec rm -rf {} +; done
-	@$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),crates/xtask/scripts/krakend.sh build,:) & go=$$!; \
-		$(if $(filter $(abspath target/clients),$(EDGE_CLIENTS)),crates/xtask/scripts/clients.sh build,:) & clients=$$!; \
-		cargo build --quiet --workspace --tests $(BINARIES:%=--bin %); rust=$$?; wait $$go; go=$$?; wait $$clients && [ $$go = 0 ] && exit $$rust
+	@crates/xtask/scripts/format.sh
+	@$(if $(WASM_NEEDED),crates/xtask/scripts/build-wasm.sh >/dev/null,:) & wasm=$$!; \
+		$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),crates/xtask/scripts/krakend.sh build,:) & go=$$!; \
+		$(MAKE) --no-print-directory programs; rust=$$?; wait $$go; go=$$?; wait $$wasm && [ $$go = 0 ] && exit $$rust
+	@$(NATIVE)/debug/xtask format-cases --check
+	@$(if $(WASM_NEEDED),$(MAKE) --no-print-directory wasm XTASK=$(NATIVE)/debug/xtask,:)
+
+.PHONY: lint
+lint: ## format, layout of test data, and clippy (it is a part of the compilation)
+	@crates/xtask/scripts/format.sh
+	@$(MAKE) --no-print-directory programs
+	@$(NATIVE)/debug/xtask format-cases --check
 
 .PHONY: rust
-rust: $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) tools programs ## every test in Rust: units, properties, behaviour cases in the built module, and end to end in a real Envoy with a real Restate
+rust: tools ## every test in Rust but those of `compat`, after `make build`
 	@echo "== rust"
-	@cargo test --no-fail-fast --workspace --tests; tests=$$?; cargo test --quiet --package edge-idempotency-engine --doc && exit $$tests
+	@EDGE_NATIVE=$(NATIVE_OF_TESTS) cargo test --no-fail-fast --tests
+
+.PHONY: compat
+compat: build tools-all ## end-to-end tests with other people's software, and those that flood a gateway
+	@echo "== compat"
+	@crates/xtask/scripts/clients.sh build
+	@crates/xtask/scripts/compile.sh --workspace --tests --bins
+	@EDGE_NATIVE=$(NATIVE_OF_TESTS) cargo test --no-fail-fast --workspace --test compat; compat=$$?; \
+		EDGE_EXTENT=beyond EDGE_NATIVE=$(NATIVE_OF_TESTS) cargo test --workspace --test e2e && exit $$compat
 
 # Where Go is missing it says what it leaves out.
 .PHONY: krakend
@@ -193,7 +216,7 @@ playground: ## build the page that runs check and explain in the browser: dist/p
 
 # Where Chromium is missing it says what it leaves out.
 .PHONY: playground-test
-playground-test: playground programs ## the playground in a headless Chromium, beside the command
+playground-test: playground build ## the playground in a headless Chromium, beside the command
 	@echo "== playground-test"
 	@crates/xtask/scripts/playground.sh test
 

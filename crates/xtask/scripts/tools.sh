@@ -372,15 +372,15 @@ collection() {
 # The five backends of the end-to-end tests `path_readers` and `native_errors`: FastAPI, Express, Spring Boot, Go's ServeMux and nginx.
 # `idempotent_apis` runs with the packages of the first two, and `slashes` with Django, which is beside FastAPI. nginx is Debian's, and has no pinned version.
 path_readers() {
-    collection path-readers "$ROOT/tests/e2e/tests/path_readers/servers" \
+    collection path-readers "$ROOT/tests/compat/tests/path_readers/servers" \
         "FastAPI, Django, Express, Spring Boot and nginx from PyPI, npm, Maven Central and Debian (about 65 MB), and building Go's ServeMux" \
         fastapi express spring servemux nginx
 }
 
 # The programs of examples/guard with Restate's SDKs, which the end-to-end tests `guards` and `promises` run. Of examples/promises and
-# tests/e2e/tests/guards it builds what has to be built.
+# tests/compat/tests/guards it builds what has to be built.
 guards() {
-    local also=("$ROOT"/examples/promises/go/* "$ROOT"/tests/e2e/tests/guards/*)
+    local also=("$ROOT"/examples/promises/go/* "$ROOT"/tests/compat/tests/guards/*)
     collection guards "$ROOT/examples/guard" \
         "Restate's SDKs for TypeScript (with Node.js 22), Python, Go and Java from npm, PyPI, Go's proxy and Maven Central (about 75 MB)" \
         typescript python go java
@@ -388,7 +388,7 @@ guards() {
 
 # The backend and the clients of the end-to-end test `rpc`: libraries of gRPC and Connect.
 rpc_clients() {
-    collection rpc-clients "$ROOT/tests/e2e/tests/rpc/clients" \
+    collection rpc-clients "$ROOT/tests/compat/tests/rpc/clients" \
         "the libraries of gRPC and Connect for Go and Node.js from Go's proxy and npm (about 30 MB)" go node
 }
 
@@ -396,7 +396,7 @@ rpc_clients() {
 # of `sdks`, and curl is this machine's.
 recipes() {
     local also=("$ROOT"/examples/retries/*.go "$ROOT"/examples/retries/*.java)
-    collection recipes "$ROOT/tests/e2e/tests/recipes/programs" \
+    collection recipes "$ROOT/tests/compat/tests/recipes/programs" \
         "axios, got, undici, requests, httpx, retryablehttp and OkHttp from npm, PyPI, Go's proxy and Maven Central (about 40 MB)" \
         node python go java
 }
@@ -499,7 +499,7 @@ path_readers_nginx() {
 # The newest Node.js of this machine may be too old for the SDK, so one is fetched with it.
 guards_typescript() {
     fetch_node && ln -s node_modules/node-linux-*/bin/node node && cp "$sources/guard.ts" guard.mts &&
-        cp "$ROOT/tests/e2e/tests/guards/keys.ts" keys.mts &&
+        cp "$ROOT/tests/compat/tests/guards/keys.ts" keys.mts &&
         ./node -e 'require("@restatedev/restate-sdk")'
 }
 
@@ -510,13 +510,13 @@ guards_python() {
 guards_go() {
     local go
     go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
-    mkdir promises keys-of && cp "$ROOT"/examples/promises/go/* promises && cp "$ROOT/tests/e2e/tests/guards/keys.go" keys-of && cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
+    mkdir promises keys-of && cp "$ROOT"/examples/promises/go/* promises && cp "$ROOT/tests/compat/tests/guards/keys.go" keys-of && cp "$lock/go.mod" "$lock/go.sum" "$sources/guard.go" . || return 1
     export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules CGO_ENABLED=0
     "$go" build -trimpath -o guard . && "$go" build -trimpath -o orders ./promises && "$go" build -trimpath -o keys ./keys-of
 }
 
 guards_java() {
-    fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/IdempotencyGuard.java" "$ROOT/tests/e2e/tests/guards/Keys.java"
+    fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/IdempotencyGuard.java" "$ROOT/tests/compat/tests/guards/Keys.java"
 }
 
 recipes_node() {

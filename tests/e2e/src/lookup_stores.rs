@@ -1,12 +1,14 @@
 //! Both stores of lookups, and webhooks in them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use harness::envoy::Stores;
 use harness::faults::FaultyServer;
+use harness::http::{Reply, Request as Call};
 use harness::openbao::{MOUNT, OpenBao, OpenBaoOptions};
 use harness::ports::Ports;
 use harness::unkey::{Binding, Unkey};
@@ -20,20 +22,29 @@ use crate::runner::runtime;
 /// The root key of the registry.
 pub const ROOT_KEY: &str = "unkey_planted_root_key";
 
+/// The versions of secrets that a stand-in for the secret store holds, by their request path.
+type Recorded = Arc<Mutex<BTreeMap<String, Vec<Value>>>>;
+
+/// What holds the secrets.
+enum SecretStore {
+    Real(Box<Mutex<OpenBao>>),
+    /// It answers reads as OpenBao 2.6 does, and takes no other request.
+    StandIn(Recorded),
+}
+
 /// Both stores. The secret store is asked through something that counts, and fails when it is told to.
 pub struct LookupStores {
     /// The registry.
     pub unkey: Unkey,
-    /// The secret store.
-    pub openbao: Mutex<OpenBao>,
-    /// What stands before it.
+    secrets: SecretStore,
+    /// What stands before the secret store, or for it.
     pub openbao_proxy: FaultyServer,
     /// What the gateway reads the secret store with.
     pub token: Mutex<String>,
 }
 
 impl LookupStores {
-    /// Starts both; the secret store's data and log go to `directory`.
+    /// Starts both, with a real OpenBao, whose data and log go to `directory`.
     pub fn start(directory: &Path) -> Result<Self> {
         let program = tools()?.openbao.context("OpenBao is not there: `make tools` builds it, or set EDGE_OPENBAO")?;
         let options = OpenBaoOptions { program, run_dir: directory.to_owned(), port: Ports::free()?.gateway };
@@ -42,7 +53,30 @@ impl LookupStores {
             let token = openbao.token().await?;
             let unkey = Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY).await?;
             let openbao_proxy = FaultyServer::before(&openbao.url()).await?;
-            Ok(Self { unkey, openbao: Mutex::new(openbao), openbao_proxy, token: Mutex::new(token) })
+            Ok(Self {
+                unkey,
+                secrets: SecretStore::Real(Box::new(Mutex::new(openbao))),
+                openbao_proxy,
+                token: Mutex::new(token),
+            })
+        })
+    }
+
+    /// Starts a registry, and a stand-in for the secret store with the answers of a real one.
+    pub fn stand_ins() -> Result<Self> {
+        let recorded = Recorded::default();
+        let held = Arc::clone(&recorded);
+        let label = |request: &Call| format!("{} {}", request.method, request.path);
+        runtime()?.block_on(async {
+            let address = SocketAddr::from(([127, 0, 0, 1], 0));
+            let unkey = Unkey::start(address, ROOT_KEY).await?;
+            let openbao_proxy = FaultyServer::start(address, label, move |request| {
+                let reply = recorded_reply(&request, &held.lock().unwrap_or_else(PoisonError::into_inner));
+                async move { Ok(reply) }
+            })
+            .await?;
+            let token = Mutex::new("s.planted_stand_in".to_owned());
+            Ok(Self { unkey, secrets: SecretStore::StandIn(recorded), openbao_proxy, token })
         })
     }
 
@@ -61,9 +95,12 @@ impl LookupStores {
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The secret store.
-    pub fn openbao(&self) -> MutexGuard<'_, OpenBao> {
-        self.openbao.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The secret store, if it is a real one.
+    pub fn openbao(&self) -> Result<MutexGuard<'_, OpenBao>> {
+        match &self.secrets {
+            SecretStore::Real(openbao) => Ok(openbao.lock().unwrap_or_else(PoisonError::into_inner)),
+            SecretStore::StandIn(_) => bail!("a stand-in for OpenBao does nothing but answer"),
+        }
     }
 
     /// A webhook of Stripe's with a tenant of its own, in both stores.
@@ -83,7 +120,16 @@ impl LookupStores {
 
     /// A new version of what a webhook is signed with.
     pub fn sign_with(&self, hook: &Hook, data: &Value) -> Result<()> {
-        runtime()?.block_on(self.openbao().put(&hook.stored_at(), data))
+        match &self.secrets {
+            SecretStore::Real(openbao) => {
+                runtime()?.block_on(openbao.lock().unwrap_or_else(PoisonError::into_inner).put(&hook.stored_at(), data))
+            }
+            SecretStore::StandIn(recorded) => {
+                let mut recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+                recorded.entry(secret_path(hook)).or_default().push(data.clone());
+                Ok(())
+            }
+        }
     }
 
     /// Nothing fails, and everything is counted anew.
@@ -97,8 +143,35 @@ impl LookupStores {
     /// How often a webhook was looked up: in the registry, and in the secret store.
     pub fn lookups(&self, hook: &Hook) -> (u64, u64) {
         let count = |server: &FaultyServer, what: &str| server.counts().get(what).copied().unwrap_or_default();
-        let secret = format!("GET /v1/{MOUNT}/data/{}", hook.stored_at());
+        let secret = format!("GET {}", secret_path(hook));
         (count(self.unkey.server(), &hook.id), count(&self.openbao_proxy, &secret))
+    }
+}
+
+fn secret_path(hook: &Hook) -> String {
+    format!("/v1/{MOUNT}/data/{}", hook.stored_at())
+}
+
+/// The reply of KV version 2 to the read of a secret (https://openbao.org/api-docs/secret/kv/kv-v2/#read-secret-version).
+fn recorded_reply(request: &Call, recorded: &BTreeMap<String, Vec<Value>>) -> Reply {
+    let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
+    let versions = recorded.get(path).map(Vec::as_slice).unwrap_or_default();
+    let wanted = query.strip_prefix("version=").and_then(|version| version.parse().ok()).unwrap_or(versions.len());
+    let data = wanted.checked_sub(1).and_then(|index| versions.get(index));
+    let (status, body) = match data {
+        Some(data) => {
+            let metadata = json!({"created_time": "2026-11-01T09:00:00.000000000Z", "custom_metadata": null,
+                "deletion_time": "", "destroyed": false, "version": wanted});
+            let body = json!({"request_id": "0b6e1b1e-7f3c-4a50-9f57-1f2ad1a1a9f1", "lease_id": "", "renewable": false,
+                "lease_duration": 0, "data": {"data": data, "metadata": metadata}, "wrap_info": null, "warnings": null, "auth": null});
+            (200, body)
+        }
+        None => (404, json!({"errors": []})),
+    };
+    Reply {
+        status,
+        headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
+        body: body.to_string().into_bytes(),
     }
 }
 

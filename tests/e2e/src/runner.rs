@@ -80,6 +80,17 @@ impl Group {
         self
     }
 
+    /// Leaves out what does not belong to a run of this extent.
+    fn leave_out_beyond(&mut self, module: &str, extent: Extent) {
+        let belongs = |name: &str| match extent {
+            Extent::Default => !host::is_beyond(&full(module, name)),
+            Extent::Beyond => host::is_beyond(&full(module, name)),
+            Extent::All => true,
+        };
+        self.jobs.retain(|(name, _)| belongs(name));
+        self.left_out.retain(|name| belongs(name));
+    }
+
     /// Leaves out what says nothing about this host.
     fn leave_out_other_host(&mut self, module: &str, is_native: bool, arguments: &Arguments) {
         for (name, job) in std::mem::take(&mut self.jobs) {
@@ -93,6 +104,30 @@ impl Group {
                     self.left_out.push(name);
                 }
             }
+        }
+    }
+}
+
+/// Which tests a run has, by the variable `EDGE_EXTENT`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// `default`, or no value: what one runs after a change
+    Default,
+    /// `beyond`: only what the default leaves out
+    Beyond,
+    /// `all`
+    All,
+}
+
+impl Extent {
+    /// Whoever names tests gets them.
+    fn of_run(is_named: bool) -> Result<Self> {
+        match std::env::var("EDGE_EXTENT").as_deref() {
+            Err(_) | Ok("") => Ok(if is_named { Self::All } else { Self::Default }),
+            Ok("default") => Ok(Self::Default),
+            Ok("beyond") => Ok(Self::Beyond),
+            Ok("all") => Ok(Self::All),
+            Ok(other) => bail!("EDGE_EXTENT is `{other}`; it can be default, beyond or all"),
         }
     }
 }
@@ -175,6 +210,7 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
         .context("EDGE_TEST_TIMES")?;
 
     let is_native = is_native()?;
+    let extent = Extent::of_run(arguments.filter.is_some())?;
     let (mut trials, mut queue, mut names) = (Vec::new(), Vec::new(), Vec::new());
     let chosen = chosen(modules)?;
     for (module, groups) in &chosen {
@@ -184,15 +220,16 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
         for mut group in groups {
             names.extend(group.jobs.iter().map(|(name, _)| name).chain(&group.left_out).map(|name| full(module, name)));
             group.leave_out_other_host(module, is_native, &arguments);
+            group.leave_out_beyond(module, extent);
             let (left_out, planned) = Planned::new(module, group, &arguments, &mut trials);
             let left_out = left_out.into_iter().map(|name| Trial::test(name, || Err("it is left out here".into())));
             trials.extend(left_out.map(|trial| trial.with_ignored_flag(true)));
             queue.extend(planned);
         }
     }
-    let unused = host::unused(names.iter().map(String::as_str));
-    let knows_all = chosen.len() == modules.len();
-    ensure!(!knows_all || unused.is_empty(), "tests/e2e/src/host.rs names tests that there are not: {unused:?}");
+    let modules: Vec<&str> = chosen.iter().map(|(module, _)| *module).collect();
+    let unused = host::unused(names.iter().map(String::as_str), &modules);
+    ensure!(unused.is_empty(), "tests/e2e/src/host.rs names tests that there are not: {unused:?}");
     let pool = Pool { queue: Mutex::new(queue), changed: Condvar::new(), times: times.map(Mutex::new) };
     let runs = !arguments.list;
     Ok(thread::scope(|scope| {

@@ -1,6 +1,5 @@
 //! What decisions need of a request's headers, and which of its header lines the filter edits.
 
-use super::telemetry_fields::{ATTEMPT, attempt};
 use crate::backend::{Backend, restate};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
 use crate::policy::Policy;
@@ -181,10 +180,44 @@ pub(super) fn is_stripped(backend: &Backend, name: &[u8]) -> bool {
     backend.strip.contains(name)
 }
 
+/// The header with the number of attempts that a client has made. Of several lines the last one counts.
+const ATTEMPT: &[u8] = b"x-retry-attempt";
+/// The number that stands for every greater number of attempts.
+const MAX_ATTEMPT: u8 = 100;
+
+/// Reads the value of [`ATTEMPT`]: digits, and nothing else.
+fn attempt(value: &[u8]) -> Option<u8> {
+    let add = |number: u8, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| byte.wrapping_sub(b'0'))?;
+        Some(number.saturating_mul(10).saturating_add(digit).min(MAX_ATTEMPT))
+    };
+    value.iter().try_fold(0, add).filter(|_| !value.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::headers::REQUEST_NAMES;
+
+    #[test]
+    fn an_attempt_is_a_bounded_number() {
+        let cases: [(&[u8], Option<u8>); 11] = [
+            (b"0", Some(0)),
+            (b"1", Some(1)),
+            (b"007", Some(7)),
+            (b"100", Some(100)),
+            (b"101", Some(100)),
+            (b"18446744073709551616", Some(100)),
+            (b"", None),
+            (b"-1", None),
+            (b"+1", None),
+            (b"1.5", None),
+            (b"1, 2", None),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(attempt(value), expected, "{}", value.escape_ascii());
+        }
+    }
 
     /// [`RequestHead::read`] sees no other names than those of the policy and these.
     #[test]

@@ -85,20 +85,6 @@ pub(crate) struct BackendAnswer {
     pub(crate) error: bool,
 }
 
-/// The header with the number of attempts that a client has made. Of several lines the last one counts.
-pub(super) const ATTEMPT: &[u8] = b"x-retry-attempt";
-/// The number that stands for every greater number of attempts.
-const MAX_ATTEMPT: u8 = 100;
-
-/// Reads the value of [`ATTEMPT`]: digits, and nothing else.
-pub(super) fn attempt(value: &[u8]) -> Option<u8> {
-    let add = |number: u8, byte: &u8| {
-        let digit = byte.is_ascii_digit().then(|| byte.wrapping_sub(b'0'))?;
-        Some(number.saturating_mul(10).saturating_add(digit).min(MAX_ATTEMPT))
-    };
-    value.iter().try_fold(0, add).filter(|_| !value.is_empty())
-}
-
 impl Exchange {
     /// Notes the fingerprint of a request whose claim nobody waits for.
     pub(crate) fn note_observed(&mut self, fingerprint: &str) {
@@ -126,30 +112,5 @@ impl Exchange {
         let rules_of_scope = Rules { scope, types: &rules.types, reserved: policy.reserved_subjects(), holder };
         let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes);
         self.telemetry.verified_identity = identity.ok().map(Box::new);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_attempt_is_a_bounded_number() {
-        let cases: [(&[u8], Option<u8>); 11] = [
-            (b"0", Some(0)),
-            (b"1", Some(1)),
-            (b"007", Some(7)),
-            (b"100", Some(100)),
-            (b"101", Some(100)),
-            (b"18446744073709551616", Some(100)),
-            (b"", None),
-            (b"-1", None),
-            (b"+1", None),
-            (b"1.5", None),
-            (b"1, 2", None),
-        ];
-        for (value, expected) in cases {
-            assert_eq!(attempt(value), expected, "{}", value.escape_ascii());
-        }
     }
 }

@@ -38,7 +38,7 @@ impl KrakendBackendSetup {
         let directory = tempfile::tempdir()?;
         let ports = Ports::free()?;
         let (restate, service) = start_backend(directory.path(), &ports)?;
-        let stores = LookupStores::start(directory.path())?;
+        let stores = LookupStores::stand_ins()?;
         let (signer, senders) = (Signer::generate(), Senders::generate());
         let mut environment = senders.environment();
         environment.push(("UNKEY_ROOT_KEY".to_owned(), ROOT_KEY.to_owned()));

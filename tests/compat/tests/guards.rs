@@ -140,7 +140,7 @@ fn command(language: Language, program: Program, port: u16) -> Command {
     let files = installed().join(language.name);
     let (name, class, sources) = match program {
         Program::Guard => ("guard", "IdempotencyGuard", "examples/guard"),
-        Program::Keys => ("keys", "Keys", "tests/e2e/tests/guards"),
+        Program::Keys => ("keys", "Keys", "tests/compat/tests/guards"),
     };
     let mut command = match language.name {
         "typescript" => {

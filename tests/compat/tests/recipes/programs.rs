@@ -54,7 +54,7 @@ fn examples() -> PathBuf {
 }
 
 fn programs() -> PathBuf {
-    repository().join("tests/e2e/tests/recipes/programs")
+    repository().join("tests/compat/tests/recipes/programs")
 }
 
 /// Why the recipe cannot run on this machine; none if it can.

@@ -1,4 +1,4 @@
-// Sends requests with a client of Go, all at the same time. tests/e2e/tests/recipes/programs.rs has the form of the lines.
+// Sends requests with a client of Go, all at the same time. tests/compat/tests/recipes/programs.rs has the form of the lines.
 //
 // usage: clients net/http|retryablehttp plain|configured
 package main

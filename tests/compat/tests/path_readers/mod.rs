@@ -239,6 +239,6 @@ fn installed() -> PathBuf {
 
 /// A file beside this one.
 fn beside(name: &str) -> Result<PathBuf> {
-    let path = repository().join("tests/e2e/tests/path_readers").join(name);
+    let path = repository().join("tests/compat/tests/path_readers").join(name);
     fs::canonicalize(&path).with_context(|| format!("{} is not there", path.display()))
 }

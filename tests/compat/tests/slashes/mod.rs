@@ -82,7 +82,7 @@ impl DjangoSetup {
         let (directory, port) = (tempfile::tempdir()?, free()?);
         let mut command = Command::new("python3");
         command.env("PYTHONPATH", packages()).env("PYTHONDONTWRITEBYTECODE", "1");
-        command.arg(repository().join("tests/e2e/tests/slashes/django_app.py")).arg(port.to_string());
+        command.arg(repository().join("tests/compat/tests/slashes/django_app.py")).arg(port.to_string());
         let mut django = Process::spawn("Django", &mut command, &directory.path().join("log"))?;
         let address = loopback(port);
         runtime()?.block_on(django.ready(READY, async || {

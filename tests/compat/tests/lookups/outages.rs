@@ -27,7 +27,7 @@ impl Clear for Outages {
 pub(crate) fn start() -> Result<Outages> {
     let directory = tempfile::tempdir()?;
     let lookup_stores = LookupStores::start(directory.path())?;
-    let stores = Stores { openbao: lookup_stores.openbao().address(), ..lookup_stores.stores() };
+    let stores = Stores { openbao: lookup_stores.openbao()?.address(), ..lookup_stores.stores() };
     let gateway = gateway(stores)?;
     Ok(Outages { gateway, lookup_stores, _directory: directory })
 }
@@ -49,10 +49,10 @@ pub(crate) fn tests() -> Vec<Test<Outages>> {
 fn sealed(setup: &Outages) -> Result<()> {
     let (warm, cold) = (setup.lookup_stores.hook("warm-sealed")?, setup.lookup_stores.hook("cold-sealed")?);
     accepted(&setup.gateway, LASTING, &warm, &warm.delivery("evt_1"), "evt_1")?;
-    runtime()?.block_on(setup.lookup_stores.openbao().seal())?;
+    runtime()?.block_on(setup.lookup_stores.openbao()?.seal())?;
     unavailable(&setup.gateway, LASTING, &cold.delivery("evt_1"))?;
     accepted(&setup.gateway, LASTING, &warm, &warm.delivery("evt_2"), "evt_2")?;
-    runtime()?.block_on(setup.lookup_stores.openbao().unseal())?;
+    runtime()?.block_on(setup.lookup_stores.openbao()?.unseal())?;
     // What the provider sends again.
     accepted(&setup.gateway, LASTING, &cold, &cold.delivery("evt_1"), "evt_1")
 }
@@ -60,12 +60,12 @@ fn sealed(setup: &Outages) -> Result<()> {
 fn killed(setup: &Outages) -> Result<()> {
     let (warm, cold) = (setup.lookup_stores.hook("warm-killed")?, setup.lookup_stores.hook("cold-killed")?);
     accepted(&setup.gateway, LASTING, &warm, &warm.delivery("evt_1"), "evt_1")?;
-    setup.lookup_stores.openbao().kill()?;
+    setup.lookup_stores.openbao()?.kill()?;
     unavailable(&setup.gateway, LASTING, &cold.delivery("evt_1")).context("killed")?;
     accepted(&setup.gateway, LASTING, &warm, &warm.delivery("evt_2"), "evt_2")?;
-    runtime()?.block_on(setup.lookup_stores.openbao().restart())?;
+    runtime()?.block_on(setup.lookup_stores.openbao()?.restart())?;
     unavailable(&setup.gateway, LASTING, &cold.delivery("evt_1")).context("started again, and sealed")?;
-    runtime()?.block_on(setup.lookup_stores.openbao().unseal())?;
+    runtime()?.block_on(setup.lookup_stores.openbao()?.unseal())?;
     accepted(&setup.gateway, LASTING, &cold, &cold.delivery("evt_1"), "evt_1")
 }
 

@@ -1,4 +1,4 @@
-"""Sends requests with a library for Python, all at the same time. tests/e2e/tests/recipes/programs.rs has the form of the lines.
+"""Sends requests with a library for Python, all at the same time. tests/compat/tests/recipes/programs.rs has the form of the lines.
 
 usage: python3 clients.py LIBRARY plain|configured
 """

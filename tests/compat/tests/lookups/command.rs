@@ -21,8 +21,8 @@ fn webhook(setup: &LookupsSetup) -> Result<()> {
     let file = directory.path().join("policy.json");
     std::fs::write(&file, policy(LONG))?;
     let program = built("EDGE_CLI", "edge-idempotency")?;
-    let token = runtime()?.block_on(setup.lookup_stores.openbao().writing_token())?;
-    let openbao = setup.lookup_stores.openbao().url();
+    let token = runtime()?.block_on(setup.lookup_stores.openbao()?.writing_token())?;
+    let openbao = setup.lookup_stores.openbao()?.url();
     let unkey = format!("http://{}", setup.lookup_stores.unkey.server().address());
     let base = format!("http://{}", setup.gateway.address(LASTING)?);
     let run = |arguments: &[&str], secret: &str| -> Result<Output> {
@@ -99,7 +99,7 @@ fn webhook(setup: &LookupsSetup) -> Result<()> {
     ensure!(replaced.status.code() == Some(0), "{replaced:?}");
     // A deleted version is replaced, too.
     let path = "commanded:shop:stripe";
-    let store = setup.lookup_stores.openbao();
+    let store = setup.lookup_stores.openbao()?;
     runtime()?.block_on(store.delete(path))?;
     let replaced = new(&["--replace-secret"])?;
     ensure!(replaced.status.code() == Some(0), "{replaced:?}");

@@ -199,7 +199,7 @@ fn deleted(setup: &LookupsSetup) -> Result<()> {
     for (name, erased) in [("deleted", false), ("erased", true)] {
         let hook = setup.lookup_stores.hook(name)?;
         accepted(&setup.gateway, BRIEF, &hook, &hook.delivery("evt_1"), "evt_1")?;
-        let openbao = setup.lookup_stores.openbao();
+        let openbao = setup.lookup_stores.openbao()?;
         runtime()?.block_on(async {
             if erased { openbao.erase(&hook.stored_at()).await } else { openbao.delete(&hook.stored_at()).await }
         })?;
@@ -244,7 +244,7 @@ fn stale(setup: &LookupsSetup) -> Result<()> {
 fn token(setup: &LookupsSetup) -> Result<()> {
     let hooks = [setup.lookup_stores.hook("token1")?, setup.lookup_stores.hook("token2")?];
     let [first, second] = &hooks;
-    let openbao = setup.lookup_stores.openbao();
+    let openbao = setup.lookup_stores.openbao()?;
     let mut token = setup.lookup_stores.token();
     runtime()?.block_on(openbao.revoke(&token))?;
     *token = runtime()?.block_on(openbao.token())?;

@@ -82,7 +82,7 @@ struct Api {
 impl Api {
     fn start(framework: Framework) -> Result<Self> {
         let (port, directory) = (free_port()?, tempfile::tempdir()?);
-        let folder = harness::tools::repository().join("tests/e2e/tests/idempotent_apis/around");
+        let folder = harness::tools::repository().join("tests/compat/tests/idempotent_apis/around");
         let mut command = match framework {
             Framework::FastApi => python(port, "fastapi_app:app", &folder),
             Framework::Express => node(port, &folder.join("express.js")),

@@ -12,7 +12,7 @@ import okhttp3.RequestBody;
 import okhttp3.Response;
 
 /**
- * Sends requests with OkHttp, all at the same time. tests/e2e/tests/recipes/programs.rs has the form of the lines.
+ * Sends requests with OkHttp, all at the same time. tests/compat/tests/recipes/programs.rs has the form of the lines.
  *
  * <p>usage: java Clients okhttp plain|configured
  */
