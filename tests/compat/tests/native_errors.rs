@@ -12,16 +12,15 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{ADDED_TO_REPLIES, TestGateway, is_added};
 use e2e::raw::{Reply, Request};
 use e2e::runner::{Group, Test, sharing};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::path_readers::{
     self,
     backends::{self, Backend},
 };
 
-/// A listener with the default for its kind of backend, and one that cleans, to see that there is something to clean.
+/// A listener with the default for its kind of backend.
 const AS_SHIPPED: &str = "as shipped";
-const CLEANING: &str = "cleaning";
 
 struct Row {
     framework: &'static str,
@@ -32,8 +31,6 @@ struct Row {
     status: u16,
     /// What the error has to hold, so that the row is about what it says.
     holds: &'static [&'static str],
-    /// Whether `clean_errors` would change it.
-    is_cleaned: bool,
 }
 
 const fn get(
@@ -43,28 +40,22 @@ const fn get(
     status: u16,
     holds: &'static [&'static str],
 ) -> Row {
-    Row { framework, name, method: "GET", path, body: "", status, holds, is_cleaned: false }
+    Row { framework, name, method: "GET", path, body: "", status, holds }
 }
 
 const fn post(framework: &'static str, name: &'static str, body: &'static str, holds: &'static [&'static str]) -> Row {
-    Row { framework, name, method: "POST", path: "/users", body, status: 422, holds, is_cleaned: false }
+    Row { framework, name, method: "POST", path: "/users", body, status: 422, holds }
 }
 
 const ROWS: [Row; 12] = [
-    Row {
-        is_cleaned: true,
-        ..post("FastAPI", "validation", r#"{"age": "/var/log/old"}"#, &[r#""loc":["body","name"]"#, "/var/log/old"])
-    },
-    Row {
-        is_cleaned: true,
-        ..get(
-            "FastAPI",
-            "a problem document",
-            "/users/42",
-            404,
-            &[r#""instance":"/users/42""#, "GET /users/42: no such user", "file:///etc"],
-        )
-    },
+    post("FastAPI", "validation", r#"{"age": "/var/log/old"}"#, &[r#""loc":["body","name"]"#, "/var/log/old"]),
+    get(
+        "FastAPI",
+        "a problem document",
+        "/users/42",
+        404,
+        &[r#""instance":"/users/42""#, "GET /users/42: no such user", "file:///etc"],
+    ),
     get("FastAPI", "no such path", "/srv/nothing", 404, &[r#"{"detail":"Not Found"}"#]),
     get("Spring Boot", "no such path", "/users/42", 404, &[r#""path":"/users/42""#, r#""timestamp":"#]),
     Row {
@@ -86,13 +77,8 @@ const ROWS: [Row; 12] = [
 ];
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let tests = ROWS.iter().flat_map(|row| {
-        let name = format!("{}: {}", row.framework, row.name);
-        let cleaned = row.is_cleaned.then(|| {
-            let name = format!("{name}, where errors are cleaned");
-            Test::new(name, move |setup: &NativeErrorsSetup| setup.cleans(row))
-        });
-        [Some(Test::new(name, move |setup: &NativeErrorsSetup| setup.passes(row))), cleaned].into_iter().flatten()
+    let tests = ROWS.iter().map(|row| {
+        Test::new(format!("{}: {}", row.framework, row.name), move |setup: &NativeErrorsSetup| setup.passes(row))
     });
     Ok(vec![sharing(NativeErrorsSetup::start, tests.collect())])
 }
@@ -106,30 +92,24 @@ struct NativeErrorsSetup {
 impl NativeErrorsSetup {
     fn start() -> Result<Self> {
         let starting = backends::spawn(&path_readers::routes()?)?;
-        let policy = |answers: Value| {
-            json!({
-                "version": 1,
-                "unmatched": "HANDLER_INTERNAL_C",
-                "identity": {"sources": [{
-                    "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                    "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-                }]},
-                "backend": {"kind": "generic"},
-                "answers": answers,
-                "routes": [{"endpoint": "users.create", "path": "/users", "policy": "ACCEPTED"}],
-            })
-        };
-        let listener = |name: &str, answers: Value| {
-            (name.to_owned(), ListenerSpec { policy: policy(answers).to_string(), changes: vec![Change::EveryPath] })
-        };
-        let listeners = [listener(AS_SHIPPED, json!({})), listener(CLEANING, json!({"clean_errors": true}))];
-        let gateway = TestGateway::start(&listeners)?;
+        let policy = json!({
+            "version": 1,
+            "unmatched": "HANDLER_INTERNAL_C",
+            "identity": {"sources": [{
+                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+            }]},
+            "backend": {"kind": "generic"},
+            "routes": [{"endpoint": "users.create", "path": "/users", "policy": "ACCEPTED"}],
+        });
+        let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
+        let gateway = TestGateway::start(&[(AS_SHIPPED.to_owned(), listener)])?;
         let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
         Ok(Self { gateway, backends: backends::ready(starting)?, token })
     }
 
     /// What the framework says when it is asked directly, and what of it reaches the client. None if it is not installed.
-    fn both(&self, listener: &str, row: &Row, key: Option<&str>) -> Result<Option<(Reply, Reply)>> {
+    fn both(&self, row: &Row, key: Option<&str>) -> Result<Option<(Reply, Reply)>> {
         let Some(backend) = self.backends.iter().find(|backend| backend.name == row.framework) else {
             return Ok(None);
         };
@@ -140,7 +120,7 @@ impl NativeErrorsSetup {
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
-        let seen = self.gateway.http1(listener, &request)?;
+        let seen = self.gateway.http1(AS_SHIPPED, &request)?;
         let received = seen.received.first().with_context(|| format!("the upstream got nothing: {:?}", seen.reply))?;
         let said = backend.answer_to(received)?;
         let text = String::from_utf8_lossy(&said.body).into_owned();
@@ -152,14 +132,14 @@ impl NativeErrorsSetup {
         let own = |name: &str| !["connection", "content-length", "keep-alive"].contains(&name);
         let headers = said.headers.iter().filter(|(name, _)| own(name)).cloned().collect();
         let answer = Answer { status: said.status, headers, body: said.body.clone(), trailers: said.trailers.clone() };
-        let reply = self.gateway.http1_answered(listener, &request, &answer)?.reply;
+        let reply = self.gateway.http1_answered(AS_SHIPPED, &request, &answer)?.reply;
         Ok(Some((said, reply)))
     }
 
     fn passes(&self, row: &Row) -> Result<()> {
         let key = (row.method == "POST").then_some("k-1");
         for key in [None, key] {
-            let Some((said, reply)) = self.both(AS_SHIPPED, row, key)? else { continue };
+            let Some((said, reply)) = self.both(row, key)? else { continue };
             ensure!(reply.status == said.status, "the client gets {} and not {}", reply.status, said.status);
             ensure!(
                 reply.body == said.body && reply.trailers == said.trailers,
@@ -170,12 +150,6 @@ impl NativeErrorsSetup {
             let (headers, expected) = (lines(&reply), lines(&said));
             ensure!(headers == expected, "the client gets {headers:?}\nand not {expected:?}");
         }
-        Ok(())
-    }
-
-    fn cleans(&self, row: &Row) -> Result<()> {
-        let Some((said, reply)) = self.both(CLEANING, row, None)? else { return Ok(()) };
-        ensure!(reply.body != said.body, "`clean_errors` changes nothing of {}", String::from_utf8_lossy(&said.body));
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! Every behaviour case (`behaviour::file::case`) through the native module as in Envoy 1.39, which lacks functions that 1.40 has.
+//! Behaviour cases through the native module as in Envoy 1.39, which lacks functions that 1.40 has: there the module writes each member of a
+//! record by itself. Only the files whose cases tell records apart are run; nothing else differs.
 
 use std::process::ExitCode;
 
@@ -6,9 +7,18 @@ use libtest_mimic::Arguments;
 use native_tests::engine::Module;
 use testkit::trials::{of_all_files, of_file};
 
+/// Among the cases of the second one is the only one that takes a member of a record back.
+const FILES: [&str; 2] = ["records", "in_flight"];
+
 fn main() -> ExitCode {
     // The whole body at once.
     static MODULE: Module = Module { part: usize::MAX };
-    let trials = of_all_files(|file| of_file("", file, || Ok(&MODULE)));
+    let trials =
+        of_all_files(
+            |file| {
+                if FILES.contains(&file.name.as_str()) { of_file("", file, || Ok(&MODULE)) } else { Vec::new() }
+            },
+        );
+    assert!(trials.len() > 50, "only {} cases", trials.len());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

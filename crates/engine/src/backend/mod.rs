@@ -153,7 +153,7 @@ impl Backend {
         }
     }
 
-    /// Whether errors in JSON lose stack traces and paths of files, if the policy does not say. A generic backend's errors are
+    /// Whether errors in JSON are cleaned, if the policy does not say. A generic backend's errors are
     /// its API's own.
     pub(crate) const fn cleans_errors(&self) -> bool {
         self.is_restate()

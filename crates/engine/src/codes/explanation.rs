@@ -163,7 +163,7 @@ impl Code {
                     "send it again with the same key, or ask for the result";
             },
             Self::BackendError => explained! {
-                CallerOfBackend: "the service answered with an error whose description cannot be shown: it is no JSON, is compressed, is longer than 64 KiB or nested more than 512 deep; or the gateway got no answer to a request without a key",
+                CallerOfBackend: "the service answered with an error whose description cannot be shown: it is a 5xx of a generic backend, is no JSON, is compressed, is longer than 64 KiB or nested more than 512 deep; or the gateway got no answer to a request without a key",
                     "by `retry`: `new_key` where the error is stored under the key, `same_key` where the same request with the same key may be sent again later, `never` where nothing is known about a retry";
             },
             Self::AnswerUnavailable => explained! {

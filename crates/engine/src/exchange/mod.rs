@@ -15,7 +15,6 @@ mod keys;
 mod matched_route;
 mod operation;
 mod outcome;
-mod paths;
 mod recovery;
 mod refusal;
 mod request;

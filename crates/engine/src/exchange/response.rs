@@ -263,9 +263,11 @@ fn awaited_body(
         false if accepts(route, decision, head) => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
         false => return None,
         true if !policy.cleans_errors(route, backend) => return None,
-        true if head.is_json && !head.is_encoded => (error, ERROR_LIMIT),
-        // An error that is not readable JSON is replaced, unless its body is empty.
-        true if of_restate => (error, 0),
+        // A handler's failure in Restate is its result, whatever the status: 500 is that of a terminal error without one.
+        true if head.is_json && !head.is_encoded && (of_restate || head.status < 500) => (error, ERROR_LIMIT),
+        // Another backend's fault is replaced, since what it says is for its operators, and so is an error that is not readable JSON,
+        // unless their bodies are empty.
+        true if of_restate || head.is_json && !head.is_encoded => (error, 0),
         true => return None,
     };
     Some((body, limit, if of_restate { TrailerEdit::Remove } else { TrailerEdit::Clean }))

@@ -1,4 +1,4 @@
-//! The responses whose body is read: errors, from which stack traces and file paths are removed, Restate's response
+//! The responses whose body is read: errors, from which stack traces are removed, Restate's response
 //! to a one-way request, and successes whose `Location` names members of the body.
 
 use super::decision::Decision;

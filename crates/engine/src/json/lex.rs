@@ -57,6 +57,7 @@ impl<'b> Text<'b> {
     }
 
     /// The string in its source form, with escapes.
+    #[cfg(test)]
     pub(crate) const fn raw(self) -> &'b [u8] {
         self.raw
     }
@@ -122,7 +123,7 @@ pub(crate) fn scalar(text: &[u8]) -> Option<(JsonScalar<'_>, &[u8])> {
 
 /// RFC 8259 section 6.
 #[inline(always)]
-pub(super) fn skip_number(text: &[u8]) -> Option<&[u8]> {
+fn skip_number(text: &[u8]) -> Option<&[u8]> {
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);
     let mut rest = match unsigned {
         [b'0', after @ ..] => after,
@@ -186,7 +187,7 @@ pub(crate) fn string(text: &[u8]) -> Option<(Text<'_>, &[u8])> {
 
 /// Skips one character or escape of a string.
 #[inline(always)]
-pub(super) fn skip_in_string(text: &[u8]) -> Option<&[u8]> {
+fn skip_in_string(text: &[u8]) -> Option<&[u8]> {
     match text {
         [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => Some(after),
         [b'\\', b'u', after @ ..] => Some(unit(after)?.1),
@@ -212,7 +213,7 @@ fn skip_code_point(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Marks the bytes of eight that are not ASCII, or a quote, a backslash or a control character: the highest bit of each.
-pub(super) const fn special_bytes(bytes: u64) -> u64 {
+const fn special_bytes(bytes: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     let ascii = bytes & !HIGH;

@@ -206,7 +206,7 @@ impl Policy {
         std::iter::once(&self.backend).chain(&self.other_backends)
     }
 
-    /// Whether errors in JSON lose stack traces and paths of files, on this route or where no route was found.
+    /// Whether errors in JSON are cleaned, on this route or where no route was found.
     pub(crate) fn cleans_errors(&self, route: Option<&Route>, backend: &Backend) -> bool {
         let said = route.and_then(|route| route.clean_errors).or(self.answers.clean_errors);
         said.unwrap_or_else(|| backend.cleans_errors())

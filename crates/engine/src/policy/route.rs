@@ -66,7 +66,7 @@ pub struct Route {
     pub(crate) internal_hit: Option<Pointer>,
     /// Whether the value of a path parameter may contain `%2F`
     pub encoded_slash: bool,
-    /// Whether errors in JSON lose stack traces and paths of files, if the route says so itself
+    /// Whether errors in JSON are cleaned, if the route says so itself
     pub(crate) clean_errors: Option<bool>,
     /// What it asks of API keys
     pub(crate) api_key: ApiKeyRules,

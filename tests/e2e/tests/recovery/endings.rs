@@ -27,8 +27,15 @@ pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
         test("killed after its retries", async |stack: &mut Stack| {
             ends(stack, "down", json!({"provider": "down"}), 500, Some("the payment provider is down")).await
         }),
-        test("killed after its retries, with an error that names files", async |stack: &mut Stack| {
-            ends(stack, "crashes", json!({"provider": "crashes"}), 500, Some("cannot read …, …")).await
+        test("killed after its retries, with a message that names files, which stays", async |stack: &mut Stack| {
+            ends(
+                stack,
+                "crashes",
+                json!({"provider": "crashes"}),
+                500,
+                Some("cannot read /srv/payments/key.pem, src/provider/client.rs:42:7"),
+            )
+            .await
         }),
         test("attached to work under way", attached),
         test("cancelled", async |stack: &mut Stack| stopped(stack, "cancel").await),

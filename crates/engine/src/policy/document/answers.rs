@@ -18,7 +18,7 @@ pub struct Answers {
     pub error_member: bool,
     /// The longest body of an answer that a `Location` is made from, in bytes
     pub max_body_bytes: u64,
-    /// Whether errors in JSON lose stack traces and paths of files, if the document says it
+    /// Whether errors in JSON are cleaned, if the document says it
     pub clean_errors: Option<bool>,
 }
 

@@ -175,7 +175,7 @@ pub(crate) struct RouteDocument<'j> {
     pub internal_hit: Option<Pointer>,
     /// `encoded_slash`: whether a parameter's value may contain `%2F`
     pub encoded_slash: bool,
-    /// `clean_errors`, if the route has it: whether errors in JSON lose stack traces and paths of files
+    /// `clean_errors`, if the route has it: whether errors in JSON are cleaned
     pub clean_errors: Option<bool>,
     /// `api_key`, if the route has it
     pub api_key: Option<ApiKeyRules>,
