@@ -194,7 +194,7 @@ compat: build tools-all ## end-to-end tests with other people's software, and th
 	@crates/xtask/scripts/clients.sh build
 	@crates/xtask/scripts/compile.sh --workspace --tests --bins
 	@EDGE_NATIVE=$(NATIVE_OF_TESTS) cargo test --no-fail-fast --workspace --test compat; compat=$$?; \
-		EDGE_EXTENT=beyond EDGE_NATIVE=$(NATIVE_OF_TESTS) cargo test --workspace --test e2e && exit $$compat
+		EDGE_EXTENT=beyond EDGE_NATIVE=$(NATIVE_OF_TESTS) cargo test --test e2e && exit $$compat
 
 # Where Go is missing it says what it leaves out.
 .PHONY: krakend

@@ -23,7 +23,7 @@ fn the_pages_have_the_tables_of_the_code() {
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(&file, &text).unwrap();
         } else {
-            let command = "UPDATE_DOCS=1 cargo test --workspace --test engine explanations::";
+            let command = "UPDATE_DOCS=1 cargo test --test engine explanations::";
             assert!(before == text, "docs/{page} is stale: {command}");
         }
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const HEAD: &str = "\
 # Metrics
 
-<!-- Made from the metrics of crates/engine/src/metrics/ by `UPDATE_DOCS=1 cargo test --workspace --test engine metrics_page`. Change the code, or
+<!-- Made from the metrics of crates/engine/src/metrics/ by `UPDATE_DOCS=1 cargo test --test engine metrics_page`. Change the code, or
 the texts in crates/engine/tests/metrics_page.rs. -->
 
 What the filter counts, and what a gateway shows of it: in Envoy at `/stats/prometheus`, in KrakenD at the bridge's own address.
@@ -175,7 +175,7 @@ fn the_page_has_the_metrics_of_the_code() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(file, page()).unwrap();
     }
-    let command = "UPDATE_DOCS=1 cargo test --workspace --test engine metrics_page";
+    let command = "UPDATE_DOCS=1 cargo test --test engine metrics_page";
     assert!(std::fs::read_to_string(file).is_ok_and(|text| text == page()), "docs/metrics.md is stale: {command}");
 }
 

@@ -25,7 +25,7 @@ run() {
     say "envoys: $2 in Envoy $1 (log: $log)"
     for name in "${LONG[@]}"; do skips+=(--skip "$name"); done
     EDGE_HOST=$2 EDGE_ENVOY=$envoy EDGE_LONG=1 EDGE_MODULES=$MODULES \
-        cargo test --workspace --test e2e -- "${skips[@]}" </dev/null >"$log" 2>&1
+        cargo test --test e2e -- "${skips[@]}" </dev/null >"$log" 2>&1
     local status=$?
     line=$(sed -n 's/^test result: //p' "$log")
     grep -ao 'SKIPPED: .*' "$log"

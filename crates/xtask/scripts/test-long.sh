@@ -25,12 +25,12 @@ crates/xtask/scripts/krakend.sh build race
 "$MAKE" --no-print-directory programs
 cargo build --quiet --workspace --test short
 
-part "properties, ten times" env PROPTEST_TIMES=10 cargo test --workspace --lib --test engine --test cases -- --skip behaviour::
-part "the bridge with the race detector" env EDGE_LONG=1 cargo test --workspace --test e2e "race detector"
+part "properties, ten times" env PROPTEST_TIMES=10 cargo test --lib --test engine --test cases -- --skip behaviour::
+part "the bridge with the race detector" env EDGE_LONG=1 cargo test --test e2e "race detector"
 part "the native module under Miri and with AddressSanitizer" crates/xtask/scripts/native-sanitizers.sh
 part "hostile requests in both hosts" crates/xtask/scripts/hostile-hosts.sh 5000
-part "forged lines beside deliveries" env HOSTILE_CASES=5000 cargo test --workspace --test e2e 'adversary: what looks like'
-part "reference clients" env EDGE_LONG=1 cargo test --workspace --test e2e reference_clients::
+part "forged lines beside deliveries" env HOSTILE_CASES=5000 cargo test --test e2e 'adversary: what looks like'
+part "reference clients" env EDGE_LONG=1 cargo test --test e2e reference_clients::
 # Without root it says that it is left out.
 if [ "$(id -u)" -eq 0 ]; then
     part "Envoy Gateway and Istio" crates/xtask/scripts/platforms.sh

@@ -1,6 +1,6 @@
 //! The end-to-end tests: each module starts the gateways that its tests need, with the built module in them.
 //!
-//! `cargo test --workspace --test e2e -- hosts::` runs those of one module.
+//! `cargo test --test e2e -- hosts::` runs those of one module.
 
 use std::process::ExitCode;
 

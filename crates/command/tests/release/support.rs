@@ -90,7 +90,7 @@ fn the_page_has_the_versions_of_the_scripts() {
         std::fs::write(repository().join(PAGE), format!("{before}{BEGIN}{new}{END}{after}")).unwrap();
         return;
     }
-    assert_eq!(old, new, "UPDATE_DOCS=1 cargo test --workspace --test cli release::support writes it");
+    assert_eq!(old, new, "UPDATE_DOCS=1 cargo test --test cli release::support writes it");
 }
 
 /// What the page says of the machine beside the table.

@@ -27,11 +27,11 @@ fn every_file_has_the_version_of_the_workspace() {
     }
     let pages = [
         ("deploy/chart/edge-idempotency/README.md", "edge-idempotency-chart-", ".tgz"),
-        ("clients/go/README.md", "edge-idempotency-commandents-go-v", ".zip"),
+        ("clients/go/README.md", "edge-idempotency-clients-go-v", ".zip"),
         ("clients/go/README.md", "edge-idempotency/clients/go@v", " "),
         ("clients/jvm/README.md", "edge-idempotency-okhttp-", ".jar"),
         ("clients/python/README.md", "edge_idempotency_client-", "-py3"),
-        ("clients/typescript/README.md", "edge-idempotency-commandent-", ".tgz"),
+        ("clients/typescript/README.md", "edge-idempotency-client-", ".tgz"),
     ];
     for (file, before, after) in pages {
         assert_eq!(between(&text(file), before, after), VERSION, "{file}");

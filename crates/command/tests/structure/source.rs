@@ -300,6 +300,10 @@ impl<'ast> Visit<'ast> for FileReader<'_> {
         let name = item.ident.to_string();
         self.names().modules.insert(name.clone());
         let Some((_, items)) = &item.content else {
+            // The file of another crate.
+            if item.attrs.iter().any(|attribute| attribute.path().is_ident("path")) {
+                return;
+            }
             return self.elsewhere.push((self.module.clone(), name));
         };
         self.module.push(name);

@@ -1,7 +1,7 @@
 //! Property tests of the invariants of docs/contract.md section 1 on the core: I1, I2, I3, I5, I6 and I7.
 //!
 //! `model` says once more, in the simplest way, what the code does with care for speed; `generate` makes policies and
-//! requests out of near misses. `PROPTEST_TIMES=100 cargo test --workspace --test engine properties::` runs a hundred times as many cases.
+//! requests out of near misses. `PROPTEST_TIMES=100 cargo test --test engine properties::` runs a hundred times as many cases.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

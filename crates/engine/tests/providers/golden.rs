@@ -5,7 +5,7 @@ use testkit::vectors::{self, ExpectedKey, expected};
 
 const BREAKING: &str = "tests/vectors/webhook_keys.json is not what the vectors and providers give. Backends have stored results under these keys \
      for days: a delivery that is tried again across the upgrade runs its effect twice. Changing a row is a breaking change; \
-     rows may be added, with `UPDATE_GOLDEN=1 cargo test --workspace --test cases providers::golden`";
+     rows may be added, with `UPDATE_GOLDEN=1 cargo test --test cases providers::golden`";
 
 /// The golden file has the raw key of every vector that has one, and no other.
 pub(crate) fn raw_keys_are_what_they_were() -> Result<(), String> {

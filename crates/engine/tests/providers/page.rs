@@ -19,7 +19,7 @@ pub(crate) fn is_fresh() -> Result<(), String> {
     if std::fs::read_to_string(&path).is_ok_and(|text| text == page) {
         Ok(())
     } else {
-        Err("docs/providers.md is stale: UPDATE_DOCS=1 cargo test --workspace --test cases providers::page".to_owned())
+        Err("docs/providers.md is stale: UPDATE_DOCS=1 cargo test --test cases providers::page".to_owned())
     }
 }
 

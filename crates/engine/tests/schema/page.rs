@@ -18,7 +18,7 @@ pub(crate) fn check(schema: &Value) -> Result<(), String> {
     if std::fs::read_to_string(&path).is_ok_and(|text| text == page) {
         Ok(())
     } else {
-        Err("docs/policy.md is stale: UPDATE_DOCS=1 cargo test --workspace --test engine schema::page".to_owned())
+        Err("docs/policy.md is stale: UPDATE_DOCS=1 cargo test --test engine schema::page".to_owned())
     }
 }
 
