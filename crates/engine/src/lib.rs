@@ -164,6 +164,7 @@ pub use identity::{AttributeValue, Attributes, MetadataJson, MetadataPath};
 pub use json::Issue;
 pub use metrics::{Metrics, metric_names};
 pub use policy::{PolicyErrors, SecretReader};
+pub use protobuf::append_field;
 pub use stream::{FilterAction, Stream};
 pub use telemetry::RECORD_TYPE;
 

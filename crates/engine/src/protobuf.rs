@@ -13,7 +13,7 @@ pub(crate) fn append_varint(message: &mut Vec<u8>, number: usize) {
 }
 
 /// Appends a field with this number, up to 15, whose value is a text or another message.
-pub(crate) fn append_field(message: &mut Vec<u8>, number: u8, value: &[u8]) {
+pub fn append_field(message: &mut Vec<u8>, number: u8, value: &[u8]) {
     const LENGTH_DELIMITED: u8 = 2;
     message.push(number << 3 | LENGTH_DELIMITED);
     append_varint(message, value.len());

@@ -1,4 +1,6 @@
-//! Reads and writes messages in protobuf's wire format (<https://protobuf.dev/programming-guides/encoding/>), as Envoy's interfaces use it.
+//! Reads messages in protobuf's wire format (<https://protobuf.dev/programming-guides/encoding/>), as Envoy's interfaces use it.
+
+pub use edge_idempotency_engine::append_field;
 
 /// A field of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,21 +47,6 @@ impl<'m> Iterator for Fields<'m> {
 /// The last field with this number; `None` if there is none.
 pub fn field(message: &[u8], number: u64) -> Option<Field<'_>> {
     Fields(message).filter(|field| field.number == number).last()
-}
-
-/// Appends a field with this number, up to 15, whose value is a text or another message.
-pub fn append_field(message: &mut Vec<u8>, number: u8, value: &[u8]) {
-    const LENGTH_DELIMITED: u8 = 2;
-    message.push(number << 3 | LENGTH_DELIMITED);
-    let mut rest = value.len();
-    while let Ok(low) = u8::try_from(rest & 0x7f)
-        && rest > 0x7f
-    {
-        message.push(low | 0x80);
-        rest >>= 7;
-    }
-    message.push(u8::try_from(rest).unwrap_or_default());
-    message.extend_from_slice(value);
 }
 
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
