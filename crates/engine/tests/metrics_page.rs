@@ -12,7 +12,7 @@ the texts in crates/engine/tests/metrics_page.rs. -->
 
 What the filter counts, and what a gateway shows of it: in Envoy at `/stats/prometheus`, in KrakenD at the bridge's own address.
 [Operations](operations.md#metrics) says how to read them, how many series there are, and which counters of the gateway belong to them;
-[the dashboard and the alerts](../../deploy/observability/README.md) use them; [the contract](contract.md#9-telemetry) says which identity a request is
+[the dashboard and the alerts](../deploy/observability/README.md) use them; [the contract](contract.md#9-telemetry) says which identity a request is
 counted for, and when a count arrives. Names and labels are part of the contract.
 
 Each metric but the last counter has the labels `tenant`, `project` and `endpoint`, and its own.
