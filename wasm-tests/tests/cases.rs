@@ -1,6 +1,6 @@
 //! Every behaviour case (`behaviour::file::case`) and every provider vector (`vectors::provider::vector`), through the built module
 //! and, as `bridge::…`, through the Go bridge for KrakenD. Each run is compared with what the case says and, whole, with the
-//! native engine's, whose own tests (`crates/engine/tests/cases.rs`) run the cases, too.
+//! engine's own, whose own tests (`crates/engine/tests/cases.rs`) run the cases, too.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
 //! Identifiers in JSON bodies, in the module: it finds what is special in a string with WebAssembly's vectors, where the
-//! engine that runs natively has other code.
+//! engine that runs without a gateway has other code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use serde_json::{Value, json};

@@ -17,7 +17,7 @@ const EVIL: [&str; 3] = [
 const FORMS: [&[&str]; 6] = [
     &["render", "envoy"],
     &["render", "envoy", "--filter-only"],
-    &["render", "envoy", "--native", "--filter-only"],
+    &["render", "envoy", "--dynamic-module", "--filter-only"],
     &["render", "istio", "--form", "envoy-filter"],
     &["render", "envoy-gateway", "--form", "envoy-patch-policy"],
     &["render", "krakend"],

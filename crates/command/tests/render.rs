@@ -314,11 +314,11 @@ fn init_asks_nobody_where_there_is_no_terminal() {
 
 /// The tests in tests/e2e/ let Envoy read it.
 #[test]
-fn the_native_module_has_its_own_filter_and_what_it_needs() {
+fn the_dynamic_module_module_has_its_own_filter_and_what_it_needs() {
     let made = |policy: &str, options: &[&str]| {
         let policy = format!("--policy={policy}");
         let tokens = ["--jwt-issuer=https://i", "--jwt-keys=/k", "--upstream=restate=http://r"];
-        printed(&[&["render", "envoy", "--native", &policy], &tokens[..], options].concat())
+        printed(&[&["render", "envoy", "--dynamic-module", &policy], &tokens[..], options].concat())
     };
     let whole = made("policies/examples/payments.json", &[]);
     let config: serde_json::Value = serde_saphyr::from_str(&whole).unwrap();
@@ -379,7 +379,7 @@ fn the_payload_of_a_token_is_passed_on_in_its_header() {
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     write(&[source("token", true)], "generic");
-    for more in [&[][..], &["--native"]] {
+    for more in [&[][..], &["--dynamic-module"]] {
         let (made, notes) = envoy(more);
         let parts = [
             "forward_payload_header: \"x-jwt-payload\"",
@@ -448,16 +448,19 @@ fn each_host_has_its_own_module() {
         fs::write(&path, bytes).unwrap();
         path.display().to_string()
     };
-    let (wasm, native) = (file("edge_idempotency.wasm", b"\0asm1"), file("libedge_idempotency.so", b"\x7fELF1"));
+    let (wasm, dynamic_module) =
+        (file("edge_idempotency.wasm", b"\0asm1"), file("libedge_idempotency.so", b"\x7fELF1"));
     let render = ["render", "envoy", "--policy=policies/examples/payments.json", "--filter-only"];
     let named = |module: &str, options: &[&str]| printed(&[&render[..], &["--module", module], options].concat());
-    assert!(named(&wasm, &[]).contains(&wasm) && named(&native, &["--native"]).contains(&native));
-    let elsewhere = named(&native, &["--native", "--module-dir=/opt"]);
+    assert!(
+        named(&wasm, &[]).contains(&wasm) && named(&dynamic_module, &["--dynamic-module"]).contains(&dynamic_module)
+    );
+    let elsewhere = named(&dynamic_module, &["--dynamic-module", "--module-dir=/opt"]);
     assert!(elsewhere.contains("\"/opt/libedge_idempotency-") && elsewhere.contains(".so\""), "{elsewhere}");
     for (module, options, told) in [
-        (&wasm, &["--native"][..], "leave --native out"),
-        (&native, &[], "add --native"),
-        (&file("text", b"text"), &["--native"], "no native module"),
+        (&wasm, &["--dynamic-module"][..], "leave --dynamic-module out"),
+        (&dynamic_module, &[], "add --dynamic-module"),
+        (&file("text", b"text"), &["--dynamic-module"], "no dynamic module"),
     ] {
         let said = refused(&[&render[..], &["--module", module], options].concat());
         assert!(said.contains(told), "{told}: {said}");
@@ -466,13 +469,13 @@ fn each_host_has_its_own_module() {
 
 /// `:` stands between the segments of the operator's argument.
 #[test]
-fn a_native_module_gets_no_metadata_that_the_operator_cannot_name() {
+fn a_dynamic_module_module_gets_no_metadata_that_the_operator_cannot_name() {
     let directory = tempfile::tempdir().unwrap();
     let policy = fs::read_to_string(repository().join("policies/examples/payments.json")).unwrap();
     let file = directory.path().join("policy.json");
     for (namespace, made) in [("a:b", false), ("https", true)] {
         fs::write(&file, policy.replace("envoy.filters.http.jwt_authn", namespace)).unwrap();
-        let args = ["render", "envoy", "--native", "--filter-only", "--policy", file.to_str().unwrap()];
+        let args = ["render", "envoy", "--dynamic-module", "--filter-only", "--policy", file.to_str().unwrap()];
         match made {
             true => assert!(printed(&args).contains("%DYNAMIC_METADATA(https)%")),
             false => assert!(refused(&args).contains("namespace `a:b`")),

@@ -77,7 +77,7 @@ impl Filter {
     /// Reads the policy document. Envoy's log gets a summary, or all errors; `None` if there are some.
     pub(crate) fn load(config: ConfigHandle, document: &[u8]) -> Option<Arc<Self>> {
         let (version, hash) = (env!("CARGO_PKG_VERSION"), env!("EDGE_IDEMPOTENCY_GIT_HASH"));
-        log(LogLevel::Info, &format!("edge-idempotency {version} ({hash}), native"));
+        log(LogLevel::Info, &format!("edge-idempotency {version} ({hash}), dynamic module"));
         let workers = usize::try_from(crate::calls::worker_count()).unwrap_or(1).max(1);
         let threads = threads(workers);
         let main_thread = threads.last()?;

@@ -304,7 +304,7 @@ impl Host for StreamHost<'_> {
     }
 
     fn advice(&self) -> &'static OperatorAdvice {
-        &edge_idempotency_envoy::NATIVE_ADVICE
+        &edge_idempotency_envoy::DYNAMIC_MODULE_ADVICE
     }
 
     fn log(&self, level: LogLevel, line: &str) {
@@ -442,7 +442,7 @@ impl Host for MainHost<'_> {
     }
 
     fn advice(&self) -> &'static OperatorAdvice {
-        &edge_idempotency_envoy::NATIVE_ADVICE
+        &edge_idempotency_envoy::DYNAMIC_MODULE_ADVICE
     }
 
     fn log(&self, level: LogLevel, line: &str) {

@@ -1,5 +1,5 @@
 //! The filter as an Envoy dynamic module: it passes Envoy's hooks to the engine, and implements the engine's `Host`
-//! (docs/native.md).
+//! (docs/dynamic-module.md).
 //!
 //! | module | subject |
 //! |---|---|

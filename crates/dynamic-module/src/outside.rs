@@ -1,5 +1,5 @@
 //! HTTP calls of the filter. They outlive a request, so they belong to the configuration and to the main thread: workers ask it for
-//! them, and none is under way any more when Envoy removes the configuration (docs/decisions/0030-the-native-host.md).
+//! them, and none is under way any more when Envoy removes the configuration (docs/decisions/0030-the-dynamic-module.md).
 
 use crate::calls::{ConfigHandle, ConfigScheduler};
 use crate::process::locked;

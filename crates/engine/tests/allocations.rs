@@ -1,4 +1,4 @@
-//! How many pieces of memory an exchange asks for, natively and without a host. It may be less, and never more.
+//! How many pieces of memory an exchange asks for, without a host. It may be less, and never more.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use allocation_counter::measure;

@@ -1,8 +1,8 @@
-//! Every behaviour case through the engine, natively. The built module runs the same cases in wasm-tests/.
+//! Every behaviour case through the engine, without a gateway. The built module runs the same cases in wasm-tests/.
 
 use libtest_mimic::{Failed, Trial};
 use testkit::cases::{self, CaseFile};
-use testkit::native::Native;
+use testkit::direct::Direct;
 
 /// A test for each case, or one that says why there are none.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -16,14 +16,14 @@ fn of_file(file: CaseFile) -> Vec<Trial> {
     let name = |case: &str| format!("behaviour::{}::{case}", file.name);
     let requests = file.cases.into_iter().map(|case| {
         Trial::test(name(&case.name), move || {
-            let outcome = Native.run(&case);
+            let outcome = Direct.run(&case);
             Ok(cases::verdict(&cases::compare(&case, &outcome), &outcome.log)?)
         })
     });
     let starts = file.start_errors.into_iter().map(|case| {
         Trial::test(name(&case.name), move || {
             Ok(cases::verdict(
-                &case.compare(&Native.start(&case, &edge_idempotency_engine::OperatorAdvice::GENERAL)),
+                &case.compare(&Direct.start(&case, &edge_idempotency_engine::OperatorAdvice::GENERAL)),
                 &[],
             )?)
         })

@@ -18,8 +18,8 @@ pub static ROUTER: RouterHints = RouterHints {
     ],
 };
 
-/// The key of the filter state in which the native module looks for a namespace of metadata, which the filter `set_filter_state` puts
-/// there (docs/native.md).
+/// The key of the filter state in which the dynamic module looks for a namespace of metadata, which the filter `set_filter_state` puts
+/// there (docs/dynamic-module.md).
 pub fn metadata_object(namespace: &str) -> String {
     format!("{METADATA_OBJECTS}{namespace}")
 }
@@ -36,8 +36,8 @@ pub static ADVICE: OperatorAdvice = OperatorAdvice {
         set, the backend was slow to send the body of an error",
 };
 
-/// What operators have to change of Envoy with the native module.
-pub static NATIVE_ADVICE: OperatorAdvice = OperatorAdvice {
+/// What operators have to change of Envoy with the dynamic module.
+pub static DYNAMIC_MODULE_ADVICE: OperatorAdvice = OperatorAdvice {
     environment: "set it in Envoy's environment",
     kept_back_body: "a body that the filter waits for did not come within 5 s: the backend was slow to send the body of an error",
 };

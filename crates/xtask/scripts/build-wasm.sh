@@ -118,7 +118,7 @@ choose() {
 
 compile() {
     local name=$1 file setting
-    # The caller's flags, targets and profile are for native builds, so they are removed from the environment here.
+    # The caller's flags, targets and profile are for builds for this machine, so they are removed from the environment here.
     for setting in $(compgen -e | grep -E '^(CARGO_PROFILE_RELEASE_.*|CARGO_TARGET_WASM32_.*|CARGO_TARGET_DIR|CARGO_BUILD_(TARGET|TARGET_DIR|RUSTFLAGS)|(CARGO_ENCODED_)?RUSTFLAGS|(CARGO_MAKE|MAKE|M)FLAGS)$'); do
         unset "$setting"
     done

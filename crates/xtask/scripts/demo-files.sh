@@ -2,7 +2,7 @@
 # Makes everything that the demo runs: its own programs, and beside them, at the same time, what the arguments name. Every
 # few seconds it says what is still at work.
 #
-# usage: crates/xtask/scripts/demo-files.sh [wasm|native] [envoy] [restate]
+# usage: crates/xtask/scripts/demo-files.sh [wasm|dynamic-module] [envoy] [restate]
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 1
@@ -44,10 +44,10 @@ mkdir -p "$LOGS"
 start=$SECONDS
 for part in "$@"; do
     case $part in
-        wasm | native) begin "the filter" logged filter "$MAKE" --no-print-directory "$part" ;;
+        wasm | dynamic-module) begin "the filter" logged filter "$MAKE" --no-print-directory "$part" ;;
         envoy) begin Envoy "$ROOT/crates/xtask/scripts/tools.sh" envoy ;;
         restate) begin Restate "$ROOT/crates/xtask/scripts/tools.sh" restate ;;
-        *) die "unknown part: $part" "usage: crates/xtask/scripts/demo-files.sh [wasm|native] [envoy] [restate]" ;;
+        *) die "unknown part: $part" "usage: crates/xtask/scripts/demo-files.sh [wasm|dynamic-module] [envoy] [restate]" ;;
     esac
 done
 begin "the demo" logged demo cargo build --package edge-idempotency-demo --package demo-service

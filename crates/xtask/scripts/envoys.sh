@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs about two minutes of the end-to-end tests, and thousands of requests of the test of whole bodies, in every Envoy that PyPI has
-# from the minimum in README.md on: with the wasm module, and with the native one if it is built. The last lines say which Envoy
+# from the minimum in README.md on: with the wasm module, and with the dynamic one if it is built. The last lines say which Envoy
 # passed how many tests, and what was left out.
 #
 # usage: crates/xtask/scripts/envoys.sh [VERSION ...]
@@ -10,7 +10,7 @@ cd "$ROOT" || exit 1
 
 # What is in these: behaviour cases, keys with a real Restate, webhooks, lookups, collisions, keys in flight, recovery, changes of the
 # policy, answers, metrics, access logs, bodies.
-MODULES="answer_buffer body_buffer body_integrity cases collision guard lookups metrics native_errors rbac recovery reload request_ids
+MODULES="answer_buffer body_buffer body_integrity cases collision guard lookups metrics framework_errors rbac recovery reload request_ids
     restate streamed_answers waits webhooks"
 # These have a minute of their own, and nothing of a gateway's version in it.
 LONG=("100,000 webhooks" "a store that is down")
@@ -44,10 +44,10 @@ for version in "$@"; do
         continue
     fi
     run "$version" wasm
-    if [ -f "${EDGE_NATIVE:-dist/libedge_idempotency.so}" ]; then
-        run "$version" native
+    if [ -f "${EDGE_DYNAMIC_MODULE:-dist/libedge_idempotency.so}" ]; then
+        run "$version" dynamic-module
     else
-        results+=("SKIPPED: native in Envoy $version: there is no dist/libedge_idempotency.so (make native)")
+        results+=("SKIPPED: dynamic-module in Envoy $version: there is no dist/libedge_idempotency.so (make dynamic-module)")
     fi
 done
 printf '%s\n' "${results[@]}"

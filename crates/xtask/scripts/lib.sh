@@ -117,7 +117,7 @@ node_tests() {
     return "$status"
 }
 
-# Prints what the names of the native module's functions come from: with other ones crates/dynamic-module/profile.profdata fits none.
+# Prints what the names of the dynamic module's functions come from: with other ones crates/dynamic-module/profile.profdata fits none.
 profile_inputs() {
     rustc --version
     grep -m 1 '^version' "$ROOT/Cargo.toml"

@@ -29,7 +29,7 @@ if [ "$(id -u)" -ne 0 ] || ! unshare --net --mount true 2>/dev/null; then
     exit 1
 fi
 crates/xtask/scripts/tools.sh "${needs[@]}"
-[ "${EDGE_PLATFORMS_BUILT:-}" ] || "$MAKE" --no-print-directory wasm native programs
+[ "${EDGE_PLATFORMS_BUILT:-}" ] || "$MAKE" --no-print-directory wasm dynamic-module programs
 
 work=$(mktemp -d)
 # The image as it is published, in both layouts.

@@ -27,7 +27,7 @@ cargo build --quiet --workspace --test short
 
 part "properties, ten times" env PROPTEST_TIMES=10 cargo test --lib --test engine --test cases -- --skip behaviour::
 part "the bridge with the race detector" env EDGE_LONG=1 cargo test --test e2e "race detector"
-part "the native module under Miri and with AddressSanitizer" crates/xtask/scripts/native-sanitizers.sh
+part "the dynamic module under Miri and with AddressSanitizer" crates/xtask/scripts/dynamic-module-sanitizers.sh
 part "hostile requests in both hosts" crates/xtask/scripts/hostile-hosts.sh 5000
 part "forged lines beside deliveries" env HOSTILE_CASES=5000 cargo test --test e2e 'adversary: what looks like'
 part "reference clients" env EDGE_LONG=1 cargo test --test e2e reference_clients::

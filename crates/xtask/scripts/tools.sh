@@ -369,7 +369,7 @@ collection() {
     [ "$(readlink "$TOOLS/$folder" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/$folder"
 }
 
-# The five backends of the end-to-end tests `path_readers` and `native_errors`: FastAPI, Express, Spring Boot, Go's ServeMux and nginx.
+# The five backends of the end-to-end tests `path_readers` and `framework_errors`: FastAPI, Express, Spring Boot, Go's ServeMux and nginx.
 # `idempotent_apis` runs with the packages of the first two, and `slashes` with Django, which is beside FastAPI. nginx is Debian's, and has no pinned version.
 path_readers() {
     collection path-readers "$ROOT/tests/compat/tests/path_readers/servers" \

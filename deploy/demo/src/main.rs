@@ -19,7 +19,7 @@ mod up;
 ///
 /// Ports are free ones; DEMO_PORT_GATEWAY, DEMO_PORT_ADMIN, DEMO_PORT_RESTATE_INGRESS, DEMO_PORT_RESTATE_ADMIN,
 /// DEMO_PORT_RESTATE_NODE, DEMO_PORT_SERVICE, DEMO_PORT_LEDGER, DEMO_PORT_REGISTRY and DEMO_PORT_OPENBAO set them.
-/// EDGE_HOST=native runs the filter as a native module. EDGE_WASM, EDGE_NATIVE, EDGE_ENVOY, EDGE_RESTATE, EDGE_OPENBAO and
+/// EDGE_HOST=dynamic-module runs the filter as a dynamic module. EDGE_WASM, EDGE_DYNAMIC_MODULE, EDGE_ENVOY, EDGE_RESTATE, EDGE_OPENBAO and
 /// EDGE_DEMO_SERVICE name other programs.
 #[derive(Parser)]
 struct Options {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use harness::native::adapt;
+use harness::dynamic_module::adapt;
 use harness::ports::loopback;
 use harness::process::Process;
 use tokio::runtime::Builder;
@@ -44,7 +44,7 @@ impl BenchGateway {
         let config = run_dir.join("envoy.json");
         let (stores, guard) = (run_dir.join("stores.sock"), run_dir.join(GUARD_SOCKET));
         let mut written = config::envoy(&listeners, &stores.to_string_lossy(), &guard.to_string_lossy());
-        if variants.iter().any(|variant| variant.filter.is_native()) {
+        if variants.iter().any(|variant| variant.filter.is_dynamic_module()) {
             adapt(&mut written);
         }
         fs::write(&config, written.to_string()).with_context(|| format!("cannot write {}", config.display()))?;

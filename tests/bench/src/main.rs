@@ -67,7 +67,7 @@ struct Options {
     /// Another build of the module, measured beside it: NAME=FILE.
     #[arg(long, value_parser = named_file)]
     compare: Vec<(String, PathBuf)>,
-    /// Measures nothing: sends requests of every kind to the native module, and lets Envoy end by itself, as a module needs that records a
+    /// Measures nothing: sends requests of every kind to the dynamic module, and lets Envoy end by itself, as a module needs that records a
     /// profile.
     #[arg(long)]
     exercise: bool,
@@ -105,8 +105,8 @@ pub(crate) struct Files {
     pub(crate) envoy: PathBuf,
     /// The filter: `EDGE_WASM`, else `dist/edge_idempotency.wasm`.
     pub(crate) module: PathBuf,
-    /// The native module: `EDGE_NATIVE`, else `dist/libedge_idempotency.so`. It is compared as another build of the module.
-    pub(crate) native: PathBuf,
+    /// The dynamic module: `EDGE_DYNAMIC_MODULE`, else `dist/libedge_idempotency.so`. It is compared as another build of the module.
+    pub(crate) dynamic_module: PathBuf,
     /// The filter that does nothing, finished as ours is.
     pub(crate) noop: PathBuf,
     /// The filter that hashes the body, finished as ours is.
@@ -121,7 +121,7 @@ impl Files {
             envoy: file("EDGE_ENVOY", ".tools/bin/envoy")?,
             module: file("EDGE_WASM", "dist/edge_idempotency.wasm")?,
             noop: file("EDGE_BENCH_NOOP", "target/bench/noop.wasm")?,
-            native: file("EDGE_NATIVE", "dist/libedge_idempotency.so")?,
+            dynamic_module: file("EDGE_DYNAMIC_MODULE", "dist/libedge_idempotency.so")?,
             hash: file("EDGE_BENCH_HASH", "target/bench/hash.wasm")?,
             noop_linked: file("EDGE_BENCH_NOOP_LINKED", "target/wasm/bench_noop.wasm")?,
         })
@@ -137,7 +137,7 @@ fn main() -> Result<()> {
         return measure_backend(&options);
     }
     let files = Files::locate()?;
-    options.compare.insert(0, (names::NATIVE.to_owned(), files.native.clone()));
+    options.compare.insert(0, (names::DYNAMIC_MODULE.to_owned(), files.dynamic_module.clone()));
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
     claims::answer_claims(&run_dir.path().join(gateway::GUARD_SOCKET))?;
     if options.deliveries {
@@ -147,8 +147,8 @@ fn main() -> Result<()> {
     }
     if options.exercise {
         let mut variants = variants_of_every_kind(&files, &options)?;
-        let native = names::of(names::NATIVE, names::OURS);
-        variants.retain(|variant| variant.name.starts_with(&native) && !variant.name.contains(names::LARGE));
+        let dynamic_module = names::of(names::DYNAMIC_MODULE, names::OURS);
+        variants.retain(|variant| variant.name.starts_with(&dynamic_module) && !variant.name.contains(names::LARGE));
         variants.retain(|variant| options.only.is_empty() || options.only.contains(&variant.name));
         return cost::exercise(&files, &variants, options.requests, run_dir.path());
     }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use harness::native::adapt;
+use harness::dynamic_module::adapt;
 use serde_json::{Value, json};
 
 use crate::client;

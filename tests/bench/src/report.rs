@@ -171,7 +171,7 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         Goal { text, measured, limit: limit.map(Limit::AtLeast), unit: "" }
     };
     let at_most = |limit| Some(Limit::AtMost(limit));
-    let native = |ours: &str| names::of(names::NATIVE, ours);
+    let dynamic_module = |ours: &str| names::of(names::DYNAMIC_MODULE, ours);
     let time = |start: &Start| start.added_time;
     let memory = |start: &Start| start.added_memory;
     let (ms, mib) = (" ms", " MiB");
@@ -207,34 +207,54 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         ratio("a delivery, looked up / its secret in the policy", names::LOOKED_UP, &stripe, None),
         ratio("a delivery, looked up / a keyed request", names::LOOKED_UP, names::WHOLE, None),
         ratio(
-            "native, a keyed request / Lua that does the same",
-            &native(names::WHOLE),
+            "dynamic module, a keyed request / Lua that does the same",
+            &dynamic_module(names::WHOLE),
             names::LUA_RECORD,
             at_most(0.5),
         ),
-        ratio("native, a keyed request / without a record", &native(names::WHOLE), names::LUA_WHOLE, None),
-        ratio("native, claims in headers / that Lua", &native(names::CLAIMED), names::LUA_RECORD, None),
-        ratio("native, payload in a header / that Lua", &native(names::PASSED), names::LUA_RECORD, at_most(0.5)),
-        ratio("native, nothing to do / that Lua", &native(names::IDLE), names::LUA_RECORD, at_most(0.35)),
         ratio(
-            "native, nothing to do, sources read a payload / that Lua",
-            &native(names::IDLE_PASSED),
+            "dynamic module, a keyed request / without a record",
+            &dynamic_module(names::WHOLE),
+            names::LUA_WHOLE,
+            None,
+        ),
+        ratio("dynamic module, claims in headers / that Lua", &dynamic_module(names::CLAIMED), names::LUA_RECORD, None),
+        ratio(
+            "dynamic module, payload in a header / that Lua",
+            &dynamic_module(names::PASSED),
+            names::LUA_RECORD,
+            at_most(0.5),
+        ),
+        ratio(
+            "dynamic module, nothing to do / that Lua",
+            &dynamic_module(names::IDLE),
             names::LUA_RECORD,
             at_most(0.35),
         ),
-        ratio("native, nothing to do / without a record", &native(names::IDLE), names::LUA_WHOLE, None),
-        ratio("native / wasm, a keyed request", &native(names::WHOLE), names::WHOLE, None),
-        ratio("native / wasm, nothing to do", &native(names::IDLE), names::IDLE, None),
-        ratio("native, 10,000 routes / 10 routes", &native(names::WHOLE_LARGE), &native(names::WHOLE), at_most(1.1)),
         ratio(
-            "native, payload in a header, 10,000 routes / 10 routes",
-            &native(names::PASSED_LARGE),
-            &native(names::PASSED),
+            "dynamic module, nothing to do, sources read a payload / that Lua",
+            &dynamic_module(names::IDLE_PASSED),
+            names::LUA_RECORD,
+            at_most(0.35),
+        ),
+        ratio("dynamic module, nothing to do / without a record", &dynamic_module(names::IDLE), names::LUA_WHOLE, None),
+        ratio("dynamic module / wasm, a keyed request", &dynamic_module(names::WHOLE), names::WHOLE, None),
+        ratio("dynamic module / wasm, nothing to do", &dynamic_module(names::IDLE), names::IDLE, None),
+        ratio(
+            "dynamic module, 10,000 routes / 10 routes",
+            &dynamic_module(names::WHOLE_LARGE),
+            &dynamic_module(names::WHOLE),
+            at_most(1.1),
+        ),
+        ratio(
+            "dynamic module, payload in a header, 10,000 routes / 10 routes",
+            &dynamic_module(names::PASSED_LARGE),
+            &dynamic_module(names::PASSED),
             at_most(1.1),
         ),
         Goal {
-            text: "native, verified / hashed here, 1 MiB, id in a header",
-            measured: hash_us(Size::Large) / added(&native(&names::verified(Sender::Github, Size::Large))),
+            text: "dynamic module, verified / hashed here, 1 MiB, id in a header",
+            measured: hash_us(Size::Large) / added(&dynamic_module(&names::verified(Sender::Github, Size::Large))),
             limit: Some(Limit::AtLeast(0.9)),
             unit: "",
         },

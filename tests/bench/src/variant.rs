@@ -36,7 +36,7 @@ pub(crate) enum Filter {
     Buffer,
     /// A Lua script.
     Lua(&'static str),
-    /// A module, with its configuration. If the file's name ends in `.so` it is the native module, with the filter that hands
+    /// A module, with its configuration. If the file's name ends in `.so` it is the dynamic module, with the filter that hands
     /// metadata over to it.
     Wasm(PathBuf, Option<Value>),
     /// Whatever filter stands in this file, which is replaced while Envoy runs.
@@ -44,8 +44,8 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
-    /// Whether it is the native module, or comes by a file that names it.
-    pub(crate) fn is_native(&self) -> bool {
+    /// Whether it is the dynamic module, or comes by a file that names it.
+    pub(crate) fn is_dynamic_module(&self) -> bool {
         match self {
             Self::Wasm(file, _) => file.extension().is_some_and(|extension| extension == "so"),
             Self::Discovered(file) => std::fs::read_to_string(file).is_ok_and(|text| text.contains(".so\"")),
@@ -108,8 +108,8 @@ pub(crate) mod names {
     /// What the names of those with a large policy contain.
     pub(crate) const LARGE: &str = "10,000 routes";
 
-    /// The name of the native module, as of another build.
-    pub(crate) const NATIVE: &str = "native";
+    /// The name of the dynamic module, as of another build.
+    pub(crate) const DYNAMIC_MODULE: &str = "dynamic-module";
 
     pub(crate) const BARE_ORDER: &str = "Envoy without a filter, with an upstream";
 

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 
 use e2e::runner::{Module, run};
 
+mod framework_errors;
 mod guards;
 mod idempotent_apis;
 mod lookups;
-mod native_errors;
 mod openapi;
 mod path_readers;
 mod platforms;
@@ -29,7 +29,7 @@ const MODULES: &[Module] = &[
     ("lookups", lookups::groups),
     ("guards", guards::groups),
     ("idempotent_apis", idempotent_apis::groups),
-    ("native_errors", native_errors::groups),
+    ("framework_errors", framework_errors::groups),
     ("openapi", openapi::groups),
     ("path_readers", path_readers::groups),
     ("platforms", platforms::groups),

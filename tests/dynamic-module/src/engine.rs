@@ -1,4 +1,4 @@
-//! Behaviour cases through the native module, in the stand-in for Envoy.
+//! Behaviour cases through the dynamic module, in the stand-in for Envoy.
 
 use crate::envoy::{Config, Envoy, HttpCall};
 use crate::stream::{Stream, StreamInfo, exchange};
@@ -44,7 +44,7 @@ impl Engine for Module {
     }
 
     fn advice(&self) -> &'static OperatorAdvice {
-        &edge_idempotency_envoy::NATIVE_ADVICE
+        &edge_idempotency_envoy::DYNAMIC_MODULE_ADVICE
     }
 }
 
@@ -91,7 +91,7 @@ impl Module {
     }
 }
 
-/// The objects that `set_filter_state` writes for this policy, by their keys (docs/native.md).
+/// The objects that `set_filter_state` writes for this policy, by their keys (docs/dynamic-module.md).
 pub fn metadata(policy: &[u8], metadata: &Map<String, Value>) -> BTreeMap<String, Vec<u8>> {
     let Ok(policy) = Policy::from_json(policy) else { return BTreeMap::new() };
     let object = |namespace: String| {

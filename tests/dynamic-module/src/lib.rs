@@ -1,9 +1,9 @@
-//! The native module in a stand-in for Envoy: Rust code that calls the module's hooks and has the functions that the module calls,
+//! The dynamic module in a stand-in for Envoy: Rust code that calls the module's hooks and has the functions that the module calls,
 //! as `abi.h` describes both. It runs on the thread of the test, or on as many as a test begins, so that orders of threads can be
 //! chosen, and under Miri and AddressSanitizer.
 //!
 //! It is a stand-in. What is written here about Envoy was read in its sources (`filter_manager.cc`, `abi_impl.cc`); that the real one
-//! does the same is for `tests/e2e/`, which runs the module in it (`EDGE_HOST=native`).
+//! does the same is for `tests/e2e/`, which runs the module in it (`EDGE_HOST=dynamic-module`).
 //!
 //! | module | subject |
 //! |---|---|

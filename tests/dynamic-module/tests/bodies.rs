@@ -1,9 +1,9 @@
 //! Bodies in parts: what the module reads, and what goes on.
 
 use crate::common::{answer, assert_clean, by_alice, start, stores, with_api_key};
-use native_tests::envoy::{Config, Envoy};
-use native_tests::side::Direction::{Request, Response};
-use native_tests::stream::{Stream, StreamInfo, settle};
+use dynamic_module_tests::envoy::{Config, Envoy};
+use dynamic_module_tests::side::Direction::{Request, Response};
+use dynamic_module_tests::stream::{Stream, StreamInfo, settle};
 use std::sync::Arc;
 use testkit::http::{Headers, Message};
 

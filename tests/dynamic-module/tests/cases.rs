@@ -1,13 +1,13 @@
-//! Every behaviour case (`behaviour::file::case`) through the native module as in Envoy 1.40. Each run is compared with what the case
+//! Every behaviour case (`behaviour::file::case`) through the dynamic module as in Envoy 1.40. Each run is compared with what the case
 //! says and, whole, with the engine's without a gateway.
 
 use std::process::ExitCode;
 
+use dynamic_module_tests::engine::Module;
 use libtest_mimic::Arguments;
-use native_tests::engine::Module;
 use testkit::trials::{of_all_files, of_file};
 
-native_tests::envoy_1_40!();
+dynamic_module_tests::envoy_1_40!();
 
 fn main() -> ExitCode {
     // Bodies come in parts of an odd size.

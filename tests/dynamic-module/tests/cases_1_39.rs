@@ -1,10 +1,10 @@
-//! Behaviour cases through the native module as in Envoy 1.39, which lacks functions that 1.40 has: there the module writes each member of a
+//! Behaviour cases through the dynamic module as in Envoy 1.39, which lacks functions that 1.40 has: there the module writes each member of a
 //! record by itself. Only the files whose cases tell records apart are run; nothing else differs.
 
 use std::process::ExitCode;
 
+use dynamic_module_tests::engine::Module;
 use libtest_mimic::Arguments;
-use native_tests::engine::Module;
 use testkit::trials::{of_all_files, of_file};
 
 /// Among the cases of the second one is the only one that takes a member of a record back.

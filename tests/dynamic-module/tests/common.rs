@@ -1,7 +1,7 @@
 //! A policy with routes of every kind of waiting, and who asks for what.
 
-use native_tests::engine::{NOW_UNIX_MS, reply};
-use native_tests::envoy::{Config, Envoy, HttpCall};
+use dynamic_module_tests::engine::{NOW_UNIX_MS, reply};
+use dynamic_module_tests::envoy::{Config, Envoy, HttpCall};
 use serde_json::{Value, json};
 use simulated_stores::SimulatedStores;
 use std::collections::BTreeMap;

@@ -5,9 +5,9 @@
 mod common;
 
 use common::{answer, assert_clean, by_alice, policy, start, stores, with_api_key};
-use native_tests::envoy::{Config, Envoy};
-use native_tests::side::Direction::{Request, Response};
-use native_tests::stream::{Stream, StreamInfo, settle};
+use dynamic_module_tests::envoy::{Config, Envoy};
+use dynamic_module_tests::side::Direction::{Request, Response};
+use dynamic_module_tests::stream::{Stream, StreamInfo, settle};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use testkit::http::{Headers, Message};

@@ -1,10 +1,10 @@
 //! Secrets that Envoy keeps up to date.
 
 use crate::common::{answer, assert_clean, by_alice, set_clock};
-use native_tests::engine::NOW_UNIX_MS;
-use native_tests::envoy::{Config, Envoy};
-use native_tests::side::Direction::{Request, Response};
-use native_tests::stream::{Stream, StreamInfo};
+use dynamic_module_tests::engine::NOW_UNIX_MS;
+use dynamic_module_tests::envoy::{Config, Envoy};
+use dynamic_module_tests::side::Direction::{Request, Response};
+use dynamic_module_tests::stream::{Stream, StreamInfo};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Orders of threads, chosen by hand; and many streams on real threads.
 
 use crate::common::{answer, assert_clean, by_alice, policy, set_clock, start, stores, with_api_key};
-use native_tests::side::Direction::{Request, Response};
-use native_tests::stream::{Stream, StreamInfo};
+use dynamic_module_tests::side::Direction::{Request, Response};
+use dynamic_module_tests::stream::{Stream, StreamInfo};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -10,7 +10,7 @@ use std::thread;
 use testkit::http::Message;
 
 /// The main thread makes the calls and hands over the replies.
-fn answer_all(envoy: &native_tests::envoy::Envoy, config: &native_tests::envoy::Config) -> usize {
+fn answer_all(envoy: &dynamic_module_tests::envoy::Envoy, config: &dynamic_module_tests::envoy::Config) -> usize {
     envoy.run_main();
     let (calls, answer) = (config.calls(), stores());
     calls.iter().for_each(|call| config.answer(call.id, answer(call).as_ref()));

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use harness::native::adapt;
+use harness::dynamic_module::adapt;
 use harness::tools::Filter;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ impl Discovery {
         *place(&mut resources, &format!("{config}/configuration/value"))? = json!(policy);
         let vm = place(&mut resources, &format!("{config}/vm_config"))?.as_object_mut().context("a VM")?;
         vm.insert("environment_variables".to_owned(), json!({"host_env_keys": self.environment}));
-        if let Filter::Native(_) = self.filter {
+        if let Filter::DynamicModule(_) = self.filter {
             adapt(&mut resources);
         }
         let new = self.path.with_extension("new");

@@ -1,23 +1,24 @@
-//! Tests that say something about one host of Envoy alone. All others run on both (`EDGE_HOST=native`).
+//! Tests that say something about one host of Envoy alone. All others run on both (`EDGE_HOST=dynamic-module`).
 
-/// The beginnings of their full names, and why the native host has nothing of the kind.
+/// The beginnings of their full names, and why the dynamic module has nothing of the kind.
 const WASM_ALONE: [(&str, &str); 5] = [
     ("krakend::", "KrakenD's bridge runs the WebAssembly module"),
-    ("observability::failed VMs are counted", "a native module has no VM"),
+    ("observability::failed VMs are counted", "a dynamic module has no VM"),
     (
         "reload::another module: overwritten",
-        "Envoy maps a native module's file: whoever writes to a file in use ends the process",
+        "Envoy maps a dynamic module's file: whoever writes to a file in use ends the process",
     ),
-    ("start::refused: a Struct instead of a string", "Envoy hands a native module the JSON text of a Struct"),
+    ("start::refused: a Struct instead of a string", "Envoy hands a dynamic module the JSON text of a Struct"),
     ("start::without the flag", "`allow_on_headers_stop_iteration` is a member of the WebAssembly filter"),
 ];
 
 /// The same for the WebAssembly host.
-const NATIVE_ALONE: [(&str, &str); 1] = [("metadata::native", "a WebAssembly module reads metadata by itself")];
+const DYNAMIC_MODULE_ALONE: [(&str, &str); 1] =
+    [("metadata::dynamic module", "a WebAssembly module reads metadata by itself")];
 
 /// Why a test does not run on this host; `None` if it does.
-pub fn left_out(name: &str, is_native: bool) -> Option<&'static str> {
-    let list: &[_] = if is_native { &WASM_ALONE } else { &NATIVE_ALONE };
+pub fn left_out(name: &str, is_dynamic_module: bool) -> Option<&'static str> {
+    let list: &[_] = if is_dynamic_module { &WASM_ALONE } else { &DYNAMIC_MODULE_ALONE };
     list.iter().find(|(beginning, _)| name.starts_with(beginning)).map(|(_, reason)| *reason)
 }
 
@@ -40,6 +41,6 @@ pub fn is_beyond(name: &str) -> bool {
 pub fn unused<'n>(names: impl Iterator<Item = &'n str> + Clone, modules: &[&str]) -> Vec<&'static str> {
     let is_unused = |beginning: &&str| !names.clone().any(|name| name.starts_with(*beginning));
     let is_here = |beginning: &&str| beginning.split("::").next().is_some_and(|module| modules.contains(&module));
-    let lists = WASM_ALONE.iter().chain(&NATIVE_ALONE).chain(&BEYOND);
+    let lists = WASM_ALONE.iter().chain(&DYNAMIC_MODULE_ALONE).chain(&BEYOND);
     lists.map(|(beginning, _)| *beginning).filter(is_here).filter(is_unused).collect()
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use harness::process::still_running;
-use harness::tools::is_native;
+use harness::tools::is_dynamic_module;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -92,9 +92,9 @@ impl Group {
     }
 
     /// Leaves out what says nothing about this host.
-    fn leave_out_other_host(&mut self, module: &str, is_native: bool, arguments: &Arguments) {
+    fn leave_out_other_host(&mut self, module: &str, is_dynamic_module: bool, arguments: &Arguments) {
         for (name, job) in std::mem::take(&mut self.jobs) {
-            match host::left_out(&full(module, &name), is_native) {
+            match host::left_out(&full(module, &name), is_dynamic_module) {
                 None => self.jobs.push_back((name, job)),
                 Some(reason) => {
                     let trial = Trial::test(full(module, &name), || Ok(()));
@@ -209,7 +209,7 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
         .transpose()
         .context("EDGE_TEST_TIMES")?;
 
-    let is_native = is_native()?;
+    let is_dynamic_module = is_dynamic_module()?;
     let extent = Extent::of_run(arguments.filter.is_some())?;
     let (mut trials, mut queue, mut names) = (Vec::new(), Vec::new(), Vec::new());
     let chosen = chosen(modules)?;
@@ -219,7 +219,7 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
         });
         for mut group in groups {
             names.extend(group.jobs.iter().map(|(name, _)| name).chain(&group.left_out).map(|name| full(module, name)));
-            group.leave_out_other_host(module, is_native, &arguments);
+            group.leave_out_other_host(module, is_dynamic_module, &arguments);
             group.leave_out_beyond(module, extent);
             let (left_out, planned) = Planned::new(module, group, &arguments, &mut trials);
             let left_out = left_out.into_iter().map(|name| Trial::test(name, || Err("it is left out here".into())));

@@ -15,6 +15,7 @@ mod body_integrity;
 mod cases;
 mod clients;
 mod collision;
+mod dynamic_module;
 mod explain;
 mod fairness;
 mod guard;
@@ -26,8 +27,6 @@ mod metadata;
 mod metrics;
 mod metrics_bounds;
 mod moving_over;
-mod native_host;
-mod native_paths;
 mod observability;
 mod own_api;
 mod panics;
@@ -41,6 +40,7 @@ mod rendered;
 mod request_ids;
 mod restate;
 mod restate_doors;
+mod restate_paths;
 mod start;
 mod story;
 mod streamed_answers;
@@ -72,9 +72,9 @@ const MODULES: &[Module] = &[
     ("mapping", mapping::groups),
     ("metadata", metadata::groups),
     ("metrics", metrics::groups),
-    ("native_host", native_host::groups),
+    ("dynamic_module", dynamic_module::groups),
     ("moving_over", moving_over::groups),
-    ("native_paths", native_paths::groups),
+    ("restate_paths", restate_paths::groups),
     ("own_api", own_api::groups),
     ("panics", panics::groups),
     ("playbook", playbook::groups),

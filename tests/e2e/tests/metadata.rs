@@ -1,5 +1,5 @@
 //! Metadata that identity sources read, as each host of Envoy reads it: by segments that Envoy's operator cannot express, and on the
-//! native host without what hands the metadata over.
+//! dynamic module without what hands the metadata over.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
@@ -19,16 +19,19 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         Test::new("segments with colons, percent signs, brackets and indexes", |gateway| tenant(gateway, READ)),
         Test::new("a number is no identity", |gateway| refused(gateway, NUMBER, 403, "identity_invalid")),
     ];
-    let native = vec![
-        Test::new("native: without the object each request is refused, and the log has the lines to add", missing),
-        Test::new("native: an object that is no JSON names nobody", |gateway| {
+    let dynamic_module = vec![
+        Test::new(
+            "dynamic module: without the object each request is refused, and the log has the lines to add",
+            missing,
+        ),
+        Test::new("dynamic module: an object that is no JSON names nobody", |gateway| {
             refused(gateway, AS_TEXT, 403, "identity_invalid")
         }),
-        Test::new("native: a namespace that nobody has written names nobody", |gateway| {
+        Test::new("dynamic module: a namespace that nobody has written names nobody", |gateway| {
             refused(gateway, NOTHING, 401, "identity_missing")
         }),
     ];
-    Ok(vec![sharing(start, either), sharing(start_natives, native)])
+    Ok(vec![sharing(start, either), sharing(start_dynamic_modules, dynamic_module)])
 }
 
 fn policy(tenant: &Value) -> Value {
@@ -61,8 +64,8 @@ fn start() -> Result<TestGateway> {
     ])
 }
 
-/// Native filters as somebody writes them who does not know what belongs to them.
-fn start_natives() -> Result<TestGateway> {
+/// Filters of a dynamic module as somebody writes them who does not know what belongs to them.
+fn start_dynamic_modules() -> Result<TestGateway> {
     let filter = json!({"name": "edge-idempotency", "typed_config": {
         "@type": "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter",
         "dynamic_module_config": {"module": {"local": {"filename": tools()?.filter.path()}}, "do_not_close": true},

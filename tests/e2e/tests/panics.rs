@@ -1,4 +1,4 @@
-//! A panic in each hook of the native module that requests reach, in a real Envoy: the request is answered 503 where it still can be,
+//! A panic in each hook of the dynamic module that requests reach, in a real Envoy: the request is answered 503 where it still can be,
 //! Envoy lives, the next request is right, and the panic is logged and counted. tests/dynamic-module/tests/panics.rs has the other hooks.
 
 use std::env;
@@ -64,7 +64,7 @@ struct PanicsSetup {
 
 impl PanicsSetup {
     fn start() -> Result<Self> {
-        // native-tests has the module with planted panics built, and Cargo puts it beside this program.
+        // dynamic-module-tests has the module with planted panics built, and Cargo puts it beside this program.
         let module = env::current_exe()?.with_file_name("libedge_idempotency.so");
         ensure!(module.is_file(), "{} is missing: run `make programs`", module.display());
         let unkey = runtime()?.block_on(Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY))?;
@@ -81,7 +81,7 @@ impl PanicsSetup {
         let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::Trailers] };
         let around = TestEnvironment {
             stores: Some(stores(&unkey)),
-            filter: Some(Filter::Native(module)),
+            filter: Some(Filter::DynamicModule(module)),
             ..TestEnvironment::default()
         };
         Ok(Self { gateway: TestGateway::start_within(&around, &[(LISTENER.to_owned(), listener)])?, unkey })

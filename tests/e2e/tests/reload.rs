@@ -19,7 +19,7 @@ use e2e::raw::{Connection, Reply, Request};
 use e2e::runner::{Group, Test, long, runtime, sharing};
 use e2e::wire::PATIENCE;
 use harness::faults::Fault;
-use harness::tools::{Filter, native};
+use harness::tools::{Filter, dynamic_module};
 use harness::unkey::Unkey;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -46,7 +46,9 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("a variable of the environment that is listed later", listed_later),
         test("another module: overwritten, and under a name of its own", another_module),
         test("clients hang up during lookups under an old document", |_| hang_ups(tools()?.filter)),
-        test("clients hang up during lookups under an old document, in the native module", |_| hang_ups(native()?)),
+        test("clients hang up during lookups under an old document, in the dynamic module", |_| {
+            hang_ups(dynamic_module()?)
+        }),
     ];
     Ok(vec![sharing(ReloadSetup::start, tests)])
 }

@@ -88,8 +88,8 @@ impl RenderSetup {
         let mut command = Command::new(&self.command);
         let module = tools()?.filter;
         command.args(["render", "envoy", "--policy"]).arg(policy).arg("--module").arg(module.path());
-        if let Filter::Native(_) = module {
-            command.arg("--native");
+        if let Filter::DynamicModule(_) = module {
+            command.arg("--dynamic-module");
         }
         command
             .arg("--credentials")

@@ -130,8 +130,8 @@ impl RenderedGateway {
             .arg(folder.join("policy.json"))
             .arg("--module")
             .arg(options.filter.path());
-        if let Filter::Native(_) = options.filter {
-            command.arg("--native");
+        if let Filter::DynamicModule(_) = options.filter {
+            command.arg("--dynamic-module");
         }
         command.arg(format!("--upstream=api=http://{}", backend.address()));
         command.arg(format!("--listen=127.0.0.1:{}", options.gateway_port));

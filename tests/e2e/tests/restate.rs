@@ -105,7 +105,7 @@ impl RestateSetup {
         let stats =
             Request::get("/stats?filter=handler_internal_dedup_hit_total").send(&self.stack.envoy.admin_url()).await?;
         let stats = stats.text();
-        // A WebAssembly module has labels in its names, and a native one has Envoy's tags.
+        // A WebAssembly module has labels in its names, and a dynamic one has Envoy's tags.
         let labels = [format!("endpoint={endpoint}"), format!("endpoint.{endpoint}")];
         let of_endpoint = stats.lines().filter(|line| labels.iter().any(|label| line.contains(label)));
         Ok(of_endpoint.filter_map(|line| line.rsplit_once(": ")?.1.parse::<u64>().ok()).sum())
@@ -477,7 +477,7 @@ async fn closed_paths(setup: &RestateSetup) -> Result<()> {
 
     let before = setup.totals().await?;
     let attach = format!("/restate/invocation/Refunds/create/{key}/attach");
-    let native = [
+    let dynamic_module = [
         "/Conversations/sendMessage",
         "/Refunds/create",
         "/Cart/acme:health-prod:c-1/checkout",
@@ -493,7 +493,8 @@ async fn closed_paths(setup: &RestateSetup) -> Result<()> {
         &output,
         &attach_by_id,
     ];
-    let mut paths: Vec<String> = native.iter().flat_map(|path| [(*path).to_owned(), format!("/{path}/")]).collect();
+    let mut paths: Vec<String> =
+        dynamic_module.iter().flat_map(|path| [(*path).to_owned(), format!("/{path}/")]).collect();
     let others =
         ["/Refunds", "/Refunds/create/send", "/./Refunds//create", "/%52efunds/create", "/api/../Refunds/create"];
     paths.extend(others.into_iter().chain(["/restate", "/restate/"]).map(str::to_owned));

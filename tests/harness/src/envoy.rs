@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
+use crate::dynamic_module;
 use crate::http::Request;
-use crate::native;
 use crate::ports::loopback_url;
 use crate::private;
 use crate::process::Process;
@@ -84,7 +84,7 @@ impl Envoy {
     pub async fn start_with(options: EnvoyOptions, config: &Path) -> Result<Self> {
         let config = match options.filter {
             Filter::Wasm(_) => config.to_owned(),
-            Filter::Native(_) => native::adapt_file(config)?,
+            Filter::DynamicModule(_) => dynamic_module::adapt_file(config)?,
         };
         if let Some(stores) = &options.stores {
             write_credential(&options.run_dir, UNKEY_ROOT_KEY, Some(&stores.unkey_root_key))?;

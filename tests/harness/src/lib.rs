@@ -11,7 +11,7 @@
 //! | [`senders`] | third parties that send webhooks, each signing in its own way |
 //! | [`http`] | a client that sends exactly what it is given |
 //! | [`envoy`] | the gateway, from the template `deploy/demo/envoy.yaml` |
-//! | [`native`] | the same with the filter as a native module |
+//! | [`dynamic_module`] | the same with the filter as a dynamic module |
 //! | [`rendered`] | the gateway, from what `edge-idempotency render envoy` makes |
 //! | [`restate`] | the backend, and what it stored |
 //! | [`openbao`] | the store of webhook secrets |
@@ -40,11 +40,11 @@
 //! ```
 
 pub mod demo_policy;
+pub mod dynamic_module;
 pub mod envoy;
 pub mod faults;
 pub mod guard;
 pub mod http;
-pub mod native;
 pub mod openbao;
 pub mod ports;
 pub mod private;

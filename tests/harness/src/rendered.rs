@@ -22,8 +22,8 @@ pub async fn start(program: &Path, options: EnvoyOptions) -> Result<Envoy> {
     }
     let mut command = Command::new(program);
     command.args(["render", "envoy", "--policy"]).arg(&policy).arg("--module").arg(options.filter.path());
-    if let Filter::Native(_) = options.filter {
-        command.arg("--native");
+    if let Filter::DynamicModule(_) = options.filter {
+        command.arg("--dynamic-module");
     }
     for (name, address) in upstreams {
         command.args(["--upstream", &format!("{name}=http://{address}")]);

@@ -10,14 +10,14 @@ use anyhow::{Context, Result, bail, ensure};
 pub enum Filter {
     /// The WebAssembly module.
     Wasm(PathBuf),
-    /// The native module.
-    Native(PathBuf),
+    /// The dynamic module.
+    DynamicModule(PathBuf),
 }
 
 impl Filter {
     /// The module's file.
     pub fn path(&self) -> &Path {
-        let (Self::Wasm(path) | Self::Native(path)) = self;
+        let (Self::Wasm(path) | Self::DynamicModule(path)) = self;
         path
     }
 
@@ -25,7 +25,7 @@ impl Filter {
     pub const fn component(&self) -> &'static str {
         match self {
             Self::Wasm(_) => "wasm",
-            Self::Native(_) => "dynamic_modules",
+            Self::DynamicModule(_) => "dynamic_modules",
         }
     }
 
@@ -34,27 +34,27 @@ impl Filter {
     pub fn at(&self, path: PathBuf) -> Self {
         match self {
             Self::Wasm(_) => Self::Wasm(path),
-            Self::Native(_) => Self::Native(path),
+            Self::DynamicModule(_) => Self::DynamicModule(path),
         }
     }
 }
 
-/// Whether `EDGE_HOST` asks for the native module.
+/// Whether `EDGE_HOST` asks for the dynamic module.
 ///
 /// # Errors
 /// It names no host.
-pub fn is_native() -> Result<bool> {
+pub fn is_dynamic_module() -> Result<bool> {
     match env::var("EDGE_HOST").as_deref() {
         Ok("" | "wasm") | Err(env::VarError::NotPresent) => Ok(false),
-        Ok("native") => Ok(true),
-        other => bail!("EDGE_HOST is wasm or native, and not {other:?}"),
+        Ok("dynamic-module") => Ok(true),
+        other => bail!("EDGE_HOST is wasm or dynamic-module, and not {other:?}"),
     }
 }
 
 /// Paths of everything the stack runs.
 #[derive(Clone, Debug)]
 pub struct Tools {
-    /// The filter: `EDGE_WASM`, else `dist/edge_idempotency.wasm`. With `EDGE_HOST=native` it is `EDGE_NATIVE`, else
+    /// The filter: `EDGE_WASM`, else `dist/edge_idempotency.wasm`. With `EDGE_HOST=dynamic-module` it is `EDGE_DYNAMIC_MODULE`, else
     /// `dist/libedge_idempotency.so`.
     pub filter: Filter,
     /// `EDGE_ENVOY`, else `.tools/bin/envoy`.
@@ -84,16 +84,16 @@ impl Tools {
             }
             path
         };
-        let is_native = is_native()?;
-        let filter = if is_native {
-            Filter::Native(find(NATIVE.0, NATIVE.1))
+        let is_dynamic_module = is_dynamic_module()?;
+        let filter = if is_dynamic_module {
+            Filter::DynamicModule(find(DYNAMIC_MODULE.0, DYNAMIC_MODULE.1))
         } else {
             Filter::Wasm(find("EDGE_WASM", "dist/edge_idempotency.wasm"))
         };
         let envoy = find("EDGE_ENVOY", ".tools/bin/envoy");
         let restate = find("EDGE_RESTATE", ".tools/bin/restate-server");
         if !missing.is_empty() {
-            let module = if is_native { "native" } else { "wasm" };
+            let module = if is_dynamic_module { "dynamic-module" } else { "wasm" };
             bail!("not there:\n{}\nrun `make tools {module}` first", missing.join("\n"));
         }
         let openbao = Some(path_of("EDGE_OPENBAO", ".tools/bin/bao")).filter(|path| path.is_file());
@@ -101,17 +101,22 @@ impl Tools {
     }
 }
 
-/// The variable that names the native module, and the place where it is without it.
-const NATIVE: (&str, &str) = ("EDGE_NATIVE", "dist/libedge_idempotency.so");
+/// The variable that names the dynamic module, and the place where it is without it.
+const DYNAMIC_MODULE: (&str, &str) = ("EDGE_DYNAMIC_MODULE", "dist/libedge_idempotency.so");
 
-/// The native module, for what is about that host alone.
+/// The dynamic module, for what is about that host alone.
 ///
 /// # Errors
 /// It is not there.
-pub fn native() -> Result<Filter> {
-    let path = path_of(NATIVE.0, NATIVE.1);
-    ensure!(path.is_file(), "{} is not there (or set {}): run `make native` first", path.display(), NATIVE.0);
-    Ok(Filter::Native(path))
+pub fn dynamic_module() -> Result<Filter> {
+    let path = path_of(DYNAMIC_MODULE.0, DYNAMIC_MODULE.1);
+    ensure!(
+        path.is_file(),
+        "{} is not there (or set {}): run `make dynamic-module` first",
+        path.display(),
+        DYNAMIC_MODULE.0
+    );
+    Ok(Filter::DynamicModule(path))
 }
 
 /// The WebAssembly module, for what is about that host alone.

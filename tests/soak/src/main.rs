@@ -21,7 +21,7 @@ const MARK: &str = "soak.lock";
 /// Runs operations through two Envoys with the filter, a cluster of Restate nodes, services and a secret store, while each of them is
 /// killed, paused and restarted; and checks what happened (docs/reliability.md).
 ///
-/// EDGE_HOST, EDGE_WASM, EDGE_NATIVE, EDGE_ENVOY, EDGE_RESTATE, EDGE_OPENBAO and EDGE_GUARD name other programs.
+/// EDGE_HOST, EDGE_WASM, EDGE_DYNAMIC_MODULE, EDGE_ENVOY, EDGE_RESTATE, EDGE_OPENBAO and EDGE_GUARD name other programs.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {

@@ -1,6 +1,6 @@
 //! What several test suites of this repository share. Nothing here is part of the module or of the command.
 //!
-//! - [`cases`]: behaviour cases as data, and [`native`], which runs them through the engine without a gateway
+//! - [`cases`]: behaviour cases as data, and [`direct`], which runs them through the engine without a gateway
 //! - [`trials`]: every case as a test of its own, for whatever runs cases
 //! - [`stores`]: what the registry and the secret store of a case answer
 //! - [`requests`]: requests of property tests, and what the engine makes of them
@@ -11,8 +11,8 @@
 pub mod attributes;
 pub mod cases;
 
+pub mod direct;
 pub mod http;
-pub mod native;
 pub mod records;
 pub mod requests;
 pub mod signatures;

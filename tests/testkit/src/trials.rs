@@ -1,8 +1,8 @@
 //! Every behaviour case through an engine, as tests of their own: `file::case`. Each run is compared with what the case
-//! says, and, whole, with the run of the native engine.
+//! says, and, whole, with the run of the engine itself.
 
 use crate::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
-use crate::native::Native;
+use crate::direct::Direct;
 use edge_idempotency_engine::OperatorAdvice;
 use libtest_mimic::{Failed, Trial};
 
@@ -45,14 +45,14 @@ fn run_case(engine: &dyn Engine, case: &Case) -> Result<(), Failed> {
     Ok(cases::verdict(&differences, &log)?)
 }
 
-/// Everything in which an engine's run of a case is not what the case says, or not what the native engine comes to; and what
+/// Everything in which an engine's run of a case is not what the case says, or not what the engine itself comes to; and what
 /// was logged.
 pub fn differences(engine: &dyn Engine, case: &Case) -> (Vec<Difference>, Vec<String>) {
     let outcome = engine.run(case);
     let mut differences = cases::compare(case, &outcome);
-    let unlike = cases::compare_outcomes(&Native.run(case), &outcome);
+    let unlike = cases::compare_outcomes(&Direct.run(case), &outcome);
     differences.extend(unlike.into_iter().map(|Difference { what, expected, seen }| Difference {
-        what: format!("unlike the native engine: {what}"),
+        what: format!("unlike the engine itself: {what}"),
         expected,
         seen,
     }));
@@ -62,10 +62,10 @@ pub fn differences(engine: &dyn Engine, case: &Case) -> (Vec<Difference>, Vec<St
 fn run_start(engine: &dyn Engine, case: &StartErrors) -> Result<(), Failed> {
     let errors = engine.start(case);
     let mut differences = case.compare(&errors);
-    let native = Native.start(case, engine.advice());
-    if native != errors {
-        let what = "unlike the native engine: the errors".to_owned();
-        differences.push(Difference { what, expected: native.join("\n"), seen: errors.join("\n") });
+    let direct = Direct.start(case, engine.advice());
+    if direct != errors {
+        let what = "unlike the engine itself: the errors".to_owned();
+        differences.push(Difference { what, expected: direct.join("\n"), seen: errors.join("\n") });
     }
     Ok(cases::verdict(&differences, &[])?)
 }

@@ -38,7 +38,7 @@ use std::process::ExitCode;
 /// The release and the commit.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("EDGE_IDEMPOTENCY_GIT_HASH"), ")");
 
-/// The native companion of the edge idempotency filter: the same engine, without a gateway.
+/// The companion of the edge idempotency filter: the same engine, without a gateway.
 ///
 /// Examples:
 ///   edge-idempotency check policy.json

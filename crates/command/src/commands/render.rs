@@ -8,7 +8,7 @@ use crate::input::read;
 use crate::output::print_document;
 use crate::output::tell;
 use crate::render::browsers;
-use crate::render::envoy::{EnvoyPlan, NativeNeeds};
+use crate::render::envoy::{DynamicModuleNeeds, EnvoyPlan};
 use crate::render::ext_authz::{AuthorizationService, EXT_AUTHZ};
 use crate::render::module::{ModuleFile, ModuleKind};
 use crate::render::needs::GatewayNeeds;
@@ -58,7 +58,7 @@ enum Destination {
     after_help = "Examples:
   edge-idempotency render envoy --policy policy.json --module dist/edge_idempotency.wasm --upstream restate=http://restate:8080 \\
     --jwt-issuer https://login.example.com --jwt-keys https://login.example.com/.well-known/jwks.json >envoy.yaml
-  edge-idempotency render envoy --policy policy.json --native --module dist/libedge_idempotency.so --upstream restate=http://restate:8080
+  edge-idempotency render envoy --policy policy.json --dynamic-module --module dist/libedge_idempotency.so --upstream restate=http://restate:8080
   edge-idempotency render envoy --policy policy.json --filter-only
   edge-idempotency render envoy --policy policy.json --ecds /etc/envoy/edge-idempotency.yaml --filter-only"
 )]
@@ -67,9 +67,9 @@ struct EnvoyArguments {
     policy: PolicyOption,
     #[command(flatten)]
     module: ModuleOptions,
-    /// Lets Envoy run the filter as a native module (Envoy 1.39 and 1.40; docs/native.md). --module names libedge_idempotency.so.
+    /// Lets Envoy run the filter as a dynamic module (Envoy 1.39 and 1.40; docs/dynamic-module.md). --module names libedge_idempotency.so.
     #[arg(long)]
-    native: bool,
+    dynamic_module: bool,
     /// Writes only the filter: an entry of http_filters, or with --ecds the file that Envoy reads.
     #[arg(long)]
     filter_only: bool,
@@ -128,7 +128,7 @@ struct PolicyOption {
 #[derive(Args)]
 struct ModuleOptions {
     /// The filter's module. The configuration names the file beside it that has the same content and the beginning of its SHA-256
-    /// in its name, if there is one (`make wasm` and `make native` leave one).
+    /// in its name, if there is one (`make wasm` and `make dynamic-module` leave one).
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
     /// The directory in which the gateway has the module, if it is not that of --module.
@@ -220,8 +220,8 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
     let plan = EnvoyPlan {
         source,
         policy: text,
-        module: args.module.find(if args.native { ModuleKind::Native } else { ModuleKind::Wasm })?,
-        native: args.native.then(|| NativeNeeds::of(&policy)).transpose()?,
+        module: args.module.find(if args.dynamic_module { ModuleKind::DynamicModule } else { ModuleKind::Wasm })?,
+        dynamic_module: args.dynamic_module.then(|| DynamicModuleNeeds::of(&policy)).transpose()?,
         upstreams: args.upstreams.clone(),
         providers,
         ext_authz: args.ext_authz.clone(),

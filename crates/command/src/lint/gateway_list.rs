@@ -98,52 +98,52 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Put a part of the file's SHA-256 into its name, or use `remote` with `sha256`.",
     },
     Lint {
-        name: "envoy-native-unload",
+        name: "envoy-dynamic-module-unload",
         severity: Error,
-        summary: "Envoy may unload the native module.",
+        summary: "Envoy may unload the dynamic module.",
         why: "The module has a thread of its own. If Envoy unloads the file while that thread runs, the process ends.",
         instead: "Write `do_not_close: true` into `dynamic_module_config`.",
     },
     Lint {
-        name: "envoy-native-terminal",
+        name: "envoy-dynamic-module-terminal",
         severity: Error,
-        summary: "The native filter is declared as the end of the chain.",
+        summary: "The filter of a dynamic module is declared as the end of the chain.",
         why: "The filter forwards requests and answers few of them itself. Envoy takes no router behind a terminal filter, so no request \
               would reach a backend.",
         instead: "Remove `terminal_filter`, and leave `envoy.filters.http.router` as the last filter.",
     },
     Lint {
-        name: "envoy-native-metadata",
+        name: "envoy-dynamic-module-metadata",
         severity: Error,
-        summary: "A native module is not handed metadata that an identity source reads.",
-        why: "A native module sees no nested metadata, as the claims of a token are. It reads them in an object that another filter writes. \
+        summary: "A dynamic module is not handed metadata that an identity source reads.",
+        why: "A dynamic module sees no nested metadata, as the claims of a token are. It reads them in an object that another filter writes. \
               Without the object every request is answered 503 `policy_invalid`.",
-        instead: "Put the filter `set_filter_state` before this one, with an object for each namespace (docs/native.md); `render envoy \
-                  --native` writes it. If the namespace has a `:`, let the source read another one.",
+        instead: "Put the filter `set_filter_state` before this one, with an object for each namespace (docs/dynamic-module.md); `render envoy \
+                  --dynamic-module` writes it. If the namespace has a `:`, let the source read another one.",
     },
     Lint {
-        name: "envoy-native-metadata-order",
+        name: "envoy-dynamic-module-metadata-order",
         severity: Error,
-        summary: "Metadata is handed to a native module before it is there, or after the module needs it.",
+        summary: "Metadata is handed to a dynamic module before it is there, or after the module needs it.",
         why: "`set_filter_state` writes what the metadata holds at its own place in the chain: nothing, where authentication comes later. \
               Callers get 401 `identity_missing`, whatever token they have.",
         instead: "Put `set_filter_state` behind every filter that says who is calling, and directly before this one.",
     },
     Lint {
-        name: "envoy-native-metadata-form",
+        name: "envoy-dynamic-module-metadata-form",
         severity: Error,
-        summary: "The object with metadata for a native module has another form than the module reads.",
+        summary: "The object with metadata for a dynamic module has another form than the module reads.",
         why: "The module reads the namespace as a JSON object, in which each value has its own type. The operator of a single value writes \
               a text as it is, which can look like a number, or like JSON that the client has written.",
         instead: "Write `factory_key: envoy.string` and `text_format_source: {inline_string: \"%DYNAMIC_METADATA(NAMESPACE)%\"}` \
-                  (docs/native.md).",
+                  (docs/dynamic-module.md).",
     },
     Lint {
         name: "envoy-sds-module",
         severity: Error,
         summary: "The policy names secrets of SDS, and the filter is a WebAssembly module.",
         why: "Envoy gives such a module no secrets by SDS, so the filter does not start.",
-        instead: "Write `{\"env\": \"NAME\"}` in the policy, let OpenBao give the secrets, or run the native module (docs/native.md).",
+        instead: "Write `{\"env\": \"NAME\"}` in the policy, let OpenBao give the secrets, or run the dynamic module (docs/dynamic-module.md).",
     },
     Lint {
         name: "envoy-no-node",
@@ -171,9 +171,9 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Add the headers that the message names to `expose_headers` (docs/clients.md, \"From a browser\").",
     },
     Lint {
-        name: "envoy-native-metrics",
+        name: "envoy-dynamic-module-metrics",
         severity: Warning,
-        summary: "Names of a native module's metrics begin with a prefix.",
+        summary: "Names of a dynamic module's metrics begin with a prefix.",
         why: "Envoy shows `envoy_edge_idempotency_idempotency_answer_total` in the place of `idempotency_answer_total`, so the \
               dashboard and the alerts of this project find nothing.",
         instead: "Write `envoy.reloadable_features.dynamic_modules_strip_custom_stat_prefix: true` into a `static_layer` of \

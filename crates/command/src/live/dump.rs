@@ -32,7 +32,7 @@ fn collect(value: &Value, found: &mut Vec<RunningFilter>) {
             let own = if kind.ends_with("filters.http.wasm.v3.Wasm") {
                 value.get("config").and_then(filter)
             } else if kind.ends_with("filters.http.dynamic_modules.v3.DynamicModuleFilter") {
-                native(value)
+                dynamic_module(value)
             } else {
                 None
             };
@@ -58,7 +58,7 @@ fn filter(config: &Value) -> Option<RunningFilter> {
 }
 
 /// The filter of a dynamic module, if it is of this project.
-fn native(filter: &Value) -> Option<RunningFilter> {
+fn dynamic_module(filter: &Value) -> Option<RunningFilter> {
     own(
         filter.pointer("/filter_config/value"),
         filter.pointer("/dynamic_module_config/module"),
@@ -111,13 +111,13 @@ mod tests {
                 "vm_config": {"code": {"local": {"filename": module}}}, "configuration": {"value": text}}})
         };
         let policy = "{\"backend\": {}, \"routes\": []}";
-        let native = json!({"@type": "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter",
+        let dynamic_module = json!({"@type": "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter",
             "dynamic_module_config": {"module": {"local": {"filename": "/m.so"}}}, "filter_config": {"value": policy}});
         let dump = json!({"configs": [
             {"dynamic_listeners": [{"name": "gateway", "active_state": {"a": [wasm("/m.wasm", policy), wasm("/other.wasm", "x")]},
                 "warming_state": wasm("/new.wasm", policy), "error_state": {"details": "no such file"}}]},
             {"ecds_filters": [{"ecds_filter": {"typed_config": wasm("/edge_idempotency-1.wasm", "no JSON")}}]},
-            {"ecds_filters": [{"ecds_filter": {"typed_config": native}}]},
+            {"ecds_filters": [{"ecds_filter": {"typed_config": dynamic_module}}]},
         ]});
         let found = filters(&dump);
         let names: Vec<&str> = found.iter().map(|filter| filter.module.as_str()).collect();

@@ -17,7 +17,7 @@ const BOOTSTRAP: &str = include_str!("templates/envoy.yaml");
 const CLUSTER: &str = include_str!("templates/cluster.yaml");
 const ROUTE: &str = include_str!("templates/route.yaml");
 const WASM: &str = include_str!("templates/wasm.yaml");
-const NATIVE: &str = include_str!("templates/native.yaml");
+const DYNAMIC_MODULE: &str = include_str!("templates/dynamic-module.yaml");
 const METADATA: &str = include_str!("templates/metadata.yaml");
 const FILTER: &str = include_str!("templates/filter.yaml");
 const DISCOVERY: &str = include_str!("templates/discovery.yaml");
@@ -40,8 +40,8 @@ pub(crate) struct EnvoyPlan {
     pub(crate) source: String,
     pub(crate) policy: String,
     pub(crate) module: ModuleFile,
-    /// If the module is a native one, what it needs
-    pub(crate) native: Option<NativeNeeds>,
+    /// If the module is a dynamic one, what it needs
+    pub(crate) dynamic_module: Option<DynamicModuleNeeds>,
     pub(crate) upstreams: Vec<NamedUpstream>,
     pub(crate) providers: Vec<TokenProvider>,
     pub(crate) ext_authz: Option<AuthorizationService>,
@@ -64,14 +64,14 @@ pub(crate) struct EnvoyPlan {
     pub(crate) ecds: Option<PathBuf>,
 }
 
-/// What a native module needs of the gateway, and a WebAssembly module does not.
+/// What a dynamic module needs of the gateway, and a WebAssembly module does not.
 #[derive(Clone, Debug)]
-pub(crate) struct NativeNeeds {
+pub(crate) struct DynamicModuleNeeds {
     /// The namespaces of metadata that identity sources read
     pub(crate) namespaces: BTreeSet<String>,
 }
 
-impl NativeNeeds {
+impl DynamicModuleNeeds {
     /// What a policy needs.
     ///
     /// # Errors
@@ -79,8 +79,8 @@ impl NativeNeeds {
     pub(crate) fn of(policy: &Policy) -> Result<Self, String> {
         if let Some(path) = policy.metadata_paths().find(|path| !path.has_operator()) {
             return Err(format!(
-                "a native module gets metadata by Envoy's operator DYNAMIC_METADATA, which cannot name the namespace `{}`: \
-                 leave --native out, or let the source read another namespace or headers",
+                "a dynamic module gets metadata by Envoy's operator DYNAMIC_METADATA, which cannot name the namespace `{}`: \
+                 leave --dynamic-module out, or let the source read another namespace or headers",
                 path.namespace()
             ));
         }
@@ -188,9 +188,9 @@ impl EnvoyPlan {
 
     /// What all templates have in common.
     pub(crate) fn values(&self, needs: &GatewayNeeds) -> Result<Value, String> {
-        if let Some(name) = needs.sds.first().filter(|_| self.native.is_none()) {
+        if let Some(name) = needs.sds.first().filter(|_| self.dynamic_module.is_none()) {
             return Err(format!(
-                "the policy names a secret of SDS ({name}), and Envoy gives a WebAssembly module none: add --native, or write \
+                "the policy names a secret of SDS ({name}), and Envoy gives a WebAssembly module none: add --dynamic-module, or write \
                  {{\"env\": \"NAME\"}} into the policy"
             ));
         }
@@ -210,12 +210,12 @@ impl EnvoyPlan {
             "escaped_slashes": needs.escaped_slashes(),
             "cleans_errors": needs.cleans_errors,
         });
-        let (template, extension, record, namespaces) = match &self.native {
+        let (template, extension, record, namespaces) = match &self.dynamic_module {
             None => (WASM, "wasm.v3.Wasm", "%TYPED_CEL(filter_state['wasm.edge_idempotency'])%", None),
-            Some(native) => {
-                let namespaces = Some(&native.namespaces).filter(|namespaces| !namespaces.is_empty());
+            Some(dynamic_module) => {
+                let namespaces = Some(&dynamic_module.namespaces).filter(|namespaces| !namespaces.is_empty());
                 let record = "%TYPED_CEL(metadata.typed_filter_metadata['edge_idempotency'])%";
-                (NATIVE, "dynamic_modules.v3.DynamicModuleFilter", record, namespaces)
+                (DYNAMIC_MODULE, "dynamic_modules.v3.DynamicModuleFilter", record, namespaces)
             }
         };
         let typed = fill(template, &values)?;
@@ -228,7 +228,7 @@ impl EnvoyPlan {
         extend(
             &mut values,
             json!({
-                "native": self.native.is_some(),
+                "dynamic-module": self.dynamic_module.is_some(),
                 "typed": typed.trim_end(),
                 "type_url": format!("type.googleapis.com/envoy.extensions.filters.http.{extension}"),
                 "record": record,

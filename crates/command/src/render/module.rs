@@ -13,7 +13,7 @@ pub(crate) enum ModuleKind {
     /// Its proxy-wasm filter
     Wasm,
     /// Its dynamic modules
-    Native,
+    DynamicModule,
 }
 
 impl ModuleKind {
@@ -21,7 +21,7 @@ impl ModuleKind {
     const fn name(self) -> (&'static str, &'static str) {
         match self {
             Self::Wasm => ("edge_idempotency", "wasm"),
-            Self::Native => ("libedge_idempotency", "so"),
+            Self::DynamicModule => ("libedge_idempotency", "so"),
         }
     }
 
@@ -31,7 +31,7 @@ impl ModuleKind {
     }
 
     fn of(bytes: &[u8]) -> Option<Self> {
-        let kinds = [(Self::Wasm, &b"\0asm"[..]), (Self::Native, b"\x7fELF")];
+        let kinds = [(Self::Wasm, &b"\0asm"[..]), (Self::DynamicModule, b"\x7fELF")];
         kinds.into_iter().find(|(_, magic)| bytes.starts_with(magic)).map(|(kind, _)| kind)
     }
 }
@@ -49,7 +49,7 @@ pub(crate) struct ModuleFile {
 
 impl ModuleFile {
     /// Reads the module `file`. A file beside it with the same content and the checksum in its name is named instead of it, as
-    /// `make wasm` and `make native` leave one. `directory` is where the gateway has it, if that is elsewhere.
+    /// `make wasm` and `make dynamic-module` leave one. `directory` is where the gateway has it, if that is elsewhere.
     ///
     /// # Errors
     /// The file cannot be read, or is no module of this kind.
@@ -60,13 +60,15 @@ impl ModuleFile {
         let found = ModuleKind::of(&bytes);
         if found != Some(kind) {
             let said = match (kind, found) {
-                (ModuleKind::Wasm, Some(_)) => "this is a native module: add --native, or name edge_idempotency.wasm",
-                (ModuleKind::Wasm, None) => "this is no WebAssembly module; --module names edge_idempotency.wasm",
-                (ModuleKind::Native, Some(_)) => {
-                    "this is the WebAssembly module: leave --native out, or name libedge_idempotency.so"
+                (ModuleKind::Wasm, Some(_)) => {
+                    "this is a dynamic module: add --dynamic-module, or name edge_idempotency.wasm"
                 }
-                (ModuleKind::Native, None) => {
-                    "this is no native module; with --native --module names libedge_idempotency.so"
+                (ModuleKind::Wasm, None) => "this is no WebAssembly module; --module names edge_idempotency.wasm",
+                (ModuleKind::DynamicModule, Some(_)) => {
+                    "this is the WebAssembly module: leave --dynamic-module out, or name libedge_idempotency.so"
+                }
+                (ModuleKind::DynamicModule, None) => {
+                    "this is no dynamic module; with --dynamic-module --module names libedge_idempotency.so"
                 }
             };
             return Err(format!("{}: {said}", file.display()));

@@ -391,7 +391,7 @@ fn every_lint_of_a_gateway_has_a_mistake() {
         .chain(["envoy-host-spelling", "envoy-open-host", "envoy-unserved-host"])
         .chain(["envoy-second-filter", "envoy-token-removed", "envoy-wrong-backend"])
         .chain(["envoy-sds-module", "envoy-no-node", "envoy-cors-key", "envoy-cors-answers"])
-        .chain(super::native::LINTS)
+        .chain(super::dynamic_module::LINTS)
         .collect();
     for name in all_lints().iter().filter(|name| name.starts_with("envoy-")) {
         assert!(planted.contains(name.as_str()), "{name}");

@@ -7,10 +7,10 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod dynamic_module;
 mod formats;
 mod gateways;
 mod lints;
-mod native;
 mod planted;
 pub(crate) mod rendered;
 mod shipped;

@@ -479,9 +479,9 @@ fn a_filter_in_a_second_document_is_told() {
     assert!(report["findings"][0]["message"].as_str().unwrap().contains("first document"), "{report}");
 }
 
-/// The demo with secrets of SDS: its module is a WebAssembly one, and a native one has to ask for them under a name.
+/// The demo with secrets of SDS: its module is a WebAssembly one, and a dynamic one has to ask for them under a name.
 #[test]
-fn secrets_of_sds_need_a_native_module_and_a_node() {
+fn secrets_of_sds_need_a_dynamic_module_module_and_a_node() {
     let policy = json!({
         "version": 1, "backend": {"kind": "generic"},
         "routes": [{"endpoint": "hooks", "path": "/hooks", "policy": "REQUIRED_B", "webhook": {"provider": "stripe", "id": "wh_01JABC12"}}],
@@ -491,23 +491,23 @@ fn secrets_of_sds_need_a_native_module_and_a_node() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("policy.json");
     std::fs::write(&file, policy.to_string()).unwrap();
-    let native = render_with(&file, &["--native"]);
+    let dynamic_module = render_with(&file, &["--dynamic-module"]);
     let node = "node: {id: gateway, cluster: gateway}\n";
-    assert!(native.contains(node));
+    assert!(dynamic_module.contains(node));
     let found = |config: &str| {
         names_of(config).into_iter().filter(|name| name.contains("sds") || name.contains("node")).collect::<Vec<_>>()
     };
-    assert_eq!(found(&native), [""; 0]);
+    assert_eq!(found(&dynamic_module), [""; 0]);
     for other in ["", "node: {id: gateway}\n", "node: {id: gateway, cluster: \"\"}\n"] {
-        assert_eq!(found(&native.replacen(node, other, 1)), ["envoy-no-node"], "{other}");
+        assert_eq!(found(&dynamic_module.replacen(node, other, 1)), ["envoy-no-node"], "{other}");
     }
     // A secret of the bootstrap is not asked for.
     let fixed =
         policy.to_string().replace(r#","config_source":{"path_config_source":{"path":"/etc/envoy/stripe.yaml"}}"#, "");
     assert_ne!(fixed, policy.to_string());
     std::fs::write(&file, &fixed).unwrap();
-    assert_eq!(found(&render_with(&file, &["--native"]).replacen(node, "", 1)), [""; 0]);
-    // In the place of the native module the other one.
+    assert_eq!(found(&render_with(&file, &["--dynamic-module"]).replacen(node, "", 1)), [""; 0]);
+    // In the place of the dynamic module the other one.
     let demo = demo();
     let secret = r#"{"env": "STRIPE_WHSEC"}"#;
     for other in

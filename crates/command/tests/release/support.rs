@@ -49,7 +49,7 @@ fn table() -> String {
         setting("crates/xtask/scripts/lib.sh", "ENVOY_VERSION"),
         setting("crates/xtask/scripts/lib.sh", "OLDER_ENVOYS"),
     );
-    let native: Vec<&str> = older.split(' ').chain([envoy.as_str()]).collect();
+    let dynamic_module: Vec<&str> = older.split(' ').chain([envoy.as_str()]).collect();
     let (first, last) = krakend();
     let crds = |name| setting("crates/xtask/scripts/kubernetes-crds.sh", name);
     let rows = [
@@ -58,7 +58,7 @@ fn table() -> String {
             format!("{older} and newer"),
             format!("{envoy} by every end-to-end test, {older} by a part of them (`make envoys`)"),
         ),
-        ("Envoy, native module", native.join(", "), format!("{envoy} and {older}, in the same way")),
+        ("Envoy, dynamic module", dynamic_module.join(", "), format!("{envoy} and {older}, in the same way")),
         (
             "KrakenD CE",
             format!("{first} to {last}"),

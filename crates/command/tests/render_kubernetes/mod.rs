@@ -287,8 +287,14 @@ fn what_a_form_cannot_have_is_told() {
     assert!(refused(&run(&[&gateway[..], &[extension, IMAGE[0]]].concat())).contains("add --module-digest"));
     assert!(told(&[extension, "--listener=a"]).contains("--listener would change nothing"));
     let keys = ["--jwt-issuer=https://id.example.com", "--jwt-keys=https://id.example.com/keys"];
-    let headers =
-        ["render", "envoy-gateway", extension, "--native", upstream, "--policy=policies/examples/api-keys.json"];
+    let headers = [
+        "render",
+        "envoy-gateway",
+        extension,
+        "--dynamic-module",
+        upstream,
+        "--policy=policies/examples/api-keys.json",
+    ];
     assert!(refused(&run(&[&headers[..], &keys].concat())).contains("would change nothing"));
 }
 
@@ -384,24 +390,27 @@ fn upstreams(document: &Value) -> Vec<String> {
     names.iter().map(|name| format!("--upstream={name}=https://{name}.example:8443")).collect()
 }
 
-/// Envoy Gateway loads native modules, which need no flag to wait for bodies.
+/// Envoy Gateway loads dynamic modules, which need no flag to wait for bodies.
 #[test]
-fn a_native_module_is_for_envoy_gateway_alone() {
-    let native = ["--native", "--module-dir=/opt", "--upstream=api=http://a"];
+fn a_dynamic_module_module_is_for_envoy_gateway_alone() {
+    let dynamic_module = ["--dynamic-module", "--module-dir=/opt", "--upstream=api=http://a"];
     let gateway = ["render", "envoy-gateway", "--form=envoy-extension-policy", "--policy"];
-    let args = [&gateway[..], &["policies/examples/api-keys.json"], &native].concat();
+    let args = [&gateway[..], &["policies/examples/api-keys.json"], &dynamic_module].concat();
     let resource = fitting(&args, &run(&args)).pop().unwrap();
     let module = &resource["spec"]["dynamicModule"][0];
     assert_eq!((&module["name"], &module["filterName"]), (&json!("edge-idempotency"), &json!("edge-idempotency")));
     assert_eq!(module["config"], document("policies/examples/api-keys.json"));
     for (args, told) in [
-        ([&gateway[..], &["policies/examples/payments.json"], &native].concat(), "claimToHeaders"),
-        ([&args[..5], &["--native", native[2]], &FETCHED].concat(), "names a file of the proxy"),
+        ([&gateway[..], &["policies/examples/payments.json"], &dynamic_module].concat(), "claimToHeaders"),
+        ([&args[..5], &["--dynamic-module", dynamic_module[2]], &FETCHED].concat(), "names a file of the proxy"),
         (
-            vec!["render", "envoy-gateway", "--native", "--policy=policies/examples/api-keys.json"],
+            vec!["render", "envoy-gateway", "--dynamic-module", "--policy=policies/examples/api-keys.json"],
             "envoy-extension-policy",
         ),
-        (vec!["render", "istio", "--native", "--policy=policies/examples/api-keys.json"], "Istio has no resource"),
+        (
+            vec!["render", "istio", "--dynamic-module", "--policy=policies/examples/api-keys.json"],
+            "Istio has no resource",
+        ),
     ] {
         let output = run(&args);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

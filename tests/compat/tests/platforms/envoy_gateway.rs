@@ -20,7 +20,7 @@ use harness::http::Request;
 use harness::ports::{free, loopback};
 use harness::process::Process;
 use harness::tokens::ISSUER;
-use harness::tools::{built, native, tool, wasm};
+use harness::tools::{built, dynamic_module, tool, wasm};
 
 /// The Envoy of `.tools`, whose version the EnvoyProxy names.
 const ENVOY: &str = "1.40.0";
@@ -35,8 +35,8 @@ const READY: Duration = Duration::from_secs(60);
 /// A way to put the filter into Envoy Gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// The native module, by `dynamicModule`
-    Native,
+    /// The dynamic module, by `dynamicModule`
+    DynamicModule,
     /// The WebAssembly module, by an EnvoyPatchPolicy
     Patch,
     /// The WebAssembly module, by an EnvoyExtensionPolicy with a URL
@@ -58,11 +58,11 @@ enum Missing {
 }
 
 impl Form {
-    const ALL: [Self; 4] = [Self::Native, Self::Patch, Self::Http, Self::Image];
+    const ALL: [Self; 4] = [Self::DynamicModule, Self::Patch, Self::Http, Self::Image];
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Native => "dynamicModule",
+            Self::DynamicModule => "dynamicModule",
             Self::Patch => "EnvoyPatchPolicy",
             Self::Http => "EnvoyExtensionPolicy with a URL",
             Self::Image => "EnvoyExtensionPolicy with an image",
@@ -70,8 +70,8 @@ impl Form {
     }
 
     const fn can(self) -> Abilities {
-        let webhooks = matches!(self, Self::Native | Self::Patch);
-        let claims = if matches!(self, Self::Native) { ClaimPlace::Headers } else { ClaimPlace::Metadata };
+        let webhooks = matches!(self, Self::DynamicModule | Self::Patch);
+        let claims = if matches!(self, Self::DynamicModule) { ClaimPlace::Headers } else { ClaimPlace::Metadata };
         Abilities { webhooks, claims }
     }
 
@@ -255,7 +255,7 @@ fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Store
     fs::write(&policy, around.policy("jwt").to_string())?;
     fs::write(&keys, around.signer.jwks())?;
     fs::create_dir_all(&modules)?;
-    let file = if form == Form::Native { native()?.path().to_owned() } else { wasm()? };
+    let file = if form == Form::DynamicModule { dynamic_module()?.path().to_owned() } else { wasm()? };
     let mut command = Command::new(built("EDGE_CLI", "edge-idempotency")?);
     command.args(["render", "envoy-gateway", "--gateway", "eg", "--policy"]).arg(&policy);
     command.args(["--upstream", &format!("backend=http://{}", around.backend)]);
@@ -265,8 +265,8 @@ fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Store
     }
     let mut store = None;
     match form {
-        Form::Native => {
-            command.args(["--form", "envoy-extension-policy", "--native", "--module"]).arg(&file);
+        Form::DynamicModule => {
+            command.args(["--form", "envoy-extension-policy", "--dynamic-module", "--module"]).arg(&file);
             command.args(
                 ["x-tenant=tenant_id", "x-project=project_id", "x-user=sub"]
                     .map(|claim| format!("--jwt-claim={claim}")),
@@ -370,7 +370,7 @@ extensionApis: {{enableBackend: true, enableEnvoyPatchPolicy: true}}
 /// What an operator has: the Gateway, and the EnvoyProxy with what the rendered file asks for in its comments.
 fn resource_files(form: Form, module: &Path, home: &Path) -> Result<String> {
     let modules = match form {
-        Form::Native => format!(
+        Form::DynamicModule => format!(
             "  dynamicModules:\n  - {{name: edge-idempotency, source: {{type: Local, local: {{path: {:?}}}}}, doNotClose: true}}\n",
             module.display().to_string()
         ),

@@ -4,7 +4,7 @@ pub(super) mod envoy_gateway;
 pub(super) mod istio;
 
 use super::{PolicyOption, ReadPolicy};
-use crate::render::envoy::{EnvoyPlan, NativeNeeds};
+use crate::render::envoy::{DynamicModuleNeeds, EnvoyPlan};
 use crate::render::kubernetes::ResourcePlan;
 use crate::render::kubernetes::surroundings::Claims;
 use crate::render::module::{ModuleFile, ModuleKind};
@@ -29,9 +29,9 @@ struct ResourceArguments {
     /// The directory in which the proxies have the file of --module [default: /etc/istio/extensions for Istio, /etc/envoy for Envoy Gateway].
     #[arg(long, value_name = "DIR")]
     module_dir: Option<PathBuf>,
-    /// The filter as a native module (Envoy Gateway 1.8 and newer, with --form envoy-extension-policy; Istio has no resource for it).
+    /// The filter as a dynamic module (Envoy Gateway 1.8 and newer, with --form envoy-extension-policy; Istio has no resource for it).
     #[arg(long)]
-    native: bool,
+    dynamic_module: bool,
     /// The namespace of the gateway.
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
@@ -74,7 +74,7 @@ impl ResourceArguments {
             source,
             policy: text,
             module,
-            native: self.native.then(|| NativeNeeds::of(&policy)).transpose()?,
+            dynamic_module: self.dynamic_module.then(|| DynamicModuleNeeds::of(&policy)).transpose()?,
             upstreams: self.upstreams.clone(),
             providers: Vec::new(),
             ext_authz: None,
@@ -105,15 +105,15 @@ impl ResourceArguments {
     }
 
     fn module(&self, proxys_dir: &Path) -> Result<ModuleFile, String> {
-        let kind = if self.native { ModuleKind::Native } else { ModuleKind::Wasm };
+        let kind = if self.dynamic_module { ModuleKind::DynamicModule } else { ModuleKind::Wasm };
         let directory = self.module_dir.as_deref().unwrap_or(proxys_dir);
         match &self.module {
             Some(module) => module.find(self.module_digest.as_deref(), directory, kind),
             None if self.module_digest.is_some() => {
                 Err("--module-digest is the digest of --module URL: add it".to_owned())
             }
-            // Nothing of a native module's content stands in the resource.
-            None if self.native => Ok(ModuleFile::elsewhere(Some(directory), kind)),
+            // Nothing of a dynamic module's content stands in the resource.
+            None if self.dynamic_module => Ok(ModuleFile::elsewhere(Some(directory), kind)),
             None => Err(
                 "say which module it is: add --module dist/edge_idempotency.wasm, or --module URL with --module-digest"
                     .to_owned(),

@@ -8,12 +8,12 @@ use crate::lints::diagnostics::tree::SpannedNode;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The message of the native filter.
-const NATIVE_MESSAGE: &str = "DynamicModuleFilter";
+/// The message of the filter of a dynamic module.
+const DYNAMIC_MODULE_MESSAGE: &str = "DynamicModuleFilter";
 
-/// Whether a filter of this project is a native module.
-pub(super) fn is_native(config: &SpannedNode) -> bool {
-    config.is_type(NATIVE_MESSAGE)
+/// Whether a filter of this project is a dynamic module.
+pub(super) fn is_dynamic_module(config: &SpannedNode) -> bool {
+    config.is_type(DYNAMIC_MODULE_MESSAGE)
 }
 
 /// The chain that the filter stands in.
@@ -30,7 +30,7 @@ pub(super) struct FilterChain<'t> {
 pub(super) struct FoundPlugin<'t> {
     /// The bytes of the filter
     pub(super) span: Range<usize>,
-    /// The plugin's `config`, of a native module the filter's message, if it is in this file
+    /// The plugin's `config`, of a dynamic module the filter's message, if it is in this file
     pub(super) config: Option<&'t SpannedNode>,
     /// The chain; `None` for a resource by itself, and for what ECDS takes until it has one
     pub(super) chain: Option<FilterChain<'t>>,
@@ -41,10 +41,10 @@ pub(super) struct FoundPlugin<'t> {
 }
 
 impl FoundPlugin<'_> {
-    /// Whether it is a native module.
-    pub(super) fn is_native(&self) -> bool {
+    /// Whether it is a dynamic module.
+    pub(super) fn is_dynamic_module(&self) -> bool {
         let discovered = || self.discovered.as_ref().and_then(|file| plugin_config(&file.tree, Some(&file.name)));
-        self.config.or_else(discovered).is_some_and(is_native)
+        self.config.or_else(discovered).is_some_and(is_dynamic_module)
     }
 }
 
@@ -162,7 +162,7 @@ fn collect_managers<'t>(
 
 /// The plugin's `config` in a Wasm filter; the whole message of a dynamic module.
 fn message_config(typed: &SpannedNode) -> Option<&SpannedNode> {
-    if typed.is_type(NATIVE_MESSAGE) {
+    if typed.is_type(DYNAMIC_MODULE_MESSAGE) {
         Some(typed)
     } else {
         typed.is_type("Wasm").then(|| typed.get("config")).flatten()

@@ -10,7 +10,7 @@ use crate::lints::view::duration;
 /// The member that says what the gateway does with escaped slashes.
 const ESCAPED_SLASHES: &str = "path_with_escaped_slashes_action";
 
-/// What a format of the access log writes as the filter's record, of a WebAssembly module and of a native one: `typed_filter_metadata`, or
+/// What a format of the access log writes as the filter's record, of a WebAssembly module and of a dynamic one: `typed_filter_metadata`, or
 /// `filter_metadata` with Envoy 1.39.
 const RECORDS: [&str; 2] = ["wasm.edge_idempotency", "filter_metadata['edge_idempotency']"];
 
@@ -27,7 +27,7 @@ pub(super) const AUTHENTICATION: [(&str, &str); 6] = [
 
 pub(super) fn check(
     chain: &FilterChain<'_>,
-    is_native: bool,
+    is_dynamic_module: bool,
     needs: Option<&CheckedNeeds>,
     findings: &mut GatewayFindings,
 ) {
@@ -50,8 +50,8 @@ pub(super) fn check(
         );
     }
     held(manager, findings);
-    let [wasm, native] = RECORDS;
-    let record = if is_native { native } else { wasm };
+    let [wasm, dynamic_module] = RECORDS;
+    let record = if is_dynamic_module { dynamic_module } else { wasm };
     if !manager.get("access_log").is_some_and(|log| mentions(log, record)) {
         let member = manager.member("access_log");
         findings.at_member("envoy-access-log", member, &manager.span, "no access log has the filter's record");

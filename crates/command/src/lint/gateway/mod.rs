@@ -5,7 +5,7 @@
 //! | `reading` | how Envoy reads a file: members that stand twice, wrapped messages |
 //! | `find` | where the filter is, also where ECDS reads it from a file |
 //! | `plugin` | the filter's own configuration |
-//! | `native` | the filter as a native module, and the metadata that it is handed |
+//! | `dynamic_module` | the filter as a dynamic module, and the metadata that it is handed |
 //! | `manager` | the connection manager and the listener |
 //! | `hosts` | virtual hosts that do not fit the hosts of the policy's routes |
 //! | `callers` | who is calling: tokens, and headers that name the caller |
@@ -26,12 +26,12 @@ mod backends;
 mod buffers;
 mod callers;
 mod cors;
+mod dynamic_module;
 mod endpoints;
 mod find;
 mod hosts;
 mod manager;
 mod mark;
-mod native;
 mod needs;
 mod node;
 mod paths;
@@ -136,7 +136,7 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
     }
     seconds(&found, &mut findings);
     for plugin in &mut found.plugins {
-        let is_native = plugin.is_native();
+        let is_dynamic_module = plugin.is_dynamic_module();
         let policy = match plugin.discovered.take() {
             None => one(&mut source, plugin, plugin.config, variable, &mut findings.0),
             Some(mut other) => {
@@ -151,7 +151,7 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
                 policy.map(|(needs, _)| (needs, String::new()))
             }
         };
-        around(&tree, plugin, is_native, policy.as_ref().map(|(needs, _)| needs), &mut findings);
+        around(&tree, plugin, is_dynamic_module, policy.as_ref().map(|(needs, _)| needs), &mut findings);
         if let Some((needs, summary)) = policy {
             all_needs.push(needs);
             summaries.extend(Some(summary).filter(|summary| !summary.is_empty()));
@@ -232,8 +232,8 @@ fn one(
     }
     if let Some(config) = config {
         let needs = result.as_ref().map(|(needs, _)| needs);
-        if find::is_native(config) {
-            native::check(config, &parent, &mut own);
+        if find::is_dynamic_module(config) {
+            dynamic_module::check(config, &parent, &mut own);
         } else {
             plugin::check(config, &parent, needs, &mut own);
         }
@@ -246,7 +246,7 @@ fn one(
 fn around(
     tree: &SpannedNode,
     found: &FoundPlugin<'_>,
-    is_native: bool,
+    is_dynamic_module: bool,
     needs: Option<&CheckedNeeds>,
     findings: &mut GatewayFindings,
 ) {
@@ -255,9 +255,9 @@ fn around(
         findings.add("envoy-disabled", found.span.clone(), message);
     }
     if let Some(chain) = &found.chain {
-        manager::check(chain, is_native, needs, findings);
-        if is_native {
-            native::around(tree, chain, needs, findings);
+        manager::check(chain, is_dynamic_module, needs, findings);
+        if is_dynamic_module {
+            dynamic_module::around(tree, chain, needs, findings);
         }
         table::check(tree, chain, needs, findings);
         if let Some(needs) = needs {

@@ -1,22 +1,22 @@
 //! The filter's own configuration.
 
 use super::GatewayFindings;
-use super::find::is_native;
+use super::find::is_dynamic_module;
 use super::needs::CheckedNeeds;
 use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use std::ops::Range;
 
 /// The scalar with the policy document, if the configuration is a StringValue.
 pub(super) fn policy_scalar<'t>(config: &'t SpannedNode, findings: &mut GatewayFindings) -> Option<&'t SpannedNode> {
-    let is_native = is_native(config);
-    let name = if is_native { "filter_config" } else { "configuration" };
+    let is_dynamic_module = is_dynamic_module(config);
+    let name = if is_dynamic_module { "filter_config" } else { "configuration" };
     let Some(configuration) = config.member(name) else {
         let message = format!("the plugin has no `{name}`: the filter does not start");
         findings.add("envoy-configuration", config.span.clone(), message);
         return None;
     };
     // Envoy hands the module their text; it does not stand here.
-    if is_native && ["Struct", "BytesValue"].iter().any(|message| configuration.value.is_type(message)) {
+    if is_dynamic_module && ["Struct", "BytesValue"].iter().any(|message| configuration.value.is_type(message)) {
         let message = "the policy is no StringValue here, so it was not checked: check the document by itself";
         findings.add("envoy-not-seen", configuration.name_span.clone(), message);
         return None;
@@ -50,7 +50,7 @@ pub(super) fn check(
         findings.at_member("envoy-stop-iteration", member, at, "`allow_on_headers_stop_iteration: true` is missing");
     }
     if let Some((pointer, _)) = needs.and_then(|needs| needs.sds.first()) {
-        let message = format!("{pointer} of the policy names a secret of SDS, which Envoy gives native modules only");
+        let message = format!("{pointer} of the policy names a secret of SDS, which Envoy gives dynamic modules only");
         findings.at_member("envoy-sds-module", config.member("configuration"), at, message);
     }
     let Some(vm) = config.member("vm_config") else { return };

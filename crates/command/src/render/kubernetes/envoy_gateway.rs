@@ -1,6 +1,6 @@
 //! Resources of Envoy Gateway.
 
-use super::super::envoy::NativeNeeds;
+use super::super::envoy::DynamicModuleNeeds;
 use super::super::json_text::compact_json;
 use super::super::needs::{GatewayNeeds, JWT_FILTER};
 use super::super::template::fill;
@@ -8,7 +8,7 @@ use super::{ResourcePlan, can_do_without_bodies, extend};
 use serde_json::{Value, json};
 
 const GATEWAY_EXTENSION: &str = include_str!("../templates/gateway-extension.yaml");
-const GATEWAY_NATIVE: &str = include_str!("../templates/gateway-native.yaml");
+const GATEWAY_DYNAMIC_MODULE: &str = include_str!("../templates/gateway-dynamic-module.yaml");
 const GATEWAY_CLUSTERS: &str = include_str!("../templates/gateway-clusters.yaml");
 const GATEWAY_PATCH: &str = include_str!("../templates/gateway-patch.yaml");
 
@@ -17,7 +17,7 @@ const GATEWAY_PATCH: &str = include_str!("../templates/gateway-patch.yaml");
 pub(crate) enum EnvoyGatewayForm {
     /// Patches Envoy's configuration: everything that the filter needs
     EnvoyPatchPolicy,
-    /// With --native everything that the filter needs; the WebAssembly module cannot wait for bodies there
+    /// With --dynamic-module everything that the filter needs; the WebAssembly module cannot wait for bodies there
     EnvoyExtensionPolicy,
 }
 
@@ -34,8 +34,8 @@ impl ResourcePlan {
                  (docs/identity.md, \"Headers\")"
             ));
         }
-        let filter = match &self.envoy.native {
-            Some(native) => self.native_extension(needs, native, form)?,
+        let filter = match &self.envoy.dynamic_module {
+            Some(dynamic_module) => self.dynamic_module_extension(needs, dynamic_module, form)?,
             None if form == EnvoyGatewayForm::EnvoyPatchPolicy => self.filter_patch(needs)?,
             None => self.wasm_extension(needs)?,
         };
@@ -101,22 +101,24 @@ impl ResourcePlan {
         fill(GATEWAY_EXTENSION, &self.gateway_values(needs, more)?)
     }
 
-    /// The filter as a native module. Envoy Gateway has no resource for the filter that hands metadata over.
-    fn native_extension(
+    /// The filter as a dynamic module. Envoy Gateway has no resource for the filter that hands metadata over.
+    fn dynamic_module_extension(
         &self,
         needs: &GatewayNeeds,
-        native: &NativeNeeds,
+        dynamic_module: &DynamicModuleNeeds,
         form: EnvoyGatewayForm,
     ) -> Result<String, String> {
         self.proxys_file()?;
         if form == EnvoyGatewayForm::EnvoyPatchPolicy {
-            return Err("--native needs --form envoy-extension-policy: EnvoyPatchPolicy is for the WebAssembly module"
-                .to_owned());
+            return Err(
+                "--dynamic-module needs --form envoy-extension-policy: EnvoyPatchPolicy is for the WebAssembly module"
+                    .to_owned(),
+            );
         }
-        if let Some(namespace) = native.namespaces.first() {
+        if let Some(namespace) = dynamic_module.namespaces.first() {
             return Err(format!(
-                "the policy's identity sources read metadata ({namespace}), which a native module is handed by a filter that Envoy Gateway \
-                 cannot add: let them read headers (`headers_owned_by`), which claimToHeaders of a SecurityPolicy sets (docs/native.md)"
+                "the policy's identity sources read metadata ({namespace}), which a dynamic module is handed by a filter that Envoy Gateway \
+                 cannot add: let them read headers (`headers_owned_by`), which claimToHeaders of a SecurityPolicy sets (docs/dynamic-module.md)"
             ));
         }
         let owners = needs.owners.iter().map(|(name, headers)| {
@@ -124,6 +126,6 @@ impl ResourcePlan {
             json!({"name": name, "headers": headers, "present": present})
         });
         let more = json!({"owners": owners.collect::<Vec<_>>()});
-        fill(GATEWAY_NATIVE, &self.gateway_values(needs, more)?)
+        fill(GATEWAY_DYNAMIC_MODULE, &self.gateway_values(needs, more)?)
     }
 }

@@ -1,5 +1,5 @@
 // Express with the routes of a file: each answers with its name and the parameters that it read. `/users` answers errors, for the test
-// `native_errors`: those of ajv, and one that a handler throws.
+// `framework_errors`: those of ajv, and one that a handler throws.
 //
 // usage: express.js ROUTES PORT
 "use strict";

@@ -1,5 +1,5 @@
 """FastAPI on uvicorn, with the routes of a file: each answers with its name and the parameters that it read. `/users` answers
-errors, for the test `native_errors`: those of its own validation, and a problem document (RFC 9457).
+errors, for the test `framework_errors`: those of its own validation, and a problem document (RFC 9457).
 
 usage: fastapi_app.py ROUTES PORT
 """

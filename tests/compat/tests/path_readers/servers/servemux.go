@@ -1,5 +1,5 @@
 // Command servemux is Go's http.ServeMux with the routes of a file: each answers with its name and the parameters that it read. `/users`
-// answers an error, for the test `native_errors`.
+// answers an error, for the test `framework_errors`.
 //
 // usage: servemux ROUTES PORT
 package main

@@ -7,7 +7,7 @@ use e2e::config::{Change, ListenerSpec};
 use serde_json::{Value, json};
 
 use super::backends::{self, BACKENDS, Backend};
-use super::native::{self, DECLARED, NATIVE};
+use super::restate_paths::{self, DECLARED, RESTATE_PATHS};
 use super::spellings::HOSTS;
 
 /// How a route treats keys.
@@ -224,9 +224,9 @@ pub(crate) enum Listener {
     /// Authorities reach the filter as clients wrote them, routes are of hosts, and what no route declares is forwarded.
     Hosts,
     /// Restate behind clients' own paths, and what no route declares is forwarded.
-    Native,
+    RestatePaths,
     /// The same, and keys are refused where no route is.
-    NativeStrict,
+    RestatePathsStrict,
     /// The same with routes that are Restate's own paths.
     Declared,
     /// An API that gets what no route declares, and Restate for some routes.
@@ -241,8 +241,8 @@ pub(crate) const LISTENERS: [Listener; 9] = [
     Listener::Plain,
     Listener::AsWritten,
     Listener::Hosts,
-    Listener::Native,
-    Listener::NativeStrict,
+    Listener::RestatePaths,
+    Listener::RestatePathsStrict,
     Listener::Declared,
     Listener::Beside,
     Listener::Behind,
@@ -256,9 +256,9 @@ impl Listener {
             Self::Plain => "plain",
             Self::AsWritten => "as written",
             Self::Hosts => "hosts",
-            Self::Native => "native",
-            Self::NativeStrict => "native, strict",
-            Self::Declared => "native, declared",
+            Self::RestatePaths => "restate paths",
+            Self::RestatePathsStrict => "restate paths, strict",
+            Self::Declared => "restate paths, declared",
             Self::Beside => "two backends, the API first",
             Self::Behind => "two backends, Restate first",
         }
@@ -290,8 +290,8 @@ impl Listener {
     }
 
     /// Whether Restate stands behind paths that clients know, and what no route declares is forwarded.
-    pub(crate) const fn is_native(self) -> bool {
-        matches!(self, Self::Native | Self::NativeStrict | Self::Declared)
+    pub(crate) const fn has_restate_paths(self) -> bool {
+        matches!(self, Self::RestatePaths | Self::RestatePathsStrict | Self::Declared)
     }
 
     /// Whether Envoy removes a port and a final dot from the authority before any rule.
@@ -304,7 +304,7 @@ impl Listener {
         match self {
             Self::Rewriting | Self::Plain | Self::AsWritten => &ROUTES,
             Self::Hosts => &HOSTS,
-            Self::Native | Self::NativeStrict => &NATIVE,
+            Self::RestatePaths | Self::RestatePathsStrict => &RESTATE_PATHS,
             Self::Declared => &DECLARED,
             Self::Beside | Self::Behind => &BACKENDS,
         }
@@ -314,8 +314,8 @@ impl Listener {
     pub(crate) const fn unmatched(self) -> Option<Keys> {
         match self {
             Self::Rewriting | Self::Plain | Self::AsWritten | Self::Behind => None,
-            Self::Hosts | Self::Native | Self::Declared | Self::Beside => Some(Keys::Internal),
-            Self::NativeStrict => Some(Keys::Prohibited),
+            Self::Hosts | Self::RestatePaths | Self::Declared | Self::Beside => Some(Keys::Internal),
+            Self::RestatePathsStrict => Some(Keys::Prohibited),
         }
     }
 
@@ -327,7 +327,7 @@ impl Listener {
                 vec![Change::Before(rbac(false)), Change::PathsAsWritten, Change::Trailers, Change::EveryPath]
             }
             Self::Hosts => vec![Change::AuthorityAsWritten, Change::EveryPath],
-            Self::Native | Self::NativeStrict | Self::Declared => vec![Change::EveryPath],
+            Self::RestatePaths | Self::RestatePathsStrict | Self::Declared => vec![Change::EveryPath],
             Self::Beside | Self::Behind => vec![
                 Change::EveryPath,
                 Change::BackendByMark {
@@ -343,7 +343,7 @@ impl Listener {
 }
 
 fn policy(listener: Listener) -> String {
-    let has_targets = listener.rewrites() || listener.is_native();
+    let has_targets = listener.rewrites() || listener.has_restate_paths();
     let route = |route: &Route| {
         let mut object = json!({
             "endpoint": route.endpoint, "path": route.path, "methods": [route.method], "policy": route.keys.name(),
@@ -351,7 +351,7 @@ fn policy(listener: Listener) -> String {
         if let Some(object) = object.as_object_mut() {
             if has_targets && !route.target.is_empty() {
                 object.insert("target".to_owned(), json!(route.target));
-                if listener.is_native() && matches!(route.keys, Keys::Required | Keys::Accepted) {
+                if listener.has_restate_paths() && matches!(route.keys, Keys::Required | Keys::Accepted) {
                     object.insert("recovery".to_owned(), json!(false));
                 }
             }
@@ -367,8 +367,8 @@ fn policy(listener: Listener) -> String {
         }
         object
     };
-    let backend = match listener.is_native() {
-        true => native::backend(listener),
+    let backend = match listener.has_restate_paths() {
+        true => restate_paths::backend(listener),
         false => json!({"kind": "restate", "rewrite_path": listener.rewrites(), "cluster": "backend"}),
     };
     let mut policy = json!({
@@ -386,7 +386,7 @@ fn policy(listener: Listener) -> String {
     });
     if let Some(policy) = policy.as_object_mut() {
         policy.extend(listener.has_two_backends().then(|| backends::members(listener)).into_iter().flatten());
-        policy.extend(native::retention(listener).map(|retention| ("retention".to_owned(), retention)));
+        policy.extend(restate_paths::retention(listener).map(|retention| ("retention".to_owned(), retention)));
     }
     policy.to_string()
 }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::api::{Keys, Listener, PUBLIC, ROUTE, Route};
 use super::case::{Case, CaseLine};
-use super::native::{self, GUARD};
 use super::random::Random;
 use super::reading;
+use super::restate_paths::{self, GUARD};
 use super::upstream::{self, Record};
 
 /// Where a request can arrive.
@@ -199,7 +199,7 @@ const PATHS: [&str; 43] = [
 
 /// Puts such a path in the place of the target, and says which.
 pub(crate) fn mutate(case: &mut Case, random: &mut Random) -> String {
-    native::put_one_of(&PATHS, case, random)
+    restate_paths::put_one_of(&PATHS, case, random)
 }
 
 /// What the API gets as a client sent it, and Restate never.

@@ -117,18 +117,18 @@ fn faults() -> Result<()> {
         ("a wildcard's host in capitals", Listener::Hosts, |record| set(record, "host", "A.shops.example.com")),
         ("a longer address", Listener::Hosts, |record| set(record, "host", "[2001:db8:0:0:0:0:0:1]")),
         ("an address in one number", Listener::Hosts, |record| set(record, "host", "3221225985")),
-        ("a stored result", Listener::Native, |record| start(record, "POST /restate/output HTTP/1.1")),
-        ("a stored result by its key", Listener::NativeStrict, |record| {
+        ("a stored result", Listener::RestatePaths, |record| start(record, "POST /restate/output HTTP/1.1")),
+        ("a stored result by its key", Listener::RestatePathsStrict, |record| {
             start(record, "GET /restate/invocation/Orders/create/k/output HTTP/1.1");
         }),
         ("a claim", Listener::Declared, |record| start(record, "POST /Claims/claim HTTP/1.1")),
         ("a send that no route declares", Listener::Declared, |record| {
             start(record, "POST /Orders/create/send HTTP/1.1");
         }),
-        ("a handler that no route declares", Listener::NativeStrict, |record| {
+        ("a handler that no route declares", Listener::RestatePathsStrict, |record| {
             start(record, "POST /Cart/c/empty HTTP/1.1")
         }),
-        ("a reserved path", Listener::Native, |record| start(record, "POST /internal/jobs HTTP/1.1")),
+        ("a reserved path", Listener::RestatePaths, |record| start(record, "POST /internal/jobs HTTP/1.1")),
         ("the other backend", Listener::Beside, |record| record.at = Backend::Api),
         ("the other backend with Restate first", Listener::Behind, |record| record.at = Backend::Api),
         ("a backend that the listener does not have", Listener::Plain, |record| record.at = Backend::Api),
@@ -159,7 +159,7 @@ fn faults() -> Result<()> {
     ensure!(host.contains("another spelling of a declared host"), "{host}");
     let path = doubtful(Listener::Declared, |record| start(record, "POST /Orders/create/send HTTP/1.1"));
     ensure!(path.contains("a path of a named service that no route declares"), "{path}");
-    let path = doubtful(Listener::Native, |record| start(record, "POST /x%2f..%2frestate/output HTTP/1.1"));
+    let path = doubtful(Listener::RestatePaths, |record| start(record, "POST /x%2f..%2frestate/output HTTP/1.1"));
     ensure!(path.contains("as who decodes the whole first reads it"), "{path}");
     let other = doubtful(Listener::Beside, |record| record.at = Backend::Api);
     ensure!(other.contains("is closed, as who decodes the whole first reads it"), "{other}");

@@ -5,7 +5,7 @@ use e2e::frames::Flow;
 use super::api::{Keys, LISTENERS, Listener, Route};
 use super::case::{CLASSES, Case, CaseLine, Class, Frames, Framing, Protocol, Sound, Then, Token};
 use super::random::Random;
-use super::{backends, framing, hosts, lines, native, paths, spellings, tables};
+use super::{backends, framing, hosts, lines, paths, restate_paths, spellings, tables};
 
 /// The case with this number.
 pub(crate) fn case(seed: u64, number: u64) -> Case {
@@ -24,7 +24,9 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
     for _ in 0..mutations {
         let class = CLASSES.get(random.weighted(&[34, 20, 20, 6, 0, 6])).copied().unwrap_or(Class::Path);
         let what = match class {
-            Class::Path if listener.is_native() && random.percent(50) => native::mutate(&mut case, &mut random),
+            Class::Path if listener.has_restate_paths() && random.percent(50) => {
+                restate_paths::mutate(&mut case, &mut random)
+            }
             Class::Path if listener.has_two_backends() && random.percent(50) => {
                 backends::mutate(&mut case, &mut random)
             }

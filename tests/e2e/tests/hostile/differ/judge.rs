@@ -9,7 +9,7 @@ use super::client::{CaseOutcome, End};
 use super::lines;
 use super::model::{self, Forwarded, ModelAnswer, Reach};
 use super::upstream::{self, Record};
-use super::{native, reading, spellings};
+use super::{reading, restate_paths, spellings};
 
 /// Everything that is wrong with a case, in words.
 pub(crate) fn judge(case: &Case, expected: &ModelAnswer, outcome: &CaseOutcome, records: &[Record]) -> Vec<String> {
@@ -123,7 +123,7 @@ fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
             wrong.push(format!("RBAC denies every way to {service}"));
         }
     } else if case.listener.unmatched().is_some() {
-        native_path(case, &target, wrong);
+        restate_path(case, &target, wrong);
     } else if case.listener.is_guarded() && case.listener.normalises() {
         if model::denied_path(&path) {
             wrong.push(format!("RBAC denies the path {path}, as it is read"));
@@ -174,15 +174,15 @@ fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
 }
 
 /// What Restate would do with a path: it splits it as it is.
-fn native_path(case: &Case, target: &[u8], wrong: &mut Vec<String>) {
+fn restate_path(case: &Case, target: &[u8], wrong: &mut Vec<String>) {
     let path = String::from_utf8_lossy(reading::split_query(target).0).into_owned();
     let is_declared = model::is_declared(case.listener, &path);
-    if let Some(why) = native::closed(case.listener, &path, is_declared) {
+    if let Some(why) = restate_paths::closed(case.listener, &path, is_declared) {
         wrong.push(format!("{path} is closed: {why}"));
     }
     let decoded_first = reading::path_behind_decoded_first(target);
     let first = decoded_first.split('/').nth(1).unwrap_or_default();
-    if first == "restate" || (case.listener.is_native() && first == native::GUARD) {
+    if first == "restate" || (case.listener.has_restate_paths() && first == restate_paths::GUARD) {
         wrong.push(format!("{decoded_first} is closed, as who decodes the whole first reads it"));
     }
 }

@@ -8,7 +8,7 @@
 //! | [`generate`] | a case's number to a case; [`paths`], [`hosts`], [`lines`], [`framing`] and [`tables`] mutate it |
 //! | [`spellings`] | spellings of hosts: routes, mutations, and what is one host |
 //! | [`backends`] | two backends, and the gateway that chooses one by the mark: routes, mutations, what is closed, what may arrive where |
-//! | [`native`] | Restate's own paths: policies, mutations, and what is closed |
+//! | [`restate_paths`] | Restate's own paths: policies, mutations, and what is closed |
 //! | [`model`] | what has to become of it; [`reading`] reads paths, hosts and keys for it |
 //! | [`client`], [`upstream`] | who sends it, and who gets it |
 //! | [`judge`] | what is wrong |
@@ -27,12 +27,12 @@ mod hosts;
 mod judge;
 mod lines;
 mod model;
-mod native;
 mod outcomes;
 mod paths;
 pub(crate) mod random;
 mod reading;
 mod report;
+mod restate_paths;
 mod spellings;
 mod tables;
 mod upstream;

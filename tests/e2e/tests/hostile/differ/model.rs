@@ -7,7 +7,7 @@ use super::api::{ADMIN, DENIED, DENIED_METHOD, DENIED_PREFIX, INTERNAL, Keys, Li
 use super::backends::{self, Backend};
 use super::case::{Case, CaseLine, Protocol, Sound, Token};
 use super::reading::{self, Key};
-use super::{native, spellings};
+use super::{restate_paths, spellings};
 
 /// Whether a request reaches the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,10 +143,10 @@ fn forwarded(case: &Case, doubts: &mut Vec<&'static str>) -> Result<Forwarded, &
             doubts.push("a closed path in another letter case, which Restate tells apart");
         }
     } else if case.listener.unmatched().is_some() {
-        if let Some(why) = native::closed(case.listener, &path, !routes.is_empty()) {
+        if let Some(why) = restate_paths::closed(case.listener, &path, !routes.is_empty()) {
             return Err(why);
         }
-        if native::is_nearly_closed(case.listener, &path, !routes.is_empty()) {
+        if restate_paths::is_nearly_closed(case.listener, &path, !routes.is_empty()) {
             doubts.push("a closed path in another letter case, which Restate tells apart");
         }
     }

@@ -24,7 +24,7 @@ use clap::Args;
   edge-idempotency render envoy-gateway --policy policy.json --module dist/edge_idempotency.wasm --module-dir /etc/envoy \\
     --gateway eg --listener http --hostname api.example.com --upstream restate=http://restate.default.svc.cluster.local:8080 \\
     --jwt-issuer https://login.example.com --jwt-keys https://login.example.com/.well-known/jwks.json
-  edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy --native --module dist/libedge_idempotency.so \\
+  edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy --dynamic-module --module dist/libedge_idempotency.so \\
     --module-dir /etc/envoy --upstream api=http://api:8080
   edge-idempotency render envoy-gateway --policy policy.json --form envoy-extension-policy --upstream api=http://api:8080 \\
     --module oci://registry/edge-idempotency:0.1.0 --module-digest sha256:7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a7c5b1b2a"

@@ -34,9 +34,9 @@ pub(in super::super) struct IstioArguments {
 
 /// Runs `render istio`; its exit status.
 pub(in super::super) fn run(args: &IstioArguments) -> Result<u8, String> {
-    if args.resource.native {
+    if args.resource.dynamic_module {
         return Err(
-            "--native: Istio has no resource for native modules; leave it out, or take `render envoy --native`"
+            "--dynamic-module: Istio has no resource for dynamic modules; leave it out, or take `render envoy --dynamic-module`"
                 .to_owned(),
         );
     }

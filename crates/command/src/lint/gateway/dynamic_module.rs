@@ -1,4 +1,4 @@
-//! The filter as a native module: its own configuration, and the filter before it that hands metadata over.
+//! The filter as a dynamic module: its own configuration, and the filter before it that hands metadata over.
 
 use super::GatewayFindings;
 use super::callers::is_called;
@@ -18,11 +18,11 @@ pub(super) fn check(config: &SpannedNode, parent: &Range<usize>, findings: &mut 
     let own = module.map(|module| &module.value);
     if !own.is_some_and(|module| module.is_true(&["do_not_close"])) {
         let member = own.and_then(|module| module.member("do_not_close")).or(module);
-        findings.at_member("envoy-native-unload", member, parent, "`do_not_close: true` is missing");
+        findings.at_member("envoy-dynamic-module-unload", member, parent, "`do_not_close: true` is missing");
     }
     if config.is_true(&["terminal_filter"]) {
         let message = "`terminal_filter: true` makes the filter the last one, in the place of the router";
-        findings.at_member("envoy-native-terminal", config.member("terminal_filter"), parent, message);
+        findings.at_member("envoy-dynamic-module-terminal", config.member("terminal_filter"), parent, message);
     }
     if let Some(module) = own {
         let file = module.at(&["module", "local"]).and_then(|local| local.member("filename"));
@@ -46,7 +46,7 @@ pub(super) fn around(
         let message = format!(
             "an identity source reads the namespace `{namespace}`, which the operator DYNAMIC_METADATA cannot name"
         );
-        findings.add("envoy-native-metadata", own.clone(), message);
+        findings.add("envoy-dynamic-module-metadata", own.clone(), message);
     }
     if tree.get("static_resources").is_some() {
         let mut is_set = false;
@@ -61,7 +61,7 @@ pub(super) fn around(
         }
         if !is_set {
             let message = format!("`layered_runtime` lacks `{METRIC_NAMES}: true`");
-            findings.at_member("envoy-native-metrics", runtime, &own, message);
+            findings.at_member("envoy-dynamic-module-metrics", runtime, &own, message);
         }
     }
 }
@@ -103,7 +103,7 @@ fn metadata(
             match objects(filters, &key).next() {
                 Some(behind) => {
                     let message = "this stands behind the filter, which needs what it writes";
-                    findings.add("envoy-native-metadata-order", behind.filter.span.clone(), message);
+                    findings.add("envoy-dynamic-module-metadata-order", behind.filter.span.clone(), message);
                 }
                 None => missing.push(namespace.as_str()),
             }
@@ -115,7 +115,7 @@ fn metadata(
                 "`{}` stands behind the filter that hands metadata over, so `{namespace}` is empty there",
                 filter.text_at(&["name"]).unwrap_or(namespace)
             );
-            findings.add("envoy-native-metadata-order", filter.span.clone(), message);
+            findings.add("envoy-dynamic-module-metadata-order", filter.span.clone(), message);
         }
         form(object.entry, namespace, findings);
     }
@@ -124,7 +124,7 @@ fn metadata(
         let message =
             format!("identity sources of the policy read {names}, which no filter before this one hands over");
         let help = format!("Put this before the filter, behind authentication:\n{}", lines(&missing));
-        findings.helped("envoy-native-metadata", own.clone(), message, help);
+        findings.helped("envoy-dynamic-module-metadata", own.clone(), message, help);
     }
 }
 
@@ -133,7 +133,7 @@ fn form(entry: &SpannedNode, namespace: &str, findings: &mut GatewayFindings) {
     let factory = entry.member("factory_key");
     if factory.is_none_or(|factory| factory.value.text() != Some("envoy.string")) {
         let message = "the object is no text: `factory_key` has to be `envoy.string`";
-        findings.at_member("envoy-native-metadata-form", factory, &entry.span, message);
+        findings.at_member("envoy-dynamic-module-metadata-form", factory, &entry.span, message);
     }
     let format = entry.member("format_string");
     let text = format
@@ -142,7 +142,7 @@ fn form(entry: &SpannedNode, namespace: &str, findings: &mut GatewayFindings) {
     if text.is_none_or(|text| text.value.text() != Some(operator(namespace).as_str())) {
         let message =
             format!("the text has to be \"{}\", in `text_format_source` as `inline_string`", operator(namespace));
-        findings.at_member("envoy-native-metadata-form", text.or(format), &entry.span, message);
+        findings.at_member("envoy-dynamic-module-metadata-form", text.or(format), &entry.span, message);
     }
 }
 
@@ -155,7 +155,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The filter that hands namespaces over, as `render envoy --native` writes it.
+/// The filter that hands namespaces over, as `render envoy --dynamic-module` writes it.
 fn lines(namespaces: &[&str]) -> String {
     let object = |namespace: &&str| {
         format!(

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Records crates/dynamic-module/profile.profdata, which crates/xtask/scripts/build-native.sh gives to the compiler: how often a request runs each part of the native
+# Records crates/dynamic-module/profile.profdata, which crates/xtask/scripts/build-dynamic-module.sh gives to the compiler: how often a request runs each part of the dynamic-module
 # module. The benchmark sends requests of every kind to a module that counts, in a real Envoy. Run it on x86_64, with the compiler that
 # builds releases, when the code of a request has changed; without that the module is right all the same, and slower.
 set -euo pipefail
@@ -17,10 +17,10 @@ counts=$(cd "$counts" && pwd)
 
 say "== a module that counts"
 CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-generate=$counts/raw \
-    cargo rustc --quiet --package edge-idempotency-native --lib --profile module --crate-type cdylib --target "$target" \
+    cargo rustc --quiet --package edge-idempotency-dynamic-module --lib --profile module --crate-type cdylib --target "$target" \
     --target-dir "$counts" >&2
 say "== requests"
-EDGE_NATIVE=$counts/$target/module/libedge_idempotency.so cargo run --quiet --profile native --package bench -- --exercise
+EDGE_DYNAMIC_MODULE=$counts/$target/module/libedge_idempotency.so cargo run --quiet --profile fast --package bench -- --exercise
 "$profdata" merge --sparse --output crates/dynamic-module/profile.profdata "$counts"/raw/*.profraw
 profile_inputs >crates/dynamic-module/profile.txt
 say "crates/dynamic-module/profile.profdata ($(stat -c %s crates/dynamic-module/profile.profdata) bytes)"

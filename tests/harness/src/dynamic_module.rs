@@ -1,7 +1,7 @@
-//! A configuration of Envoy with the filter as a native module, made out of one with the WebAssembly module: what
-//! `edge-idempotency render envoy --native` would write in its place (docs/native.md).
+//! A configuration of Envoy with the filter as a dynamic module, made out of one with the WebAssembly module: what
+//! `edge-idempotency render envoy --dynamic-module` would write in its place (docs/dynamic-module.md).
 //!
-//! Configurations of this repository name the WebAssembly module. On the native host the name of the module's file ends in `.so`, and
+//! Configurations of this repository name the WebAssembly module. On the dynamic module the name of the module's file ends in `.so`, and
 //! [`adapt`] changes everything that depends on it just before Envoy reads the file.
 
 use std::env;
@@ -18,22 +18,22 @@ use crate::demo_policy::POLICY;
 use crate::tools::repository;
 
 const WASM: &str = "type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm";
-const NATIVE: &str = "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter";
+const DYNAMIC_MODULE: &str = "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter";
 
-/// Where an expression finds the record of a request, with the WebAssembly module and with the native one.
+/// Where an expression finds the record of a request, with the WebAssembly module and with the dynamic one.
 const WASM_RECORD: &str = "filter_state['wasm.edge_idempotency']";
-const NATIVE_RECORD: &str = "metadata.typed_filter_metadata['edge_idempotency']";
-/// The same for the native module in Envoy 1.39, which a module cannot give typed metadata.
+const DYNAMIC_MODULE_RECORD: &str = "metadata.typed_filter_metadata['edge_idempotency']";
+/// The same for the dynamic module in Envoy 1.39, which a module cannot give typed metadata.
 const OLD_RECORD: &str = "metadata.filter_metadata['edge_idempotency']";
 
 /// Where the record is in the Envoy of this process's tests.
-fn native_record() -> &'static str {
+fn dynamic_module_record() -> &'static str {
     static IS_OLD: LazyLock<bool> = LazyLock::new(|| {
         let envoy = env::var_os("EDGE_ENVOY").map_or_else(|| repository().join(".tools/bin/envoy"), PathBuf::from);
         let told = Command::new(envoy).arg("--version").output();
         told.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("/1.39."))
     });
-    if *IS_OLD { OLD_RECORD } else { NATIVE_RECORD }
+    if *IS_OLD { OLD_RECORD } else { DYNAMIC_MODULE_RECORD }
 }
 
 /// As [`adapt`], for a file: the path of the one that Envoy gets, beside it.
@@ -43,12 +43,12 @@ pub fn adapt_file(path: &Path) -> Result<PathBuf> {
     if !adapt(&mut config) {
         return Ok(path.to_owned());
     }
-    let adapted = path.with_extension("native.json");
+    let adapted = path.with_extension("dynamic-module.json");
     fs::write(&adapted, format!("{config:#}\n")).with_context(|| format!("cannot write {}", adapted.display()))?;
     Ok(adapted)
 }
 
-/// Puts native filters in the place of WebAssembly filters whose module is a native one. Whether there was any.
+/// Puts filters of a dynamic module in the place of WebAssembly filters whose module is a dynamic one. Whether there was any.
 pub fn adapt(config: &mut Value) -> bool {
     if !adapt_filters(config) {
         return false;
@@ -65,8 +65,8 @@ pub fn adapt(config: &mut Value) -> bool {
 }
 
 fn adapt_filters(value: &mut Value) -> bool {
-    if let Some(native) = native(value) {
-        *value = native;
+    if let Some(dynamic_module) = dynamic_module(value) {
+        *value = dynamic_module;
         return true;
     }
     let mut changed = false;
@@ -93,7 +93,7 @@ fn adapt_records(value: &mut Value) {
     match value {
         Value::Object(members) => members.values_mut().for_each(adapt_records),
         Value::Array(items) => items.iter_mut().for_each(adapt_records),
-        Value::String(text) if text.contains(WASM_RECORD) => *text = text.replace(WASM_RECORD, native_record()),
+        Value::String(text) if text.contains(WASM_RECORD) => *text = text.replace(WASM_RECORD, dynamic_module_record()),
         _ => {}
     }
 }
@@ -104,7 +104,7 @@ fn insert_metadata(filters: &mut Vec<Value>) -> bool {
     while let Some(filter) = filters.get_mut(place) {
         let policy = match filter.get_mut("config_discovery") {
             Some(discovery) => discovered(discovery).inspect(|_| found = true),
-            None => filter.get("typed_config").filter(|typed| native(typed).is_some()).map(policy),
+            None => filter.get("typed_config").filter(|typed| dynamic_module(typed).is_some()).map(policy),
         };
         if let Some(metadata) = policy.and_then(|text| set_filter_state(&text)) {
             filters.insert(place, metadata);
@@ -115,11 +115,11 @@ fn insert_metadata(filters: &mut Vec<Value>) -> bool {
     found
 }
 
-/// The policy of a filter that comes by discovery, whose type then is the native one. While its file holds no policy, that is the
+/// The policy of a filter that comes by discovery, whose type then is the dynamic one. While its file holds no policy, that is the
 /// demo's: all policies under test read the same metadata as it does, or less.
 fn discovered(discovery: &mut Value) -> Option<String> {
     let types = discovery.get_mut("type_urls").filter(|types| **types == json!([WASM]))?;
-    *types = json!([NATIVE]);
+    *types = json!([DYNAMIC_MODULE]);
     let path = discovery.pointer("/config_source/path_config_source/path").and_then(Value::as_str)?;
     let file: Option<Value> = fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok());
     let text = file.as_ref().and_then(|file| file.pointer("/resources/0/typed_config/filter_config/value")?.as_str());
@@ -148,13 +148,13 @@ fn set_filter_state(policy: &str) -> Option<Value> {
     })
 }
 
-/// The native filter for a WebAssembly filter whose module's file ends in `.so`.
-fn native(typed: &Value) -> Option<Value> {
+/// The filter of a dynamic module for a WebAssembly filter whose module's file ends in `.so`.
+fn dynamic_module(typed: &Value) -> Option<Value> {
     let config = Some(typed).filter(|typed| typed.get("@type").is_some_and(|kind| kind == WASM))?.get("config")?;
     let file = config.pointer("/vm_config/code/local/filename")?.as_str()?;
     Path::new(file).extension().filter(|extension| *extension == "so")?;
-    let mut native = json!({
-        "@type": NATIVE,
+    let mut dynamic_module = json!({
+        "@type": DYNAMIC_MODULE,
         "dynamic_module_config": {
             "module": {"local": {"filename": file}},
             "do_not_close": true,
@@ -162,10 +162,10 @@ fn native(typed: &Value) -> Option<Value> {
         },
         "filter_name": "edge-idempotency",
     });
-    if let (Some(configuration), Some(native)) = (config.get("configuration"), native.as_object_mut()) {
-        native.insert("filter_config".to_owned(), configuration.clone());
+    if let (Some(configuration), Some(dynamic_module)) = (config.get("configuration"), dynamic_module.as_object_mut()) {
+        dynamic_module.insert("filter_config".to_owned(), configuration.clone());
     }
-    Some(native)
+    Some(dynamic_module)
 }
 
 #[cfg(test)]
@@ -176,13 +176,15 @@ mod tests {
     use crate::tools::Filter;
 
     #[test]
-    fn a_native_module_has_a_native_filter_with_all_that_it_needs() {
+    fn a_dynamic_module_has_a_filter_with_all_that_it_needs() {
         let mut config = read(&options(POLICY, true));
         let before = config.clone();
         assert!(!adapt(&mut config) && config == before, "the WebAssembly module's configuration stays as it is");
 
-        let options =
-            EnvoyOptions { filter: Filter::Native("/dist/libedge_idempotency.so".into()), ..options(POLICY, true) };
+        let options = EnvoyOptions {
+            filter: Filter::DynamicModule("/dist/libedge_idempotency.so".into()),
+            ..options(POLICY, true)
+        };
         let mut config = read(&options);
         assert!(adapt(&mut config));
         assert!(config.get("stats_config").is_none() && config.get("layered_runtime").is_some());
@@ -207,8 +209,8 @@ mod tests {
 
     #[test]
     fn a_text_that_is_no_policy_reads_no_metadata() {
-        let native = Filter::Native("/dist/libedge_idempotency.so".into());
-        let mut config = read(&EnvoyOptions { filter: native, ..options("no policy", true) });
+        let dynamic_module = Filter::DynamicModule("/dist/libedge_idempotency.so".into());
+        let mut config = read(&EnvoyOptions { filter: dynamic_module, ..options("no policy", true) });
         assert!(adapt(&mut config) && !config.to_string().contains("set_filter_state"));
     }
 }

@@ -1,4 +1,4 @@
-//! Cases through the engine, natively: the [`Host`] holds one request and one response, as a gateway would.
+//! Cases through the engine, without a gateway: the [`Host`] holds one request and one response, as a gateway would.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,9 +22,9 @@ const DEFAULT_NOW_UNIX_MS: u64 = 1_767_225_600_000;
 
 /// Runs cases through the engine.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Native;
+pub struct Direct;
 
-impl Native {
+impl Direct {
     /// Runs a case.
     pub fn run(self, case: &Case) -> CaseOutcome {
         exchange(case).unwrap_or_else(|error| CaseOutcome { failures: vec![error], ..CaseOutcome::default() })
@@ -32,14 +32,14 @@ impl Native {
 
     /// The errors of a policy, each as `pointer: message`, in a gateway that advises this; none if it starts.
     pub fn start(self, case: &StartErrors, advice: &'static OperatorAdvice) -> Vec<String> {
-        let host = NativeHost { advice, ..NativeHost::default() };
+        let host = DirectHost { advice, ..DirectHost::default() };
         let issues = load(&host, &case.policy, &case.environment).err().map(|errors| errors.0).unwrap_or_default();
         issues.iter().map(ToString::to_string).collect()
     }
 }
 
 fn load(
-    host: &NativeHost,
+    host: &DirectHost,
     document: &[u8],
     environment: &BTreeMap<String, String>,
 ) -> Result<Configuration, PolicyErrors> {
@@ -48,7 +48,7 @@ fn load(
 }
 
 /// A gateway with one request and one response.
-struct NativeHost {
+struct DirectHost {
     advice: &'static OperatorAdvice,
     attributes: JsonAttributes,
     request: RefCell<Message>,
@@ -72,7 +72,7 @@ struct NativeHost {
     log: RefCell<Vec<String>>,
 }
 
-impl Default for NativeHost {
+impl Default for DirectHost {
     fn default() -> Self {
         let (attributes, request, response, reply, resumed, response_resumed, stores) = Default::default();
         let (calls, now_unix_ms, metrics, samples, record, log) = Default::default();
@@ -111,7 +111,7 @@ impl HeaderLines for OwnedLines {
     }
 }
 
-impl NativeHost {
+impl DirectHost {
     /// Runs `edit` on a header map.
     fn with_map<T>(&self, map: HeaderMapKind, edit: impl FnOnce(&mut Headers) -> T) -> Option<T> {
         let (mut request, mut response) = (self.request.borrow_mut(), self.response.borrow_mut());
@@ -128,7 +128,7 @@ impl NativeHost {
     }
 }
 
-impl Attributes for NativeHost {
+impl Attributes for DirectHost {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         self.attributes.metadata(path)
     }
@@ -146,7 +146,7 @@ impl Attributes for NativeHost {
     }
 }
 
-impl Host for NativeHost {
+impl Host for DirectHost {
     type Lines = OwnedLines;
 
     fn header_lines(&self, map: HeaderMapKind) -> OwnedLines {
@@ -253,7 +253,7 @@ impl Host for NativeHost {
 
 /// One request and its response on their way.
 struct CaseRun<'h> {
-    host: &'h NativeHost,
+    host: &'h DirectHost,
     stream: Stream,
     configuration: Configuration,
 }
@@ -316,7 +316,7 @@ impl CaseRun<'_> {
 }
 
 fn exchange(case: &Case) -> Result<CaseOutcome, String> {
-    let host = NativeHost {
+    let host = DirectHost {
         attributes: JsonAttributes::new(
             Value::Object(case.metadata.clone()),
             &Value::Object(case.route_metadata.clone()),
@@ -325,7 +325,7 @@ fn exchange(case: &Case) -> Result<CaseOutcome, String> {
         response: RefCell::new(case.response.clone()),
         stores: stores_of(case)?,
         now_unix_ms: case.now_unix_ms.unwrap_or(DEFAULT_NOW_UNIX_MS),
-        ..NativeHost::default()
+        ..DirectHost::default()
     };
     let configuration = load(&host, &case.policy, &case.environment).map_err(|errors| errors.to_string())?;
     // Cases are about the lines of a request.
@@ -351,7 +351,7 @@ fn exchange(case: &Case) -> Result<CaseOutcome, String> {
     configuration.on_tick(&host);
     configuration.on_end(&host);
 
-    let NativeHost { request, response, reply, metrics, samples, record, log, .. } = host;
+    let DirectHost { request, response, reply, metrics, samples, record, log, .. } = host;
     let repeated = |(name, count): (String, u64)| vec![name; usize::try_from(count).unwrap_or_default()];
     let mut metrics: Vec<String> = metrics.into_inner().into_iter().flat_map(repeated).collect();
     metrics.append(&mut samples.into_inner());

@@ -78,18 +78,18 @@ const ROWS: [Row; 12] = [
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = ROWS.iter().map(|row| {
-        Test::new(format!("{}: {}", row.framework, row.name), move |setup: &NativeErrorsSetup| setup.passes(row))
+        Test::new(format!("{}: {}", row.framework, row.name), move |setup: &FrameworkErrorsSetup| setup.passes(row))
     });
-    Ok(vec![sharing(NativeErrorsSetup::start, tests.collect())])
+    Ok(vec![sharing(FrameworkErrorsSetup::start, tests.collect())])
 }
 
-struct NativeErrorsSetup {
+struct FrameworkErrorsSetup {
     gateway: TestGateway,
     backends: Vec<Backend>,
     token: String,
 }
 
-impl NativeErrorsSetup {
+impl FrameworkErrorsSetup {
     fn start() -> Result<Self> {
         let starting = backends::spawn(&path_readers::routes()?)?;
         let policy = json!({

@@ -30,7 +30,7 @@ const DEVICES: Route = Route {
 };
 
 /// A target below its own path, and one that no path names.
-pub(crate) const NATIVE: [Route; 3] = [
+pub(crate) const RESTATE_PATHS: [Route; 3] = [
     ORDERS,
     DEVICES,
     Route {
@@ -48,7 +48,7 @@ pub(crate) const DECLARED: [Route; 4] = [
     ORDERS,
     DEVICES,
     Route {
-        endpoint: "orders.native",
+        endpoint: "orders.paths",
         path: "/Orders/create",
         keys: Keys::Accepted,
         target: "Orders/create",
@@ -69,10 +69,10 @@ pub(crate) const DECLARED: [Route; 4] = [
 pub(crate) fn backend(listener: Listener) -> Value {
     let guard = json!({"service": GUARD});
     match listener {
-        Listener::NativeStrict => {
+        Listener::RestatePathsStrict => {
             json!({"kind": "restate", "cluster": "backend", "guard": guard, "reserved_paths": []})
         }
-        Listener::Native => {
+        Listener::RestatePaths => {
             json!({"kind": "restate", "cluster": "backend", "guard": guard, "reserved_paths": [RESERVED]})
         }
         _ => json!({"kind": "restate", "cluster": "backend", "guard": guard}),
@@ -161,10 +161,13 @@ pub(crate) fn closed(listener: Listener, path: &str, is_declared: bool) -> Optio
     let below = |prefix: &str| path == prefix || path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
     let service = path.split('/').nth(1).unwrap_or_default();
     let named = || listener.routes().iter().any(|route| route.target.split('/').next() == Some(service));
-    if below("/restate") || path.starts_with("/dev.restate.") || (listener.is_native() && below(&format!("/{GUARD}"))) {
+    if below("/restate")
+        || path.starts_with("/dev.restate.")
+        || (listener.has_restate_paths() && below(&format!("/{GUARD}")))
+    {
         return Some("a path of Restate or of the guard");
     }
-    if listener == Listener::Native && below(RESERVED) {
+    if listener == Listener::RestatePaths && below(RESERVED) {
         return Some("a reserved path");
     }
     let is_retained = listener == Listener::Declared && service == RETAINED;

@@ -1,4 +1,4 @@
-//! What only the native host can do, whichever host `EDGE_HOST` chooses for the other tests.
+//! What only the dynamic module can do, whichever host `EDGE_HOST` chooses for the other tests.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -49,7 +49,8 @@ fn start() -> Result<Rotated> {
         "webhooks": {"static": {"wh_kept0001": setup(KEPT, 3600)?, "wh_dropped1": setup(DROPPED, 0)?}},
     });
     let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
-    let around = TestEnvironment { concurrency: 2, filter: Some(tools::native()?), ..TestEnvironment::default() };
+    let around =
+        TestEnvironment { concurrency: 2, filter: Some(tools::dynamic_module()?), ..TestEnvironment::default() };
     let gateway = TestGateway::start_within(&around, &[("api".to_owned(), listener)])?;
     Ok(Rotated { gateway, directory, deliveries: AtomicU64::new(0) })
 }

@@ -23,14 +23,14 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("a stranger calls no handler and no guard", calls),
         test("what a route declares is open", declared),
     ];
-    Ok(vec![sharing(NativePathsSetup::start, tests)])
+    Ok(vec![sharing(RestatePathsSetup::start, tests)])
 }
 
-fn test(name: &str, body: impl FnOnce(&NativePathsSetup) -> Result<()> + Send + 'static) -> Test<NativePathsSetup> {
-    Test::new(name, move |setup: &NativePathsSetup| body(setup))
+fn test(name: &str, body: impl FnOnce(&RestatePathsSetup) -> Result<()> + Send + 'static) -> Test<RestatePathsSetup> {
+    Test::new(name, move |setup: &RestatePathsSetup| body(setup))
 }
 
-struct NativePathsSetup {
+struct RestatePathsSetup {
     chain: Chain,
     _guard: Guard,
     token: String,
@@ -54,7 +54,7 @@ fn policy(unmatched: &str) -> Value {
     })
 }
 
-impl NativePathsSetup {
+impl RestatePathsSetup {
     fn start() -> Result<Self> {
         let listener =
             |unmatched: &str| ListenerSpec { policy: policy(unmatched).to_string(), changes: vec![Change::EveryPath] };
@@ -117,7 +117,7 @@ fn post(path: &str, body: &Value) -> Request {
 }
 
 /// The case: the body names another tenant's key.
-fn results(setup: &NativePathsSetup) -> Result<()> {
+fn results(setup: &RestatePathsSetup) -> Result<()> {
     for listener in LISTENERS {
         let (key, order) = (format!("pay-{listener}"), format!("order-{listener}"));
         let first = setup.refund(listener, &key, &order)?;
@@ -150,7 +150,7 @@ fn results(setup: &NativePathsSetup) -> Result<()> {
     Ok(())
 }
 
-fn calls(setup: &NativePathsSetup) -> Result<()> {
+fn calls(setup: &RestatePathsSetup) -> Result<()> {
     let (refund, claim) = (json!({"order_id": "stranger", "amount": 1}), json!("v1:stranger"));
     for listener in LISTENERS {
         for path in [
@@ -176,7 +176,7 @@ fn calls(setup: &NativePathsSetup) -> Result<()> {
     Ok(())
 }
 
-fn declared(setup: &NativePathsSetup) -> Result<()> {
+fn declared(setup: &RestatePathsSetup) -> Result<()> {
     for listener in LISTENERS {
         let order = format!("declared-{listener}");
         let first = setup.refund(listener, &order, &order)?;

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds the native module for Envoy: dist/libedge_idempotency.so, the same under a name with the beginning of its checksum, and
+# Builds the dynamic module for Envoy: dist/libedge_idempotency.so, the same under a name with the beginning of its checksum, and
 # SHA-256 files. Envoy loads another module only under another name. Of the names with a checksum dist/ has the present one only.
 #
-# The compiler gets crates/dynamic-module/profile.profdata, which says which code a request runs (docs/decisions/0032-profile-of-the-native-module.md);
-# crates/xtask/scripts/native-profile.sh records it anew.
+# The compiler gets crates/dynamic-module/profile.profdata, which says which code a request runs (docs/decisions/0032-profile-of-the-dynamic-module.md);
+# crates/xtask/scripts/dynamic-module-profile.sh records it anew.
 #
-# usage: crates/xtask/scripts/build-native.sh [--arch x86_64|aarch64] [--glibc VERSION]
+# usage: crates/xtask/scripts/build-dynamic-module.sh [--arch x86_64|aarch64] [--glibc VERSION]
 #   --arch    for another processor than this machine's: dist/libedge_idempotency-ARCH.so. It needs cargo-zigbuild, which is
 #             fetched from PyPI into .tools/
 #   --glibc   for this version of glibc or newer, such as 2.17, with the same tool. Without it the module needs a glibc as new
@@ -18,7 +18,7 @@ arch=${host%%-*} glibc='' name=libedge_idempotency
 while [ $# -gt 0 ]; do
     case $1 in
         --arch | --glibc) [ $# -gt 1 ] || die "$1 needs a value" ;;
-        *) die "unknown argument: $1" "usage: crates/xtask/scripts/build-native.sh [--arch x86_64|aarch64] [--glibc VERSION]" ;;
+        *) die "unknown argument: $1" "usage: crates/xtask/scripts/build-dynamic-module.sh [--arch x86_64|aarch64] [--glibc VERSION]" ;;
     esac
     case $1 in
         --arch) arch=$2 ;;
@@ -30,7 +30,7 @@ case $arch in
     x86_64 | aarch64) target=$arch-unknown-linux-gnu ;;
     *) die "--arch $arch is neither x86_64 nor aarch64: for these Envoy exists" ;;
 esac
-[[ $host == *-linux-gnu ]] || die "the native module is for Linux with glibc, as Envoy's own programs are; this is $host"
+[[ $host == *-linux-gnu ]] || die "the dynamic module is for Linux with glibc, as Envoy's own programs are; this is $host"
 
 # The target is always named: then the flags are not those of build scripts, and the profile's names of functions fit.
 CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-use=$ROOT/crates/dynamic-module/profile.profdata$'\x1f'-Cllvm-args=-no-pgo-warn-mismatch
@@ -48,7 +48,7 @@ if [ "$target" != "$host" ] || [ -n "$glibc" ]; then
     export "CARGO_TARGET_${variable//-/_}_LINKER=$(realpath "$linker")"
 fi
 # One type of library: with two of them Cargo would not optimise across crates.
-cargo rustc --package edge-idempotency-native --lib --profile module --crate-type cdylib --target "$target" >&2
+cargo rustc --package edge-idempotency-dynamic-module --lib --profile module --crate-type cdylib --target "$target" >&2
 built=${CARGO_TARGET_DIR:-target}/$target/module/$name.so
 [ "$target" = "$host" ] || name=$name-$arch
 
@@ -64,7 +64,7 @@ printf '%s  %s\n' "$hash" "$named" >"dist/$named.sha256"
 find dist -regextype posix-extended -regex "dist/$name-[0-9a-f]{12}\.so(\.sha256)?" ! -name "$named*" -delete
 if has objdump; then
     needs=$(objdump -T "$built" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
-    say "native: dist/$named ($(stat -c %s "$built") bytes, $arch, needs ${needs/_/ } or newer)"
+    say "dynamic-module: dist/$named ($(stat -c %s "$built") bytes, $arch, needs ${needs/_/ } or newer)"
 else
-    say "native: dist/$named ($(stat -c %s "$built") bytes, $arch)"
+    say "dynamic-module: dist/$named ($(stat -c %s "$built") bytes, $arch)"
 fi

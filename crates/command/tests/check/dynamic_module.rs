@@ -1,4 +1,4 @@
-//! `check --envoy` of the filter as a native module: what `render envoy --native` writes is clean, and each mistake that is planted
+//! `check --envoy` of the filter as a dynamic module: what `render envoy --dynamic-module` writes is clean, and each mistake that is planted
 //! in it is found.
 
 use super::gateways::ConfiguredGateway;
@@ -6,19 +6,19 @@ use super::names;
 use super::rendered::{render_with, root};
 use std::collections::BTreeSet;
 
-/// The lints that only a native module has.
+/// The lints that only a dynamic module has.
 pub(super) const LINTS: [&str; 6] = [
-    "envoy-native-unload",
-    "envoy-native-terminal",
-    "envoy-native-metadata",
-    "envoy-native-metadata-form",
-    "envoy-native-metadata-order",
-    "envoy-native-metrics",
+    "envoy-dynamic-module-unload",
+    "envoy-dynamic-module-terminal",
+    "envoy-dynamic-module-metadata",
+    "envoy-dynamic-module-metadata-form",
+    "envoy-dynamic-module-metadata-order",
+    "envoy-dynamic-module-metrics",
 ];
 
 fn gateway() -> String {
-    let config = render_with(&root().join("policies/examples/payments.json"), &["--native"]);
-    // The module as `make native` leaves it.
+    let config = render_with(&root().join("policies/examples/payments.json"), &["--dynamic-module"]);
+    // The module as `make dynamic-module` leaves it.
     config.replacen("/etc/envoy/libedge_idempotency.so", "/etc/envoy/libedge_idempotency-3f9fbb3c6dbb.so", 1)
 }
 
@@ -49,26 +49,34 @@ fn each_planted_mistake_is_found_and_nothing_else() {
         clean.replacen(right, wrong, 1)
     };
     let planted = [
-        ("envoy-native-unload", replaced("do_not_close: true", "do_not_close: false"), None),
-        ("envoy-native-terminal", replaced("filter_name:", "terminal_filter: true\n              filter_name:"), None),
-        ("envoy-native-metadata", without.clone(), None),
-        ("envoy-native-metadata", replaced(STATE, &format!("{STATE}            disabled: true\n")), None),
-        ("envoy-native-metadata", replaced("edge_idempotency.metadata.", "metadata."), None),
-        ("envoy-native-metadata-form", replaced(OPERATOR, &OPERATOR.replace(")%", ":jwt)%")), None),
-        ("envoy-native-metadata-form", replaced(OPERATOR, &format!("claims: {OPERATOR}")), None),
-        ("envoy-native-metadata-form", replaced("envoy.string", "envoy.hashable_string"), None),
+        ("envoy-dynamic-module-unload", replaced("do_not_close: true", "do_not_close: false"), None),
         (
-            "envoy-native-metadata-form",
+            "envoy-dynamic-module-terminal",
+            replaced("filter_name:", "terminal_filter: true\n              filter_name:"),
+            None,
+        ),
+        ("envoy-dynamic-module-metadata", without.clone(), None),
+        ("envoy-dynamic-module-metadata", replaced(STATE, &format!("{STATE}            disabled: true\n")), None),
+        ("envoy-dynamic-module-metadata", replaced("edge_idempotency.metadata.", "metadata."), None),
+        ("envoy-dynamic-module-metadata-form", replaced(OPERATOR, &OPERATOR.replace(")%", ":jwt)%")), None),
+        ("envoy-dynamic-module-metadata-form", replaced(OPERATOR, &format!("claims: {OPERATOR}")), None),
+        ("envoy-dynamic-module-metadata-form", replaced("envoy.string", "envoy.hashable_string"), None),
+        (
+            "envoy-dynamic-module-metadata-form",
             replaced("{text_format_source: {inline_string: ", "{json_format: {inline_string: "),
             None,
         ),
-        ("envoy-native-metadata-order", before, None),
+        ("envoy-dynamic-module-metadata-order", before, None),
         (
-            "envoy-native-metadata-order",
+            "envoy-dynamic-module-metadata-order",
             without.replacen(ROUTER, &format!("{state}{ROUTER}"), 1),
             Some("envoy-filter-order"),
         ),
-        ("envoy-native-metrics", replaced("strip_custom_stat_prefix: true", "strip_custom_stat_prefix: false"), None),
+        (
+            "envoy-dynamic-module-metrics",
+            replaced("strip_custom_stat_prefix: true", "strip_custom_stat_prefix: false"),
+            None,
+        ),
         (
             "envoy-access-log",
             replaced("metadata.typed_filter_metadata['edge_idempotency']", "filter_state['wasm.edge_idempotency']"),
@@ -107,5 +115,5 @@ fn the_lines_to_add_are_printed() {
 #[test]
 fn a_namespace_that_no_operator_can_name_is_found() {
     let config = gateway().replacen("\"metadata\": [\"envoy.filters.http.jwt_authn\"", "\"metadata\": [\"a:b\"", 1);
-    assert!(found(&config).contains("envoy-native-metadata"));
+    assert!(found(&config).contains("envoy-dynamic-module-metadata"));
 }
