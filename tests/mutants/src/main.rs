@@ -4,6 +4,7 @@ mod compile;
 mod copy;
 mod engine;
 mod find;
+mod planted;
 mod project;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,12 @@ enum Kind {
         #[arg(long)]
         list: bool,
     },
+    /// Faults that are planted into the other parts, one after the other
+    Planted {
+        /// Only those whose part and file, as in `krakend/held.go`, have this in them
+        #[arg(default_value = "")]
+        only: String,
+    },
 }
 
 fn processors() -> usize {
@@ -66,6 +73,11 @@ fn run(arguments: Arguments) -> anyhow::Result<bool> {
         Some(Kind::Engine { file, jobs, verbose, list: false }) => {
             engine::run(&project, &engine::Options { file, jobs, verbose })
         }
-        None => engine::run(&project, &engine::Options { file: String::new(), jobs: processors(), verbose: false }),
+        Some(Kind::Planted { only }) => planted::run(&project, &only),
+        None => {
+            let options = engine::Options { file: String::new(), jobs: processors(), verbose: false };
+            let engine = engine::run(&project, &options)?;
+            Ok(planted::run(&project, "")? && engine)
+        }
     }
 }
