@@ -94,6 +94,9 @@ impl Sources {
     }
 }
 
+/// The files of the copy, each with its name in the engine's `src/` and its changes.
+type Files = BTreeMap<PathBuf, (String, Switched)>;
+
 /// What is left out: mutants that do not compile, and functions that stay `const`.
 #[derive(Default)]
 struct LeftOut {
@@ -129,11 +132,7 @@ pub(crate) fn compile(project: &Project, sources: &Sources) -> anyhow::Result<Co
 }
 
 /// Writes the copy. Gives its folder, and the files with their changes.
-fn write(
-    project: &Project,
-    sources: &Sources,
-    left_out: &LeftOut,
-) -> anyhow::Result<(PathBuf, BTreeMap<PathBuf, (String, Switched)>)> {
+fn write(project: &Project, sources: &Sources, left_out: &LeftOut) -> anyhow::Result<(PathBuf, Files)> {
     let engine = project.package(ENGINE)?;
     let mut switched = BTreeMap::new();
     let mut changed = BTreeMap::new();
@@ -150,13 +149,13 @@ fn write(
     let manifest = engine.join("Cargo.toml");
     let dependency = format!("[dependencies]\nedge_mutants = {{ path = \"{up}{}\" }}\n", own.join("switch").display());
     changed.insert(manifest.clone(), read(&manifest)?.replacen("[dependencies]\n", &dependency, 1));
-    let patch = format!("\n[patch.crates-io]\nlibtest-mimic = {{ path = \"{}\" }}\n", own.join("libtest-mimic").display());
+    let patch =
+        format!("\n[patch.crates-io]\nlibtest-mimic = {{ path = \"{}\" }}\n", own.join("libtest-mimic").display());
     changed.insert("Cargo.toml".into(), read(Path::new("Cargo.toml"))? + &patch);
-    // Cargo adds to the lock file of the copy.
-    let lock = project.work.join(FOLDER).join("Cargo.lock");
-    if let Ok(old) = std::fs::read_to_string(&lock) {
-        changed.insert("Cargo.lock".into(), old);
-    }
+    // Without its entry in the lock file cargo takes the stand-in.
+    let lock = read(Path::new("Cargo.lock"))?;
+    let entries: Vec<&str> = lock.split("\n\n").filter(|entry| !entry.contains("name = \"libtest-mimic\"")).collect();
+    changed.insert("Cargo.lock".into(), entries.join("\n\n"));
     let copy = Copy::make(project, FOLDER, &changed)?;
     Ok((copy.root, switched))
 }
@@ -170,20 +169,16 @@ fn cargo(project: &Project, folder: &Path, arguments: &[&str]) -> anyhow::Result
     if arguments.contains(&"test") {
         cargo.args(["--lib", "--test", "engine", "--test", "cases"]);
     }
-    // Warnings are those of the switches.
+    // Warnings are those of the switches. Nobody looks for lines in this program.
     cargo.current_dir(folder).env("CARGO_TARGET_DIR", project.work.join("build")).env("RUSTFLAGS", "--cap-lints allow");
+    cargo.envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
     let output = cargo.stderr(std::process::Stdio::inherit()).output()?;
     let lines = String::from_utf8(output.stdout)?;
     lines.lines().map(|line| serde_json::from_str(line).context("a line of cargo")).collect()
 }
 
 /// Learns from errors what to leave out; whether there were any.
-fn learn(
-    lines: &[Line],
-    switched: &BTreeMap<PathBuf, (String, Switched)>,
-    sources: &Sources,
-    left_out: &mut LeftOut,
-) -> anyhow::Result<bool> {
+fn learn(lines: &[Line], switched: &Files, sources: &Sources, left_out: &mut LeftOut) -> anyhow::Result<bool> {
     let errors: Vec<&Message> =
         lines.iter().filter_map(|line| line.message.as_ref()).filter(|message| message.level == "error").collect();
     let before = (left_out.wrong.len(), left_out.constant.len());
@@ -215,13 +210,14 @@ fn called_at_compile_time(message: &str) -> Option<String> {
 }
 
 /// The mutants that a message points at.
-fn blamed(error: &Message, switched: &BTreeMap<PathBuf, (String, Switched)>, sources: &Sources) -> Vec<u32> {
+fn blamed(error: &Message, switched: &Files, sources: &Sources) -> Vec<u32> {
     let mut all = Vec::new();
     let spans = error.spans.iter().chain(error.children.iter().flat_map(|child| &child.spans));
     for span in spans {
         let Some((name, file)) = switched.get(&span.file_name) else { continue };
         let Some(source) = sources.files.get(name) else { continue };
-        let inside = file.changes.iter().filter(|(range, _)| range.start <= span.byte_start && span.byte_end <= range.end);
+        let inside =
+            file.changes.iter().filter(|(range, _)| range.start <= span.byte_start && span.byte_end <= range.end);
         all.extend(inside.filter_map(|(_, index)| source.mutants.get(*index)).map(|mutant| mutant.number));
     }
     all

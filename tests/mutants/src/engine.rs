@@ -77,7 +77,8 @@ pub(crate) fn run(project: &Project, options: &Options) -> anyhow::Result<bool> 
     let mut noticed = run_cases(project, &compiled, &mutants, options)?;
     let by_cases = noticed.len();
     println!("engine: {by_cases} of {} caught by cases and vectors ({} s)", mutants.len(), start.elapsed().as_secs());
-    let left: Vec<u32> = mutants.iter().map(|mutant| mutant.number).filter(|number| !noticed.contains_key(number)).collect();
+    let left: Vec<u32> =
+        mutants.iter().map(|mutant| mutant.number).filter(|number| !noticed.contains_key(number)).collect();
     let tests = record(project, &compiled, options)?;
     println!("engine: {} unit and property tests recorded ({} s)", tests.len(), start.elapsed().as_secs());
     noticed.extend(run_tests(&compiled.folder, &tests, left, options));
@@ -88,7 +89,11 @@ pub(crate) fn run(project: &Project, options: &Options) -> anyhow::Result<bool> 
         }
     }
     let reached: BTreeSet<u32> = tests.iter().flat_map(|test| &test.reached).copied().collect();
-    println!("engine: {} caught by unit and property tests ({} s)", noticed.len() - by_cases, start.elapsed().as_secs());
+    println!(
+        "engine: {} caught by unit and property tests ({} s)",
+        noticed.len() - by_cases,
+        start.elapsed().as_secs()
+    );
     let survivors: Vec<&Mutant> = mutants.into_iter().filter(|mutant| !noticed.contains_key(&mutant.number)).collect();
     Ok(report(&survivors, &reached, &accepted, options))
 }
@@ -106,10 +111,7 @@ fn report(survivors: &[&Mutant], reached: &BTreeSet<u32>, accepted: &[Accepted],
     for accepted in accepted.iter().filter(|accepted| accepted.file.starts_with(&options.file)) {
         if !known.iter().any(|mutant| is_of(accepted, mutant)) {
             is_fresh = false;
-            println!(
-                "accepted, but it does not survive: {}: {} ({})",
-                accepted.file, accepted.change, accepted.reason
-            );
+            println!("accepted, but it does not survive: {}: {} ({})", accepted.file, accepted.change, accepted.reason);
         }
     }
     println!("engine: {} survive, {} of them accepted", survivors.len(), known.len());
@@ -191,7 +193,8 @@ fn record(project: &Project, compiled: &Compiled, options: &Options) -> anyhow::
     std::fs::create_dir_all(&reached)?;
     let mut work = Vec::new();
     for program in &compiled.tests {
-        let output = Command::new(program).args(["--list", "--format", "terse"]).current_dir(&compiled.folder).output()?;
+        let output =
+            Command::new(program).args(["--list", "--format", "terse"]).current_dir(&compiled.folder).output()?;
         for name in String::from_utf8(output.stdout)?.lines().filter_map(|line| line.strip_suffix(": test")) {
             work.push((work.len(), program.clone(), name.to_owned()));
         }

@@ -176,7 +176,10 @@ impl<W: Fn(&Mutant) -> bool> Writer<'_, W> {
             }
             Form::Empty => {
                 for (index, number, _) in &wanted {
-                    self.change(*index, &format!("let limit = if ::edge_mutants::on({number}) {{ 0 }} else {{ usize::MAX }};"));
+                    self.change(
+                        *index,
+                        &format!("let limit = if ::edge_mutants::on({number}) {{ 0 }} else {{ usize::MAX }};"),
+                    );
                 }
                 self.text.push_str("({");
                 self.write(range, inner);
@@ -432,9 +435,8 @@ impl<'ast> Visit<'ast> for Finder {
             let is_left_out = has_one && !is_for_all(arm);
             if let Some(guard) = guard {
                 let told = self.line(guard);
-                let change = |value: &str| {
-                    (format!("replace match guard {told} with {value} in {function}"), value.to_owned())
-                };
+                let change =
+                    |value: &str| (format!("replace match guard {told} with {value} in {function}"), value.to_owned());
                 self.replace(guard.span(), range(guard), vec![change("true"), change("false")]);
             } else if is_left_out && arm.guard.is_none() {
                 let mutant = self.mutant(arm.span(), format!("delete match arm {pattern} in {function}"));
@@ -456,7 +458,8 @@ impl<'ast> Visit<'ast> for Finder {
                 let after = pair.punct().map_or(range(field).end, |comma| range(comma).end);
                 let change =
                     format!("delete field {} from struct {name} expression in {function}", self.line(&field.member));
-                let kept = [whole.start..range(field).start, after..whole.end].map(|part| self.source.at(part).to_owned());
+                let kept =
+                    [whole.start..range(field).start, after..whole.end].map(|part| self.source.at(part).to_owned());
                 (change, kept.concat())
             });
             let changes = changes.collect();

@@ -150,8 +150,8 @@ fn plant(project: &Project, copy: &Copy, part: &Part) -> anyhow::Result<Vec<Stri
 
 /// Runs a command in the copy.
 fn shell(project: &Project, copy: &Copy, command: &str, argument: &str, limit: &str) -> anyhow::Result<Ended> {
-    let module = std::env::var_os("EDGE_WASM")
-        .map_or_else(|| project.root.join("dist/edge_idempotency.wasm"), PathBuf::from);
+    let module =
+        std::env::var_os("EDGE_WASM").map_or_else(|| project.root.join("dist/edge_idempotency.wasm"), PathBuf::from);
     let mut shell = Command::new("timeout");
     shell.args(["--kill-after", "10", limit, "bash", "-euo", "pipefail", "-c", command, "bash"]);
     shell.args(argument.split_whitespace()).current_dir(&copy.root).stdin(Stdio::null());

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
+use serde::Deserialize;
 
 /// The package whose mutants are made.
 pub(crate) const ENGINE: &str = "edge-idempotency-engine";
@@ -25,6 +26,20 @@ pub(crate) const SCOPE: [&str; 8] = [
     "provider/verify.rs",
 ];
 
+/// What cargo says of the workspace.
+#[derive(Deserialize)]
+struct Metadata {
+    workspace_root: PathBuf,
+    target_directory: PathBuf,
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+}
+
 /// The repository.
 pub(crate) struct Project {
     pub(crate) root: PathBuf,
@@ -39,18 +54,15 @@ impl Project {
     /// # Errors
     /// Cargo does not answer.
     pub(crate) fn find() -> anyhow::Result<Self> {
-        let output = Command::new("cargo").args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).output()?;
-        let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)
+        let output =
+            Command::new("cargo").args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).output()?;
+        let metadata: Metadata = serde_json::from_slice(&output.stdout)
             .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
-        let path = |of: &serde_json::Value| of.as_str().map(PathBuf::from).context("cargo metadata without a path");
-        let root = path(&metadata["workspace_root"])?;
-        let work = path(&metadata["target_directory"])?.join(WORK);
+        let (root, work) = (metadata.workspace_root, metadata.target_directory.join(WORK));
         let mut packages = BTreeMap::new();
-        for package in metadata["packages"].as_array().into_iter().flatten() {
-            let manifest = path(&package["manifest_path"])?;
-            let folder = manifest.parent().and_then(|folder| folder.strip_prefix(&root).ok());
-            if let (Some(name), Some(folder)) = (package["name"].as_str(), folder) {
-                packages.insert(name.to_owned(), folder.to_owned());
+        for Package { name, manifest_path } in metadata.packages {
+            if let Some(folder) = manifest_path.parent().and_then(|folder| folder.strip_prefix(&root).ok()) {
+                packages.insert(name, folder.to_owned());
             }
         }
         std::fs::create_dir_all(&work)?;

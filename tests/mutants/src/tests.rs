@@ -17,7 +17,8 @@ fn switched(text: &str) -> (Vec<String>, String) {
 #[test]
 fn operators_are_switched_from_the_outside() {
     let (changes, text) = switched("fn f(a: A) { g(a.b == 1 && !a.c); }");
-    let expected = ["1: replace f with ()", "1: replace && with || in f", "1: replace == with != in f", "1: delete ! in f"];
+    let expected =
+        ["1: replace f with ()", "1: replace && with || in f", "1: replace == with != in f", "1: delete ! in f"];
     assert_eq!(changes, expected);
     let expected = "fn f(a: A) { if ::edge_mutants::on(1) { return (); } g((if ::edge_mutants::on(2) { (a.b == 1) || !a.c } else \
         { (if ::edge_mutants::on(3) { (a.b) != 1 } else { a.b == 1 }) && (if ::edge_mutants::on(4) { a.c } else { !a.c }) })); }";
@@ -26,9 +27,11 @@ fn operators_are_switched_from_the_outside() {
 
 #[test]
 fn what_is_computed_at_compile_time_stays() {
-    let (changes, _) = switched("const A: u8 = 1 + 2; static B: [u8; 2 + 1] = [0; 3]; enum C { D = 1 + 1 } type E = [u8; 1 + 1];");
+    let (changes, _) =
+        switched("const A: u8 = 1 + 2; static B: [u8; 2 + 1] = [0; 3]; enum C { D = 1 + 1 } type E = [u8; 1 + 1];");
     assert!(changes.is_empty(), "{changes:?}");
-    let (changes, _) = switched("fn f() { if let Some(1 | 2) = g() && h() {} m!(1 + 2); } #[cfg(test)] mod t { fn g() { 1 + 2; } }");
+    let (changes, _) =
+        switched("fn f() { if let Some(1 | 2) = g() && h() {} m!(1 + 2); } #[cfg(test)] mod t { fn g() { 1 + 2; } }");
     assert_eq!(changes, ["1: replace f with ()"]);
 }
 

@@ -25,7 +25,8 @@ fn of_type(of: &Type) -> Vec<String> {
             let mut all = vec![String::new()];
             for part in &tuple.elems {
                 let values = of_type(part);
-                all = all.iter().flat_map(|start| values.iter().map(move |value| format!("{start}{value}, "))).collect();
+                all =
+                    all.iter().flat_map(|start| values.iter().map(move |value| format!("{start}{value}, "))).collect();
             }
             all.into_iter().map(|values| format!("({values})")).collect()
         }
