@@ -15,7 +15,7 @@ use crate::project::Project;
 
 /// Tests of a short time share a process, up to so many seconds.
 const TOGETHER: Duration = Duration::from_millis(500);
-/// A process may take so many times what its tests took without a mutant, and some seconds more.
+/// A process may take so many times the time on a processor that its tests took without a mutant, and some seconds more.
 const PATIENCE: u32 = 10;
 /// So much memory a process may have, in KiB.
 const MEMORY_KIB: u32 = 4 << 20;
@@ -177,10 +177,21 @@ fn in_threads<W: Send, R: Send>(jobs: usize, work: Vec<W>, of: impl Fn(W) -> R +
     results.into_inner().unwrap_or_default()
 }
 
-/// A process of a test program that ends if it takes too long.
+/// The time on a processor of a [`process`], which ends with the line `0m1.25s 0m0.10s` of the shell's `times`.
+fn time_of(output: &str) -> Duration {
+    let seconds = |word: &str| {
+        let (minutes, seconds) = word.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    };
+    let words = output.lines().last().unwrap_or_default().split_whitespace();
+    Duration::from_secs_f64(words.filter_map(seconds).sum())
+}
+
+/// A process of a test program. It ends if it takes too long on a processor, and says in its last line how long it took.
 fn process(program: &Path, folder: &Path, limit: Duration) -> Command {
     let mut shell = Command::new("sh");
-    let limits = format!("ulimit -v {MEMORY_KIB}; ulimit -c 0; ulimit -t {}; exec \"$@\"", limit.as_secs() + 1);
+    let run = "timeout 1800 \"$@\"; status=$?; times; exit $status";
+    let limits = format!("ulimit -v {MEMORY_KIB}; ulimit -c 0; ulimit -t {}; {run}", limit.as_secs() + 1);
     shell.args(["-c", &limits, "sh"]).arg(program).args(["--test-threads", "1", "--exact"]);
     shell.current_dir(folder).envs(PROPERTIES).stdin(Stdio::null()).stderr(Stdio::null());
     shell
@@ -202,10 +213,9 @@ fn record(project: &Project, compiled: &Compiled, options: &Options) -> anyhow::
     let minute = Duration::from_secs(300);
     let recorded = in_threads(options.jobs, work, |(number, program, name)| -> anyhow::Result<Test> {
         let file = reached.join(number.to_string());
-        let start = Instant::now();
         let mut first = process(&program, &compiled.folder, minute);
         let output = first.arg(&name).env("EDGE_MUTANTS_REACHED", &file).output()?;
-        let took = start.elapsed();
+        let took = time_of(&String::from_utf8_lossy(&output.stdout));
         // A test that counts allocations sees those of the record.
         let mut again = process(&program, &compiled.folder, minute);
         if !output.status.success() && !again.arg(&name).env("EDGE_MUTANT", "0").output()?.status.success() {
@@ -250,7 +260,7 @@ fn together<'t>(tests: &[&'t Test]) -> Vec<Vec<&'t Test>> {
 fn try_tests(folder: &Path, mutant: u32, tests: &[&Test]) -> Option<String> {
     let took: Duration = tests.iter().map(|test| test.took).sum();
     let first = tests.first()?;
-    let mut process = process(&first.program, folder, took * PATIENCE + Duration::from_secs(1));
+    let mut process = process(&first.program, folder, took * PATIENCE + Duration::from_secs(2));
     process.args(tests.iter().map(|test| &test.name)).env("EDGE_MUTANT", mutant.to_string());
     let output = process.output().ok()?;
     if output.status.success() {

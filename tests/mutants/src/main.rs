@@ -43,6 +43,9 @@ enum Kind {
         /// Only those whose part and file, as in `krakend/held.go`, have this in them
         #[arg(default_value = "")]
         only: String,
+        /// The name of the copy below `target/mutants/`: two runs side by side need two
+        #[arg(long, default_value = "planted")]
+        copy: String,
     },
 }
 
@@ -73,11 +76,11 @@ fn run(arguments: Arguments) -> anyhow::Result<bool> {
         Some(Kind::Engine { file, jobs, verbose, list: false }) => {
             engine::run(&project, &engine::Options { file, jobs, verbose })
         }
-        Some(Kind::Planted { only }) => planted::run(&project, &only),
+        Some(Kind::Planted { only, copy }) => planted::run(&project, &only, &copy),
         None => {
             let options = engine::Options { file: String::new(), jobs: processors(), verbose: false };
             let engine = engine::run(&project, &options)?;
-            Ok(planted::run(&project, "")? && engine)
+            Ok(planted::run(&project, "", "planted")? && engine)
         }
     }
 }

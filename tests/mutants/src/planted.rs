@@ -53,7 +53,7 @@ enum Ended {
 ///
 /// # Errors
 /// A text is not in its file once, or the tests do not pass without a fault.
-pub(crate) fn run(project: &Project, only: &str) -> anyhow::Result<bool> {
+pub(crate) fn run(project: &Project, only: &str, copy: &str) -> anyhow::Result<bool> {
     let path = project.root.join(project.own()?).join("planted.json");
     let mut parts: Vec<Part> =
         serde_json::from_slice(&std::fs::read(&path)?).with_context(|| path.display().to_string())?;
@@ -63,7 +63,7 @@ pub(crate) fn run(project: &Project, only: &str) -> anyhow::Result<bool> {
     }
     parts.retain(|part| !part.faults.is_empty());
     check(project, &parts)?;
-    let copy = Copy::make(project, "planted", &BTreeMap::new())?;
+    let copy = Copy::make(project, copy, &BTreeMap::new())?;
     link_tools(project, &copy)?;
     let (mut planted, mut missed) = (0, Vec::new());
     for part in &parts {
