@@ -22,6 +22,9 @@ struct Part {
     name: String,
     /// The folder of the files below
     folder: PathBuf,
+    /// What is done once, before the first build
+    #[serde(default)]
+    prepare: String,
     /// Builds what the tests run, in bash, at the root of the copy. `$ROOT` is the repository, `$COPY` the copy and `$TARGET` where cargo
     /// builds.
     build: String,
@@ -110,6 +113,9 @@ fn link_tools(project: &Project, copy: &Copy) -> anyhow::Result<()> {
 /// Plants the faults of a part. Gives those that are not noticed.
 fn plant(project: &Project, copy: &Copy, part: &Part) -> anyhow::Result<Vec<String>> {
     let shell = |command: &str, argument: &str, limit: &str| shell(project, copy, command, argument, limit);
+    if let Ended::Badly(output) = shell(&part.prepare, "", LIMIT_OF_A_BUILD)? {
+        bail!("{}: it cannot be prepared:\n{output}", part.name);
+    }
     if let Ended::Badly(output) = shell(&part.build, "", LIMIT_OF_A_BUILD)? {
         bail!("{}: the build fails without a fault:\n{output}", part.name);
     }
