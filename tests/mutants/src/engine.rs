@@ -34,13 +34,15 @@ struct Accepted {
     file: String,
     /// What is changed, and in which function
     change: String,
+    /// A text in the line of the change: the same change may be possible in several lines of a function
+    code: String,
     /// Why no test can tell
     reason: String,
 }
 
 impl Accepted {
     fn is(&self, mutant: &Mutant) -> bool {
-        self.file == mutant.file && self.change == mutant.change
+        self.file == mutant.file && self.change == mutant.change && mutant.code.contains(&self.code)
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Mutant {
     /// The file, relative to the folder of the sources
     pub(crate) file: String,
     pub(crate) line: usize,
+    /// What stands in that line
+    pub(crate) code: String,
     /// What is changed, and in which function
     pub(crate) change: String,
     /// The name of the `const fn` that it is in
@@ -280,7 +282,8 @@ impl Finder {
 
     fn mutant(&mut self, at: Span, change: String) -> usize {
         let (file, line, const_fn) = (self.file.clone(), at.start().line, self.const_fn.clone());
-        self.source.mutants.push(Mutant { number: 0, file, line, change, const_fn });
+        let code = self.source.text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim().to_owned();
+        self.source.mutants.push(Mutant { number: 0, file, line, code, change, const_fn });
         self.source.mutants.len() - 1
     }
 
