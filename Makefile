@@ -323,6 +323,14 @@ bench-files: $(WASM_NEEDED) $(DYNAMIC_MODULE_NEEDED)
 	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
 	@cargo run --quiet --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
 
+# One kind, or a part of it: ARGS="engine key/", ARGS="planted krakend/". `--help` after ARGS=engine tells more.
+ARGS ?=
+
+.PHONY: mutants
+mutants: $(WASM_NEEDED) ## which faults no test notices: mutants of the engine, and planted faults of the other parts [ARGS="engine key/"]
+	@echo "== mutants"
+	@cargo run --quiet --package mutants -- $(ARGS)
+
 .PHONY: clean
 clean: ## remove what was built
 	@rm -rf dist target

@@ -261,6 +261,18 @@ func TestCalls(t *testing.T) {
 	})
 }
 
+func TestACallThatTakesTooLongIsA504(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	request, err := http.NewRequest(http.MethodGet, "http://store/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := value(carryOut(ctx, never{}, request).header, ":status"); status != "504" {
+		t.Errorf("the status is %q", status)
+	}
+}
+
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("it broke off") }
