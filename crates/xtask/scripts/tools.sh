@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
+# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -571,23 +571,7 @@ recipes_java() {
     fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/Clients.java" "$ROOT"/examples/retries/*.java
 }
 
-# A Python with matplotlib, which deploy/observability/dashboard-picture.py draws with. deploy/observability/plotting.txt has the versions and checksums.
-plotting() {
-    local lock=$ROOT/deploy/observability/plotting.txt tool=$TOOLS/plotting sum
-    sum=$(sha256 "$lock")
-    [ "$(cat "$tool/.installed" 2>/dev/null)" != "$sum" ] || return 0
-    has python3 && python3 -m venv --help >/dev/null 2>&1 || die "python3 with venv is needed to draw" "Debian: apt-get install python3-venv"
-    say "tools: fetching matplotlib from PyPI (about 40 MB)"
-    mkdir -p "$TOOLS"
-    rm -rf "$tool"
-    python3 -m venv "$tool" && PIP_ROOT_USER_ACTION=ignore "$tool/bin/python" -m pip install --quiet --no-input \
-        --disable-pip-version-check --only-binary=:all: --require-hashes -r "$lock" >&2 ||
-        die "pip could not install what deploy/observability/plotting.txt lists" "It has the files for Linux on x86-64, Python $(python3 -V | cut -d ' ' -f 2)?"
-    "$tool/bin/python" -c 'import matplotlib.pyplot' || die "the fetched matplotlib does not load" "Delete $tool and try again."
-    printf '%s\n' "$sum" >"$tool/.installed"
-}
-
-USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
+USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 mkdir -p "$TOOLS"
 for tool in "$@"; do
@@ -612,7 +596,6 @@ for tool in "$@"; do
         recipes) recipes ;;
         release-tools) release_tools ;;
         kubernetes-crds) "$ROOT/crates/xtask/scripts/kubernetes-crds.sh" ;;
-        plotting) plotting ;;
         crane) crane ;;
         wasm-toolchain) "$ROOT/crates/xtask/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;
