@@ -262,14 +262,6 @@ soak: tools $(MODULE_NEEDED) programs ## operations through two Envoys and three
 	@echo "== soak"
 	@$(TARGET)/debug/soak $(SOAK_ARGS)
 
-# Five minutes of traffic in the real Envoy with a real Prometheus, drawn with matplotlib.
-.PHONY: dashboard-picture
-dashboard-picture: tools $(WASM_NEEDED) programs ## draw the dashboard's main panels anew: docs/images/dashboard.png
-	@crates/xtask/scripts/tools.sh plotting
-	@EDGE_DASHBOARD_DATA=$(CURDIR)/target/dashboard.json cargo test --quiet --workspace --test e2e -- 'observability::names and labels are clean'
-	@mkdir -p docs/images
-	@.tools/plotting/bin/python deploy/observability/dashboard-picture.py target/dashboard.json docs/images/dashboard.png
-
 # CASES is the number of cases, another SEED makes other cases, and ONLY=N repeats the case that a finding names.
 CASES ?= 100000
 SEED ?= 1

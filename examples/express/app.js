@@ -1,6 +1,6 @@
 // Takes orders and refunds, each of which calls a payment provider, and does each of them once for each `Idempotency-Key`.
 //
-//   npm ci --prefix examples/express
+//   npm install --prefix examples/express
 //   PAYMENTS_URL=https://payments.example.com PORT=9000 node examples/express/app.js
 //
 // `IDEMPOTENCY_DB`, `IDEMPOTENCY_LEASE_SECONDS` and `IDEMPOTENCY_RETENTION_SECONDS` say where answers are kept, and how long.

@@ -3,17 +3,18 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|plotting|envoy-gateway|istio|crane|wasm-toolchain ...
+# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 RESTATE_VERSION=1.7.12
-# tests/compat/openbao/go.mod names the same release by its commit.
 OPENBAO_VERSION=2.4.0
 OPENBAO_COMMIT=f9407a27fbee45f62ba521bba2bf1e2360c61031
-# The go.mod files in tests/compat/platforms/ name the same releases.
 ENVOY_GATEWAY_VERSION=1.9.1
 CRANE_VERSION=0.22.1
+# Tags of Istio are no versions of its module: this is its master branch at 2026-08-27 (1.31).
+ISTIO_VERSION=0.0.0-20260827124520-eed52ebb66ad
+ISTIO_SUM=h1:ui9TJjRMAV/hb5ehQaZDq7IUGxuQP6dra9lapT/VjHI=
 # The oldest Prometheus with `keep_firing_for`, which deploy/observability/prometheus-rules.yaml uses.
 PROMETHEUS_MINIMUM=2.42.0
 
@@ -176,34 +177,71 @@ go_toolchain() {
     echo "$GO_FETCHED/bin/go"
 }
 
-# go_program NAME VERSION BINARY MINIMUM PACKAGE SYMBOLS ADVICE: builds a program that is published as source only in the registries used
-# here. Its go.mod and go.sum are in tests/compat/NAME or tests/compat/platforms/NAME, MINIMUM is the oldest Go that builds it, SYMBOLS are flags of the
-# linker, and ADVICE says what to do without it.
+# minimum_go MINIMUM ADVICE: prints what go_toolchain prints for a program that needs Go MINIMUM.
+minimum_go() {
+    mkdir -p "$WORK/minimum"
+    printf 'module minimum\n\ngo %s\n' "$1" >"$WORK/minimum/go.mod"
+    go_toolchain "$1" "$WORK/minimum" "$2"
+}
+
+# go_source GO MODULE@VERSION SUM: puts the source of a Go module into $WORK/source, and goes there. SUM is its checksum as go.sum writes it.
+# The module's own go.mod and go.sum have the versions and checksums of everything that it needs. Go's caches are in the scratch
+# directory, so that nothing stays outside of the project.
+go_source() {
+    export GOTOOLCHAIN=local GOWORK=off GOENV=off GOFLAGS='-mod=readonly -modcacherw -buildvcs=false' CGO_ENABLED=0
+    export GOPATH=$WORK/gopath GOMODCACHE=$WORK/gopath/mod GOCACHE=$WORK/gocache
+    cd "$WORK" || return 1
+    "$1" mod download -json "$2" | tee "$WORK/module.json"
+    grep -qF "\"Sum\": \"$3\"" "$WORK/module.json" || { echo "the checksum of $2 is not $3"; return 1; }
+    rm -rf "$WORK/source"
+    mv "$(sed -n 's/^.*"Dir": "\(.*\)",$/\1/p' "$WORK/module.json")" "$WORK/source"
+    chmod -R u+w "$WORK/source"
+    cd "$WORK/source" || return 1
+}
+
+# go_program NAME VERSION BINARY MINIMUM MODULE SUM PACKAGE SYMBOLS ADVICE: builds a program that is published as source only in the
+# registries used here. MODULE and SUM are those of go_source, MINIMUM is the oldest Go that builds it, SYMBOLS are flags of the linker, and
+# ADVICE says what to do without it. A function NAME_source changes the source before.
 go_program() {
-    local lock=$ROOT/tests/compat/$1 log=$TOOLS/$1.log go
-    [ -d "$lock" ] || lock=$ROOT/tests/compat/platforms/$1
+    local log=$TOOLS/$1.log go
     scratch
-    go=$(go_toolchain "$4" "$lock" "$7")
+    go=$(minimum_go "$4" "$9")
     mkdir "$WORK/tool"
-    # Go's caches are in the scratch directory, so that nothing stays outside of the project. go.sum has the checksums
-    # of all modules.
     if ! (
-        cd "$lock"
-        export GOTOOLCHAIN=local GOWORK=off GOENV=off GOFLAGS='-mod=readonly -modcacherw' CGO_ENABLED=0
-        export GOPATH=$WORK/gopath GOMODCACHE=$WORK/gopath/mod GOCACHE=$WORK/gocache
-        "$go" build -trimpath -ldflags "-s -w $6" -o "$WORK/tool/$3" "$5"
+        go_source "$go" "$5" "$6" || exit 1
+        ! declare -F "$1_source" >/dev/null || "$1_source" "$go" || exit 1
+        "$go" build -trimpath -ldflags "-s -w $8" -o "$WORK/tool/$3" "$7"
     ) >"$log" 2>&1 </dev/null; then
         tail -n 20 "$log" >&2
-        die "$1 $2 does not build" "The whole log: $log" "$7"
+        die "$1 $2 does not build" "The whole log: $log" "$9"
     fi
     adopt "$1" "$2" "$3"
+}
+
+# The server of tests/compat/openbao becomes a package of OpenBao's module. That replaces its api and sdk by its own directories, which the
+# module's file does not have: the published modules of the same release take their place, and nothing that of go-discover.
+openbao_source() {
+    local own=$ROOT/tests/compat/openbao part
+    mkdir edge && cp "$own/main.go" edge/ || return 1
+    for part in api sdk; do
+        GOFLAGS='' "$1" mod edit -dropreplace "github.com/openbao/openbao/$part/v2" -require "github.com/openbao/openbao/$part/v2@v$OPENBAO_VERSION"
+    done
+    GOFLAGS='' "$1" mod edit -replace "github.com/hashicorp/go-discover=$own/go-discover"
+    cat >>go.sum <<'END'
+github.com/openbao/openbao/api/v2 v2.4.0 h1:OcHJgexGt65qFNcpNNqM2v3otaWt8YhfD7Q5Sy6CWZc=
+github.com/openbao/openbao/api/v2 v2.4.0/go.mod h1:ULxn1SwPo/txs19I1VHEBBqMspG8wiZ17qe9DMjCwP0=
+github.com/openbao/openbao/sdk/v2 v2.4.0 h1:OuXvHwgKIPSKe8+70swFibVT7BxlmBv/9hCx136isuw=
+github.com/openbao/openbao/sdk/v2 v2.4.0/go.mod h1:mBkdbTK18AlurO36PWLtn7Sqe7UIas98q4/pm+HcE1U=
+END
 }
 
 openbao() {
     installed openbao "$OPENBAO_VERSION" bao && return
     say "tools: building OpenBao $OPENBAO_VERSION." \
         "This fetches 300 MB, takes about two minutes on two cores, needs 2 GB of disk for that time, and is done once (log: .tools/openbao.log)"
-    go_program openbao "$OPENBAO_VERSION" bao 1.24.6 . "-X github.com/openbao/openbao/version.fullVersion=$OPENBAO_VERSION \
+    # Tags above v1 are no versions of a module whose path does not end in /v2: this is the release's commit.
+    go_program openbao "$OPENBAO_VERSION" bao 1.24.6 "github.com/openbao/openbao@v0.0.0-20250828202315-${OPENBAO_COMMIT::12}" \
+        h1:TqHCYIwKxup9rYGBlqYdC23EdZ0q5QJCa1KYVyVWyDU= ./edge "-X github.com/openbao/openbao/version.fullVersion=$OPENBAO_VERSION \
         -X github.com/openbao/openbao/version.GitCommit=$OPENBAO_COMMIT" "Or set EDGE_OPENBAO=/path/to/bao."
 }
 
@@ -212,7 +250,8 @@ envoy_gateway() {
     installed envoy-gateway "$ENVOY_GATEWAY_VERSION" envoy-gateway && return
     say "tools: building Envoy Gateway $ENVOY_GATEWAY_VERSION." \
         "This takes about 6 minutes on two cores, and is done once (log: .tools/envoy-gateway.log)"
-    go_program envoy-gateway "$ENVOY_GATEWAY_VERSION" envoy-gateway 1.26.7 github.com/envoyproxy/gateway/cmd/envoy-gateway \
+    go_program envoy-gateway "$ENVOY_GATEWAY_VERSION" envoy-gateway 1.26.7 "github.com/envoyproxy/gateway@v$ENVOY_GATEWAY_VERSION" \
+        h1:vAVp6/AlBXJ1aOhp1mxL7fNEzVEfjADUguUhm2wzxQY= ./cmd/envoy-gateway \
         "-X github.com/envoyproxy/gateway/internal/cmd/version.envoyGatewayVersion=v$ENVOY_GATEWAY_VERSION" \
         "Or set EDGE_ENVOY_GATEWAY=/path/to/envoy-gateway."
 }
@@ -221,29 +260,25 @@ envoy_gateway() {
 crane() {
     installed crane "$CRANE_VERSION" crane && return
     say "tools: building crane $CRANE_VERSION (log: .tools/crane.log)"
-    go_program crane "$CRANE_VERSION" crane 1.25.6 github.com/google/go-containerregistry/cmd/crane \
+    go_program crane "$CRANE_VERSION" crane 1.25.6 "github.com/google/go-containerregistry@v$CRANE_VERSION" \
+        h1:RZuuSYhTvlDvtsK+NkutoCZ//C0X2ebLK8X8l3ULs84= ./cmd/crane \
         "-X github.com/google/go-containerregistry/cmd/crane/cmd.Version=$CRANE_VERSION" "Or set EDGE_CRANE=/path/to/crane."
 }
 
-# Istio's control plane and agent: the Go module proxy has their source. tests/compat/platforms/istio
-# has their versions and checksums, and names the directory.
+# Istio's control plane and agent: the Go module proxy has their source.
 istio() {
-    local lock=$ROOT/tests/compat/platforms/istio name go bootstrap
-    name=istio-$(cat "$lock/go.mod" "$lock/go.sum" | sha256 /dev/stdin | cut -c 1-12)
+    local name=istio-$ISTIO_VERSION go
     if [ ! -f "$TOOLS/$name/.installed" ]; then
-        go=$(GOTOOLCHAIN=local find_go 1.26 "$lock") || die "Go 1.26 or newer is needed to build Istio" "See https://go.dev/dl/."
         scratch
+        go=$(minimum_go 1.26.0 "It builds Istio.")
         say "tools: building Istio: it is published as images and source only. This fetches 300 MB, takes about 8 minutes on two cores," \
             "and is done once (log: .tools/istio.log)"
         mkdir "$WORK/tool"
         if ! (
-            cd "$lock"
-            export GOTOOLCHAIN=local GOWORK=off GOENV=off GOFLAGS='-mod=readonly -modcacherw' CGO_ENABLED=0
-            export GOPATH=$WORK/gopath GOMODCACHE=$WORK/gopath/mod GOCACHE=$WORK/gocache
-            "$go" build -trimpath -ldflags '-s -w' -o "$WORK/tool/" tool
+            go_source "$go" "istio.io/istio@v$ISTIO_VERSION" "$ISTIO_SUM" || exit 1
+            "$go" build -trimpath -ldflags '-s -w' -o "$WORK/tool/" ./pilot/cmd/pilot-agent ./pilot/cmd/pilot-discovery || exit 1
             # What the agent makes Envoy's first configuration of.
-            bootstrap=$("$go" list -m -f '{{.Dir}}' istio.io/istio)/tools/packaging/common/envoy_bootstrap.json
-            install -m 644 "$bootstrap" "$WORK/tool/"
+            install -m 644 tools/packaging/common/envoy_bootstrap.json "$WORK/tool/"
         ) >"$TOOLS/istio.log" 2>&1 </dev/null; then
             tail -n 20 "$TOOLS/istio.log" >&2
             die "Istio does not build" "The whole log: $TOOLS/istio.log"
@@ -341,11 +376,12 @@ sdks() {
 }
 
 # collection NAME SOURCES FETCHED PART ...: installs programs for end-to-end tests. Each part is a directory of .tools/NAME, which the
-# function NAME_PART fills from the versions and checksums in tests/compat/NAME and from SOURCES. A part that cannot be had is left out with a
+# function NAME_PART fills from the versions and checksums in tests/compat/NAME, if there is such a folder, and from SOURCES. A part that cannot be had is left out with a
 # line that begins with SKIPPED; the tests then run without it. FETCHED says what is fetched.
 collection() {
     local folder=$1 sources=$2 fetched=$3 lock=$ROOT/tests/compat/$1 name part left_out=()
     shift 3
+    [ -d "$lock" ] || lock=$sources
     name=$folder-$(cat "$lock"/* "$sources"/* ${also[@]+"${also[@]}"} | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
         say "tools: fetching $fetched"
@@ -415,24 +451,19 @@ rpc_clients_node() {
 
 # What releases are checked with: helm renders the chart, actionlint reads workflows.
 release_tools() {
-    local lock=$ROOT/deploy/release/tools
-    collection release-tools "$lock" "actionlint and helm from Go's proxy (about 250 MB), and building them (a few minutes)" \
-        actionlint helm
+    collection release-tools "$ROOT/deploy/release/tools" \
+        "actionlint and helm from Go's proxy (about 250 MB), and building them (a few minutes)" actionlint helm
 }
 
-release_tools_actionlint() { build_release_tool github.com/rhysd/actionlint/cmd/actionlint && ./actionlint --version; }
-release_tools_helm() { build_release_tool helm.sh/helm/v3/cmd/helm && ./helm version; }
+release_tools_actionlint() { build_release_tool github.com/rhysd/actionlint actionlint && ./actionlint --version; }
+release_tools_helm() { build_release_tool helm.sh/helm/v3 helm && ./helm version; }
 
-# build_release_tool PACKAGE: builds a program of deploy/release/tools/go.mod into the present directory.
+# build_release_tool MODULE NAME: builds cmd/NAME of a module that $sources/modules.txt lists, into the present directory.
 build_release_tool() {
-    local go place=$PWD
-    # An older Go fetches the one that go.mod names.
-    go=$(find_go 1.21 "$lock") || { say "Go 1.26 is needed, or one of 1.21 that may fetch it"; return 1; }
-    (
-        cd "$lock" || exit 1
-        export GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules GOCACHE=$WORK/gocache CGO_ENABLED=0
-        "$go" build -trimpath -ldflags '-s -w' -o "$place/" "$1"
-    )
+    local go place=$PWD module sum
+    go=$(minimum_go 1.26.0 "It builds $2.") || return 1
+    read -r module sum < <(grep "^$1@" "$sources/modules.txt")
+    (go_source "$go" "$module" "$sum" && "$go" build -trimpath -ldflags '-s -w' -o "$place/" "./cmd/$2")
 }
 
 # What the end-to-end test `openapi` applies and lints overlays with, and a generator of clients.
@@ -540,23 +571,7 @@ recipes_java() {
     fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/Clients.java" "$ROOT"/examples/retries/*.java
 }
 
-# A Python with matplotlib, which deploy/observability/dashboard-picture.py draws with. deploy/observability/plotting.txt has the versions and checksums.
-plotting() {
-    local lock=$ROOT/deploy/observability/plotting.txt tool=$TOOLS/plotting sum
-    sum=$(sha256 "$lock")
-    [ "$(cat "$tool/.installed" 2>/dev/null)" != "$sum" ] || return 0
-    has python3 && python3 -m venv --help >/dev/null 2>&1 || die "python3 with venv is needed to draw" "Debian: apt-get install python3-venv"
-    say "tools: fetching matplotlib from PyPI (about 40 MB)"
-    mkdir -p "$TOOLS"
-    rm -rf "$tool"
-    python3 -m venv "$tool" && PIP_ROOT_USER_ACTION=ignore "$tool/bin/python" -m pip install --quiet --no-input \
-        --disable-pip-version-check --only-binary=:all: --require-hashes -r "$lock" >&2 ||
-        die "pip could not install what deploy/observability/plotting.txt lists" "It has the files for Linux on x86-64, Python $(python3 -V | cut -d ' ' -f 2)?"
-    "$tool/bin/python" -c 'import matplotlib.pyplot' || die "the fetched matplotlib does not load" "Delete $tool and try again."
-    printf '%s\n' "$sum" >"$tool/.installed"
-}
-
-USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|plotting|envoy-gateway|istio|crane|wasm-toolchain ..."
+USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 mkdir -p "$TOOLS"
 for tool in "$@"; do
@@ -581,7 +596,6 @@ for tool in "$@"; do
         recipes) recipes ;;
         release-tools) release_tools ;;
         kubernetes-crds) "$ROOT/crates/xtask/scripts/kubernetes-crds.sh" ;;
-        plotting) plotting ;;
         crane) crane ;;
         wasm-toolchain) "$ROOT/crates/xtask/scripts/build-wasm.sh" --prepare ;;
         *) die "unknown tool: $tool" "$USAGE" ;;

@@ -1,5 +1,7 @@
 //! The layout of test data in JSON: an object or a list that fits into 140 columns stands on one line, and one that was written on one
-//! line stays there. Every other one has a line for each member. Texts, numbers and the order of members stay as they are written.
+//! line stays there. Every other one begins with its first member and ends with its last one, without a line for a bracket. Members
+//! stand side by side up to 140 columns; a member with several lines begins a line, and so does each object of a list. Texts, numbers
+//! and the order of members stay as they are written.
 
 use anyhow::{Context, Result, bail};
 
@@ -21,19 +23,17 @@ enum Value {
 pub(crate) fn format(text: &str) -> Result<String> {
     // What is read below has the form of JSON.
     serde_json::from_str::<serde_json::Value>(text)?;
-    let indentation = text.lines().nth(1).map_or(0, |line| line.len() - line.trim_start().len());
     let mut rest = text;
     let value = value(&mut rest)?;
     let mut written = String::new();
-    write(&mut written, &value, indentation.max(1), 0, 0);
+    write(&mut written, &value, 0, 0);
     written.push('\n');
     Ok(written)
 }
 
-/// The next token, with whether a line ended before it.
-fn token<'t>(rest: &mut &'t str) -> Result<(&'t str, bool)> {
+/// The next token.
+fn token<'t>(rest: &mut &'t str) -> Result<&'t str> {
     let start = rest.trim_start();
-    let (blank, _) = rest.split_at(rest.len() - start.len());
     let length = match start.chars().next().context("the document ends too early")? {
         '"' => {
             let mut escaped = false;
@@ -49,33 +49,31 @@ fn token<'t>(rest: &mut &'t str) -> Result<(&'t str, bool)> {
     };
     let (token, after) = start.split_at(length);
     *rest = after;
-    Ok((token, blank.contains('\n')))
+    Ok(token)
 }
 
 fn value(rest: &mut &str) -> Result<Value> {
-    let (open, close) = match token(rest)?.0 {
+    let start = *rest;
+    let (open, close) = match token(rest)? {
         "{" => ('{', '}'),
         "[" => ('[', ']'),
         plain => return Ok(Value::Plain(plain.to_owned())),
     };
     let mut members = Vec::new();
-    let mut stays = true;
     loop {
         let before = *rest;
-        let (next, new_line) = token(rest)?;
-        if members.is_empty() {
-            stays = !new_line;
-        }
+        let next = token(rest)?;
         if next.starts_with(close) {
-            return Ok(Value::Container { open, close, members, stays });
+            let (written, _) = start.trim_start().split_at(start.trim_start().len() - rest.len());
+            return Ok(Value::Container { open, close, members, stays: !written.contains('\n') });
         }
         if next != "," {
             *rest = before;
         }
         let mut name = String::new();
         if open == '{' {
-            name = format!("{}: ", token(rest)?.0);
-            if token(rest)?.0 != ":" {
+            name = format!("{}: ", token(rest)?);
+            if token(rest)? != ":" {
                 bail!("a member has no value");
             }
         }
@@ -94,28 +92,42 @@ fn one_line(value: &Value) -> String {
     }
 }
 
-/// Writes a value behind so many columns of its line.
-fn write(written: &mut String, value: &Value, step: usize, indentation: usize, columns: usize) {
+/// Writes a value where a line has come to, with room for so many columns after it.
+fn write(written: &mut String, value: &Value, indentation: usize, after: usize) {
     let line = one_line(value);
-    match value {
-        Value::Container { open, close, members, stays: false }
-            // A comma follows.
-            if !members.is_empty() && columns + line.chars().count() >= COLUMNS =>
-        {
-            let inner = indentation + step;
-            written.push(*open);
-            for (at, (name, member)) in members.iter().enumerate() {
-                written.push_str(if at == 0 { "\n" } else { ",\n" });
-                written.push_str(&" ".repeat(inner));
-                written.push_str(name);
-                write(written, member, step, inner, inner + name.chars().count());
-            }
-            written.push('\n');
-            written.push_str(&" ".repeat(indentation));
-            written.push(*close);
-        }
-        _ => written.push_str(&line),
+    let Value::Container { open, close, members, stays: false } = value else {
+        written.push_str(&line);
+        return;
+    };
+    if column(written) + line.chars().count() + after <= COLUMNS {
+        written.push_str(&line);
+        return;
     }
+    written.push(*open);
+    let mut begins = false;
+    for (at, (name, member)) in members.iter().enumerate() {
+        let after = if at + 1 == members.len() { after + 1 } else { 1 };
+        if at > 0 {
+            let is_object = *open == '[' && matches!(member, Value::Container { open: '{', .. });
+            let length = name.chars().count() + one_line(member).chars().count();
+            begins |= is_object || column(written) + 2 + length + after > COLUMNS;
+            if begins {
+                written.push_str(",\n");
+                written.push_str(&" ".repeat(indentation + 1));
+            } else {
+                written.push_str(", ");
+            }
+        }
+        written.push_str(name);
+        let start = written.len();
+        write(written, member, indentation + 1, after);
+        begins = written.bytes().skip(start).any(|byte| byte == b'\n');
+    }
+    written.push(*close);
+}
+
+fn column(written: &str) -> usize {
+    written.rsplit('\n').next().map_or(0, |line| line.chars().count())
 }
 
 #[cfg(test)]
@@ -129,12 +141,25 @@ mod tests {
             "{{\n  \"a\":\n  1.0, \"b\\\"\": [\n\n ],\n \"a\": [1e3, \"{long}\"], \"c\": [\"{long}\",{{}}\n,\n{{\n\"d\":[]}}] }}"
         );
         let after = format!(
-            "{{\n  \"a\": 1.0,\n  \"b\\\"\": [],\n  \"a\": [1e3, \"{long}\"],\n  \"c\": [\"{long}\", {{}}, {{\"d\": []}}]\n}}\n"
+            "{{\"a\": 1.0, \"b\\\"\": [],\n \"a\": [1e3, \"{long}\"],\n \"c\": [\"{long}\",\n  {{}},\n  {{\"d\": []}}]}}\n"
         );
         assert_eq!(format(&before).unwrap(), after);
         assert_eq!(format(&after).unwrap(), after);
-        let broken = format!("[\n    \"{long}\",\n    {{\"a\": 1}}\n]\n");
-        assert_eq!(format(&broken.replace("\": 1", "\":\n1")).unwrap(), broken);
+        let alone = format!("{{\"a\": [\"{long}\", 1], \"b\": 2}}\n");
+        assert_eq!(format(&alone).unwrap(), alone);
         format("{\"a\": 1").unwrap_err();
+    }
+
+    #[test]
+    fn members_fill_a_line_and_objects_of_a_list_begin_one() {
+        let [long, half] = ["x".repeat(150), "y".repeat(70)];
+        let before = format!(
+            "{{\"a\": [\n{{\"b\": \"{half}\"}}, {{\"b\": 2}}], \"c\": \"{half}\", \"d\": [[\"{long}\"\n, 1], 2]}}"
+        );
+        let after = format!(
+            "{{\"a\": [{{\"b\": \"{half}\"}}, {{\"b\": 2}}],\n \"c\": \"{half}\",\n \"d\": [[\"{long}\",\n   1],\n  2]}}\n"
+        );
+        assert_eq!(format(&before).unwrap(), after);
+        assert_eq!(format(&after).unwrap(), after);
     }
 }

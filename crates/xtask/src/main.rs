@@ -153,15 +153,19 @@ fn root() -> Result<&'static Path> {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("xtask is not in crates/")
 }
 
-/// The test data that has the layout, without what tests write themselves. Snapshots have lines of `crates/command/tests/`.
-const CASES: [&str; 7] = [
+/// The test data that has the layout, with the lock files of npm, without what tests write themselves. Snapshots have lines of
+/// `crates/command/tests/`.
+const CASES: [&str; 10] = [
     "tests/cases/*.json",
     "tests/vectors/*.json",
     ":!tests/vectors/webhook_keys.json",
     "crates/engine/tests/*.json",
     ":!crates/engine/tests/golden",
     "tests/e2e/tests/*.json",
+    "tests/compat/*.json",
     "krakend/internal/*.json",
+    "deploy/observability/*.json",
+    "*package-lock.json",
 ];
 
 fn format_cases(check: bool) -> Result<()> {

@@ -109,14 +109,6 @@ impl Prometheus {
         result.as_array().context("no list")?.iter().map(element).collect()
     }
 
-    /// The result of a range query, as the API gives it; times are Unix seconds.
-    pub fn query_range(&self, expression: &str, start: u64, end: u64, step: u64) -> Result<Value> {
-        let [start, end, step] = [start, end, step].map(|number| number.to_string());
-        let parameters = [("query", expression), ("start", &start), ("end", &end), ("step", &step)];
-        let data = self.ask("/api/v1/query_range", &parameters)?;
-        Ok(data.get("result").context("no result")?.clone())
-    }
-
     /// Asks until it is so.
     pub fn until(&self, what: &str, so: impl Fn(&Self) -> Result<bool>) -> Result<()> {
         until(what, POLL, || so(self))

@@ -38,8 +38,8 @@ fn envoy_gateway() -> String {
 
 /// The day of the sources of Istio that run: Go's proxy has no releases of them.
 fn istio_sources() -> String {
-    let module = text("tests/compat/platforms/istio/go.mod");
-    let date: Vec<char> = module.split_once("istio.io/istio v0.0.0-").unwrap().1.chars().take(8).collect();
+    let version = setting("crates/xtask/scripts/tools.sh", "ISTIO_VERSION");
+    let date: Vec<char> = version.trim_start_matches("0.0.0-").chars().take(8).collect();
     let part = |from: usize, to: usize| date[from..to].iter().collect::<String>();
     format!("{}-{}-{}", part(0, 4), part(4, 6), part(6, 8))
 }

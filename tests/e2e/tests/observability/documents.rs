@@ -32,7 +32,6 @@ pub(crate) fn rules() -> Result<Vec<Value>> {
 pub(crate) struct Query {
     pub(crate) panel: String,
     pub(crate) expression: String,
-    pub(crate) legend: String,
 }
 
 /// Every query of the dashboard, as it is written there.
@@ -43,10 +42,10 @@ pub(crate) fn dashboard() -> Result<Vec<Query>> {
     for panel in panels {
         let member = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         for target in panel.get("targets").and_then(Value::as_array).into_iter().flatten() {
+            member(target, "legendFormat").context("a query without a legend")?;
             queries.push(Query {
                 panel: member(panel, "title").context("a panel without a title")?,
                 expression: member(target, "expr").context("a query without an expression")?,
-                legend: member(target, "legendFormat").context("a query without a legend")?,
             });
         }
     }

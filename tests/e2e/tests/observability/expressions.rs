@@ -30,7 +30,7 @@ pub(crate) fn tests() -> Vec<Test<ObservabilitySetup>> {
 }
 
 /// An expression of the dashboard, with all tenants, projects and endpoints, as Grafana would ask it.
-pub(crate) fn substituted(expression: &str) -> Result<String> {
+fn substituted(expression: &str) -> Result<String> {
     let mut text = expression.to_owned();
     for (variable, value) in
         [("$__rate_interval", "10m"), ("$__range", "10m"), ("$tenant", ".*"), ("$project", ".*"), ("$endpoint", ".*")]

@@ -4,7 +4,6 @@
 mod documents;
 mod expressions;
 mod mix;
-mod picture;
 mod setup;
 
 use anyhow::Result;

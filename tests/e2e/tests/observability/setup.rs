@@ -1,6 +1,5 @@
 //! Envoy with two workers, both stores, and Prometheus; and all requests that the tests count.
 
-use std::env;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -19,7 +18,6 @@ use tempfile::TempDir;
 use super::documents::text;
 use super::expressions::rules_of_a_short_run;
 use super::mix::Mix;
-use super::picture;
 
 /// A rate needs two scrapes with an increment between them: each request is sent in both phases.
 pub(crate) const PHASES: usize = 2;
@@ -74,9 +72,6 @@ impl ObservabilitySetup {
             Self { prometheus, mix, deliveries, of_many_tenants, vm_failures, gateway, stores, _directory: directory };
         for phase in 1..=PHASES {
             setup.phase(phase).with_context(|| format!("phase {phase}"))?;
-        }
-        if let Some(path) = env::var_os("EDGE_DASHBOARD_DATA") {
-            picture::write(&mut setup, path.as_ref())?;
         }
         Ok(setup)
     }
