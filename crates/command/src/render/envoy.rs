@@ -228,7 +228,7 @@ impl EnvoyPlan {
         extend(
             &mut values,
             json!({
-                "dynamic-module": self.dynamic_module.is_some(),
+                "dynamic_module": self.dynamic_module.is_some(),
                 "typed": typed.trim_end(),
                 "type_url": format!("type.googleapis.com/envoy.extensions.filters.http.{extension}"),
                 "record": record,

@@ -481,7 +481,7 @@ fn a_filter_in_a_second_document_is_told() {
 
 /// The demo with secrets of SDS: its module is a WebAssembly one, and a dynamic one has to ask for them under a name.
 #[test]
-fn secrets_of_sds_need_a_dynamic_module_module_and_a_node() {
+fn secrets_of_sds_need_a_dynamic_module_and_a_node() {
     let policy = json!({
         "version": 1, "backend": {"kind": "generic"},
         "routes": [{"endpoint": "hooks", "path": "/hooks", "policy": "REQUIRED_B", "webhook": {"provider": "stripe", "id": "wh_01JABC12"}}],
