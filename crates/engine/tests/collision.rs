@@ -122,14 +122,6 @@ fn each_part_of_a_body_is_read_once() {
 }
 
 #[test]
-fn another_request_is_refused() {
-    let mut exchange = ComparedExchange::enforced();
-    exchange.part(b"abc", true);
-    exchange.answer(Some("1r.another"));
-    assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().as_slice()), (0, &[422][..]));
-}
-
-#[test]
 fn a_body_above_the_limit_makes_no_claim() {
     let mut exchange = ComparedExchange::enforced();
     assert_eq!(exchange.part(b"12345678", false), FilterAction::Pause);
@@ -204,14 +196,6 @@ fn an_observed_request_is_counted_although_it_has_ended() {
         exchange.answer(first);
         assert_eq!(exchange.counted(), counted);
     }
-}
-
-#[test]
-fn trailers_end_an_observed_body() {
-    let mut exchange = ComparedExchange::observed();
-    exchange.part(b"abc", false);
-    assert_eq!(exchange.stream.on_request_trailers(&exchange.gateway, &mut exchange.shared), FilterAction::Continue);
-    assert_eq!(exchange.calls(), 1);
 }
 
 /// The end of the body never comes, or the backend does not get the request.

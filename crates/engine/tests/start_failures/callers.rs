@@ -4,7 +4,7 @@ use super::{GONE, Row, put, route, row};
 use serde_json::{Value, json};
 
 /// A signed caller that starts.
-pub(super) fn timer(more: Value) -> Value {
+fn timer(more: Value) -> Value {
     let mut timer = json!({
         "subject": "service:timer",
         "key_prefix": "timer:",

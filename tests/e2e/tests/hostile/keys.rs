@@ -56,16 +56,14 @@ pub(crate) fn tests() -> Vec<Test<HostileSetup>> {
 
 type HeaderTexts = Vec<(&'static str, Vec<u8>)>;
 
+/// What differs by protocol, names and lengths; `tests/cases/keys.json` has what a value can be.
 fn shapes() -> Vec<(&'static str, HeaderTexts, Meaning)> {
     let one = |value: &[u8]| vec![(NAME, value.to_vec())];
     let two = |first: &[u8], second: &[u8]| vec![(NAME, first.to_vec()), (NAME, second.to_vec())];
     vec![
         ("none", vec![], Absent),
         ("bare", one(b"k-1"), Key("k-1")),
-        ("every character of the alphabet", one(b"AZaz09._~-"), Key("AZaz09._~-")),
         ("two lines", two(b"k-1", b"k-2"), Invalid("multiple")),
-        ("two equal lines", two(b"k-1", b"k-1"), Invalid("multiple")),
-        ("a key and an empty line", two(b"k-1", b""), Invalid("multiple")),
         ("a hundred lines", vec![(NAME, b"k-1".to_vec()); 90], Invalid("multiple")),
         (
             "names in different case",
@@ -73,34 +71,12 @@ fn shapes() -> Vec<(&'static str, HeaderTexts, Meaning)> {
             Invalid("multiple"),
         ),
         ("a comma list", one(b"k-1,k-2"), Invalid("multiple")),
-        ("a comma list with blanks", one(b"k-1 , k-2"), Invalid("multiple")),
-        ("a comma behind", one(b"k-1,"), Invalid("multiple")),
-        ("a quoted list", one(b"\"k-1\", \"k-2\""), Invalid("multiple")),
-        ("a comma within quotes", one(b"\"k-1,k-2\""), Invalid("charset")),
-        ("empty", one(b""), Invalid("empty")),
-        ("blanks only", one(b" \t "), Invalid("empty")),
-        ("empty quotes", one(b"\"\""), Invalid("empty")),
-        ("quoted", one(b"\"k-1\""), Key("k-1")),
         ("quoted with parameters", one(b"\"k-1\";a=1"), Key("k-1")),
-        ("quoted with more parameters", one(b"\"k-1\"; a; b=\"x,y\"; c=?1"), Key("k-1")),
-        ("half a quote before", one(b"\"k-1"), Invalid("syntax")),
-        ("half a quote behind", one(b"k-1\""), Invalid("charset")),
-        ("something behind the quotes", one(b"\"k-1\"x"), Invalid("syntax")),
-        ("an escape within quotes", one(b"\"k\\\"1\""), Invalid("charset")),
-        ("single quotes", one(b"'k-1'"), Invalid("charset")),
         ("UTF-8", one("clé-ключ".as_bytes()), Invalid("charset")),
-        ("UTF-8 within quotes", one("\"clé\"".as_bytes()), Invalid("syntax")),
-        ("all bytes from 0x80 to 0xff at once", one(&(0x80..=0xff).collect::<Vec<u8>>()), Invalid("charset")),
-        ("a tabulator inside", one(b"k\t1"), Invalid("charset")),
         ("blanks around", one(b"  k-1  "), Key("k-1")),
         ("255 bytes", one(LONGEST.as_bytes()), Key(LONGEST)),
-        ("256 bytes", one(&[b'k'; 256]), Invalid("length")),
         ("60,000 bytes", one(&[b'k'; 60_000]), Invalid("length")),
         ("15,000 bytes that are no text", one(&[0xff; 15_000]), Invalid("length")),
-        ("a namespaced key", one(b"t-acme:shop:user:u2:k-1"), Invalid("charset")),
-        ("the reserved prefix", one(b"t-1"), Invalid("reserved_prefix")),
-        ("the reserved prefix within quotes", one(b"\"t-1\""), Invalid("reserved_prefix")),
-        ("not quite the reserved prefix", one(b"T-1"), Key("T-1")),
         ("a name in upper case", vec![("IDEMPOTENCY-KEY", b"k-1".to_vec())], Key("k-1")),
         ("a name with an underscore", vec![("Idempotency_Key", b"k-1".to_vec())], Absent),
         ("both names", vec![("Idempotency_Key", b"k-2".to_vec()), (NAME, b"k-1".to_vec())], Key("k-1")),
