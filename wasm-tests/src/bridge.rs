@@ -31,19 +31,19 @@ fn built(variable: &str, default: &str) -> PathBuf {
 }
 
 impl Bridge {
-    /// Whether `make programs` found no Go to build the runner with, and has said so.
+    /// Whether `make build` found no Go to build the runner with, and has said so.
     pub fn left_out() -> bool {
         built("EDGE_KRAKEND", "target/krakend").join("without-go").is_file()
     }
 
-    /// Finds the runner that `make programs` leaves (`EDGE_KRAKEND` names the directory), and the module that `EDGE_WASM` names.
+    /// Finds the runner that `make build` leaves (`EDGE_KRAKEND` names the directory), and the module that `EDGE_WASM` names.
     ///
     /// # Errors
     /// There is no runner.
     pub fn load() -> Result<Self, String> {
         let program = built("EDGE_KRAKEND", "target/krakend").join("caserunner");
         if !program.is_file() {
-            return Err(format!("no runner for the bridge: {}\nRun `make programs` to build it.", program.display()));
+            return Err(format!("no runner for the bridge: {}\nRun `make build` to build it.", program.display()));
         }
         Ok(Self { program, module: built("EDGE_WASM", "dist/edge_idempotency.wasm"), idle: Mutex::new(Vec::new()) })
     }

@@ -1,4 +1,4 @@
-//! The same cases and vectors through the Go bridge for KrakenD. `make programs` builds the runner
+//! The same cases and vectors through the Go bridge for KrakenD. `make build` builds the runner
 //! (`krakend/internal/caserunner`); where Go is missing they are left out.
 
 use std::sync::LazyLock;

@@ -45,4 +45,4 @@ require (
 	google.golang.org/protobuf v1.36.10 // indirect
 )
 
-replace edge-idempotency/krakend => ....
+replace edge-idempotency/krakend => ../..

@@ -145,7 +145,7 @@ impl Tutorial {
 
     /// Puts what a command of the page would fetch into its place.
     fn install(&self, from: &Path, to: &str) -> Result<()> {
-        ensure!(from.is_dir(), "{} is missing: run `make tools`", from.display());
+        ensure!(from.is_dir(), "{} is missing: run `make tools-all`", from.display());
         Ok(symlink(fs::canonicalize(from)?, self.folder.path().join(to))?)
     }
 

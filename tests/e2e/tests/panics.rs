@@ -66,7 +66,7 @@ impl PanicsSetup {
     fn start() -> Result<Self> {
         // dynamic-module-tests has the module with planted panics built, and Cargo puts it beside this program.
         let module = env::current_exe()?.with_file_name("libedge_idempotency.so");
-        ensure!(module.is_file(), "{} is missing: run `make programs`", module.display());
+        ensure!(module.is_file(), "{} is missing: run `make build`", module.display());
         let unkey = runtime()?.block_on(Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY))?;
         let mut policy = policy(&json!({}));
         let webhook = json!({"tenant": "acme", "project": "shop", "provider": "github", "secrets": ["gh_secret"]});

@@ -84,7 +84,7 @@ impl Stack {
         let openbao =
             tools.openbao.map(|program| OpenBaoOptions { program, run_dir: run_dir.clone(), port: ports.openbao });
         if openbao.is_none() {
-            progress("OpenBao is not there (`make tools` installs it): what needs it is left out");
+            progress("OpenBao is not there (`make tools-all` installs it): what needs it is left out");
         }
 
         progress("starting Restate, the sample service, the secret store and Envoy");

@@ -172,7 +172,7 @@ pub fn built(variable: &str, program: &str) -> Result<PathBuf> {
     // Programs are in target/debug, and tests in target/debug/deps.
     let beside = running.ancestors().skip(1).take(2).map(|directory| directory.join(program));
     let found = beside.into_iter().find(|path| path.is_file());
-    found.with_context(|| format!("{program} is not built: run `make programs`, or set {variable}"))
+    found.with_context(|| format!("{program} is not built: run `make build`, or set {variable}"))
 }
 
 #[cfg(test)]

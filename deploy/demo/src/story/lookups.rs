@@ -31,7 +31,7 @@ const TITLES: [&str; 4] = [
 /// Tells them all. Without a secret store they are left out, and the reader is told so.
 pub(super) async fn tell(narrator: &mut Narrator<'_>) -> Result<()> {
     let Some(openbao) = narrator.openbao() else {
-        TITLES.iter().for_each(|title| narrator.leave_out(title, "needs OpenBao; `make tools` installs it"));
+        TITLES.iter().for_each(|title| narrator.leave_out(title, "needs OpenBao; `make tools-all` installs it"));
         return Ok(());
     };
     let [known, cold] = LOOKED_UP;

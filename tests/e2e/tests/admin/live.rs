@@ -131,7 +131,7 @@ impl<'s> LiveRun<'s> {
 fn has_openbao(setup: &AdminSetup) -> bool {
     if setup.stack.openbao.is_none() {
         println!(
-            "SKIPPED: OpenBao is not there (`make tools` installs it), so its part of `check --live` was not tested"
+            "SKIPPED: OpenBao is not there (`make tools-all` installs it), so its part of `check --live` was not tested"
         );
     }
     setup.stack.openbao.is_some()

@@ -2,7 +2,7 @@
 //! (`krakend/internal/standin`), because CI cannot build KrakenD: KrakenD's own libraries lura and gin. It opens the real plugin as KrakenD
 //! does, or has the package `executor` built in, as a custom build of KrakenD has.
 //!
-//! `make programs` builds the stand-in and the plugin.
+//! `make build` builds the stand-in and the plugin.
 
 mod api_keys;
 mod backend;

@@ -39,7 +39,7 @@ impl Way {
     }
 }
 
-/// Whether `make programs` found no Go, and has said so.
+/// Whether `make build` found no Go, and has said so.
 pub(crate) fn without_go() -> bool {
     directory().join("without-go").is_file()
 }
@@ -171,14 +171,14 @@ fn listening(log: &Path) -> Result<SocketAddr> {
     Ok(address.trim().parse()?)
 }
 
-/// Where `make programs` leaves what it builds.
+/// Where `make build` leaves what it builds.
 fn built() -> Result<PathBuf> {
     let directory = directory();
-    ensure!(directory.is_dir(), "{} is not there: run `make programs`", directory.display());
+    ensure!(directory.is_dir(), "{} is not there: run `make build`", directory.display());
     Ok(directory)
 }
 
-/// A program that `make programs` leaves there.
+/// A program that `make build` leaves there.
 pub(super) fn program(name: &str) -> Result<PathBuf> {
     Ok(built()?.join(name))
 }
