@@ -29,7 +29,7 @@ const BEYOND: [(&str, &str); 6] = [
     ("krakend::load::", "it floods a gateway"),
     ("metrics_bounds::50,000 tenants", "it floods a gateway"),
     ("observability::promtool", "it repeats what the alerts' own tests say, for days of time"),
-    ("promises::clients", "it needs SDKs of Restate in four languages"),
+    ("promises::a handler in", "it needs SDKs of Restate in four languages"),
 ];
 
 /// Whether a test is one of those that only `make test-all` runs.
