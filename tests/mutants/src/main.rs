@@ -40,7 +40,7 @@ enum Kind {
     },
     /// Faults that are planted into the other parts, one after the other
     Planted {
-        /// Only those whose part and file, as in `krakend/held.go`, have this in them
+        /// Only those with this in part, file and description, as in `bridge/held.go: One sender`
         #[arg(default_value = "")]
         only: String,
         /// The name of the copy below `target/mutants/`: two runs side by side need two

@@ -54,7 +54,7 @@ enum Ended {
     Badly(String),
 }
 
-/// Plants the faults of the parts, or of the files, whose names have this in them; whether each is noticed.
+/// Plants the faults with this in `part/file: what`; whether each is noticed.
 ///
 /// # Errors
 /// A text is not in its file once, or the tests do not pass without a fault.
@@ -64,7 +64,7 @@ pub(crate) fn run(project: &Project, only: &str, copy: &str) -> anyhow::Result<b
         serde_json::from_slice(&std::fs::read(&path)?).with_context(|| path.display().to_string())?;
     for part in &mut parts {
         let name = part.name.clone();
-        part.faults.retain(|fault| format!("{name}/{}", fault.file.display()).contains(only));
+        part.faults.retain(|fault| format!("{name}/{}: {}", fault.file.display(), fault.what).contains(only));
     }
     parts.retain(|part| !part.faults.is_empty());
     check(project, &parts)?;
