@@ -74,7 +74,7 @@ impl OwnApiSetup {
             ("port_value: 9901", format!("port_value: {}", options.admin_port)),
             ("port_value: 9000", format!("port_value: {}", backend.port())),
             ("filename: jwks.json", format!("filename: \"{}\"", run_dir.join("jwks.json").display())),
-            ("../../../dist/edge_idempotency.wasm", options.filter.path().display().to_string()),
+            ("../../dist/edge_idempotency.wasm", options.filter.path().display().to_string()),
         ] {
             ensure!(config.matches(there).count() == 1, "envoy.yaml has `{there}` not once");
             config = config.replace(there, &here);
@@ -131,7 +131,7 @@ fn holds_policy(config: &str) -> Result<()> {
     let ours = filter.rev().nth(1).context("the last filter but the router")?;
     let inline =
         ours.pointer("/typed_config/config/configuration/value").and_then(Value::as_str).context("a policy")?;
-    let file = fs::read_to_string(example().join("../../../policies/examples/own-api.json"))?;
+    let file = fs::read_to_string(example().join("../../policies/examples/own-api.json"))?;
     let mut expected: Value = serde_json::from_str(&file)?;
     expected.as_object_mut().context("an object")?.remove("$schema");
     ensure!(serde_json::from_str::<Value>(inline)? == expected, "envoy.yaml and own-api.json differ");

@@ -118,7 +118,7 @@ fn blocks(page: &str) -> Result<Vec<Snippet<'_>>> {
             open = !open;
         } else if open {
             found.last_mut().context("no block")?.text.push(line);
-        } else if let Some((_, link)) = line.split_once("(../../examples/retries/") {
+        } else if let Some((_, link)) = line.split_once("(../examples/retries/") {
             file = link.split_once(')').context("a link without end")?.0;
         }
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// `deploy/observability/`.
 fn directory() -> PathBuf {
-    repository().join("observability")
+    repository().join("deploy/observability")
 }
 
 /// The text of one of its files.
