@@ -58,7 +58,7 @@ func TestTheExamplesStart(t *testing.T) {
 
 // The examples' policies are those of the project, except for what KrakenD cannot have.
 func TestTheExamplesPoliciesDifferFromTheProjectsInWhatKrakenDNeeds(t *testing.T) {
-	demo := readObject(t, filepath.Join("..", "..", "demo", "policy.json"))
+	demo := readObject(t, filepath.Join("..", "..", "deploy", "demo", "policy.json"))
 	demo["gateway_routes"] = true
 	// KrakenD adds no credentials to the module's calls.
 	set(demo, object{"env": "UNKEY_ROOT_KEY"}, "webhooks", "unkey", "root_key")
