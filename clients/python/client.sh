@@ -64,7 +64,7 @@ package() {
     cat >"$OUT/driver" <<'DRIVER'
 #!/bin/sh
 # Runs the driver with the built package.
-root=$(cd "$(dirname "$0")/../.." && pwd -P)
+root=$(cd "$(dirname "$0")/../../.." && pwd -P)
 PYTHONPATH=$root/target/clients/python/site PYTHONDONTWRITEBYTECODE=1 \
     exec "$root/.tools/clients/python/bin/python" "$root/clients/python/driver/driver.py" "$@"
 DRIVER
