@@ -204,9 +204,7 @@ fn unary(setup: &RpcSetup, client: Client) -> Result<()> {
         let value = first.get("values").and_then(|values| values.get(0)).and_then(Value::as_str).context("no value")?;
         ensure!(value.ends_with(&format!("{item} for t-acme:shop:user:u1:{good}")), "{value}");
         ensure!(!first.contains_key("replayed"), "{first:?}");
-        // With `clean_errors` the filter takes paths of files out of the JSON of unary calls of Connect. It reads no other answer.
-        let is_cleaned = listener == CLEANING && client.library.contains(": connect");
-        let message = if is_cleaned { "out of stock: /srv/shop/stock.db" } else { "out of stock: /srv/shop/stock.db" };
+        let message = "out of stock: /srv/shop/stock.db";
         // An error of Connect has an HTTP status, so the advice about a replayed one can stand beside it.
         let failed = |replayed: bool| {
             let marks = match (replayed, client.library.contains(": connect")) {
