@@ -46,7 +46,8 @@ pub struct LookupStores {
 impl LookupStores {
     /// Starts both, with a real OpenBao, whose data and log go to `directory`.
     pub fn start(directory: &Path) -> Result<Self> {
-        let program = tools()?.openbao.context("OpenBao is not there: `make tools-all` builds it, or set EDGE_OPENBAO")?;
+        let program =
+            tools()?.openbao.context("OpenBao is not there: `make tools-all` builds it, or set EDGE_OPENBAO")?;
         let options = OpenBaoOptions { program, run_dir: directory.to_owned(), port: Ports::free()?.gateway };
         runtime()?.block_on(async {
             let openbao = OpenBao::start(options).await?;

@@ -55,7 +55,11 @@ impl SdksSetup {
     fn start() -> Result<Self> {
         let sdks = env::var_os("EDGE_SDKS").map_or_else(|| repository().join(".tools/sdks"), PathBuf::from);
         for part in ["node/node_modules/stripe", "python/stripe"] {
-            ensure!(sdks.join(part).is_dir(), "{} has no {part}: run `make tools-all`, or set EDGE_SDKS", sdks.display());
+            ensure!(
+                sdks.join(part).is_dir(),
+                "{} has no {part}: run `make tools-all`, or set EDGE_SDKS",
+                sdks.display()
+            );
         }
         let policy = |answers: Value| {
             json!({
