@@ -23,14 +23,15 @@ pub fn left_out(name: &str, is_dynamic_module: bool) -> Option<&'static str> {
 }
 
 /// What `make test-all` runs and `make test` leaves out, and why.
-const BEYOND: [(&str, &str); 7] = [
+const BEYOND: [(&str, &str); 8] = [
     ("access_log::a flood of refused requests", "it floods a gateway"),
     ("api_keys::50,000 keys", "it floods a gateway"),
     ("fairness::", "it floods a gateway"),
     ("krakend::load::", "it floods a gateway"),
     ("metrics_bounds::50,000 tenants", "it floods a gateway"),
-    ("observability::promtool", "it repeats what the alerts' own tests say, for days of time"),
+    ("observability::promtool", "promtool plays days of every alert"),
     ("promises::a handler in", "it needs SDKs of Restate in four languages"),
+    ("story::with OpenBao", "it needs OpenBao"),
 ];
 
 /// Whether a test is one of those that only `make test-all` runs.

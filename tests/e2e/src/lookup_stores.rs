@@ -23,13 +23,13 @@ use crate::runner::runtime;
 pub const ROOT_KEY: &str = "unkey_planted_root_key";
 
 /// The versions of secrets that a stand-in for the secret store holds, by their request path.
-type Recorded = Arc<Mutex<BTreeMap<String, Vec<Value>>>>;
+type RecordedSecrets = Arc<Mutex<BTreeMap<String, Vec<Value>>>>;
 
 /// What holds the secrets.
 enum SecretStore {
     Real(Box<Mutex<OpenBao>>),
     /// It answers reads as OpenBao 2.6 does, and takes no other request.
-    StandIn(Recorded),
+    StandIn(RecordedSecrets),
 }
 
 /// Both stores. The secret store is asked through something that counts, and fails when it is told to.
@@ -65,7 +65,7 @@ impl LookupStores {
 
     /// Starts a registry, and a stand-in for the secret store with the answers of a real one.
     pub fn stand_ins() -> Result<Self> {
-        let recorded = Recorded::default();
+        let recorded = RecordedSecrets::default();
         let held = Arc::clone(&recorded);
         let label = |request: &Call| format!("{} {}", request.method, request.path);
         runtime()?.block_on(async {

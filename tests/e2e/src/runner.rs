@@ -81,11 +81,11 @@ impl Group {
     }
 
     /// Leaves out what does not belong to a run of this extent.
-    fn leave_out_beyond(&mut self, module: &str, extent: Extent) {
+    fn leave_out_beyond(&mut self, module: &str, extent: RunExtent) {
         let belongs = |name: &str| match extent {
-            Extent::Default => !host::is_beyond(&full(module, name)),
-            Extent::Beyond => host::is_beyond(&full(module, name)),
-            Extent::All => true,
+            RunExtent::Default => !host::is_beyond(&full(module, name)),
+            RunExtent::Beyond => host::is_beyond(&full(module, name)),
+            RunExtent::All => true,
         };
         self.jobs.retain(|(name, _)| belongs(name));
         self.left_out.retain(|name| belongs(name));
@@ -110,7 +110,7 @@ impl Group {
 
 /// Which tests a run has, by the variable `EDGE_EXTENT`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
+enum RunExtent {
     /// `default`, or no value: what one runs after a change
     Default,
     /// `beyond`: only what the default leaves out
@@ -119,7 +119,7 @@ enum Extent {
     All,
 }
 
-impl Extent {
+impl RunExtent {
     /// Whoever names tests gets them.
     fn of_run(is_named: bool) -> Result<Self> {
         match std::env::var("EDGE_EXTENT").as_deref() {
@@ -210,7 +210,7 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
         .context("EDGE_TEST_TIMES")?;
 
     let is_dynamic_module = is_dynamic_module()?;
-    let extent = Extent::of_run(arguments.filter.is_some())?;
+    let extent = RunExtent::of_run(arguments.filter.is_some())?;
     let (mut trials, mut queue, mut names) = (Vec::new(), Vec::new(), Vec::new());
     let chosen = chosen(modules)?;
     for (module, groups) in &chosen {

@@ -7,9 +7,9 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
-use crate::copy::{self, Copy};
-use crate::find::{Mutant, Source, Switched};
-use crate::project::{ENGINE, Project, SCOPE};
+use crate::copy::{self, CheckoutCopy};
+use crate::find::{MutableFile, Mutant, Switched};
+use crate::project::{Checkout, ENGINE, SCOPE};
 
 /// No more than so many attempts. Each shows the errors of one phase of the compiler.
 const ATTEMPTS: usize = 12;
@@ -32,25 +32,25 @@ pub(crate) struct Compiled {
 
 /// A line that cargo prints.
 #[derive(Deserialize)]
-struct Line {
+struct CargoLine {
     reason: String,
-    message: Option<Message>,
-    target: Option<Target>,
+    message: Option<CompilerMessage>,
+    target: Option<CargoTarget>,
     executable: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct CargoTarget {
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct CompilerMessage {
     level: String,
     message: String,
     rendered: Option<String>,
     spans: Vec<SpanOfMessage>,
-    children: Vec<Message>,
+    children: Vec<CompilerMessage>,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +62,7 @@ struct SpanOfMessage {
 
 /// The sources in scope, by their names in the engine's `src/`.
 pub(crate) struct Sources {
-    files: BTreeMap<String, Source>,
+    files: BTreeMap<String, MutableFile>,
 }
 
 impl Sources {
@@ -70,7 +70,7 @@ impl Sources {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub(crate) fn read(project: &Project) -> anyhow::Result<Self> {
+    pub(crate) fn read(project: &Checkout) -> anyhow::Result<Self> {
         let folder = project.package(ENGINE)?.join("src");
         let mut files = BTreeMap::new();
         let mut next = 1;
@@ -79,7 +79,7 @@ impl Sources {
             if !name.ends_with(".rs") || !SCOPE.iter().any(|scope| name.starts_with(scope)) {
                 continue;
             }
-            let mut source = Source::read(name, std::fs::read_to_string(project.root.join(&path))?)?;
+            let mut source = MutableFile::read(name, std::fs::read_to_string(project.root.join(&path))?)?;
             for mutant in &mut source.mutants {
                 mutant.number = next;
                 next += 1;
@@ -95,16 +95,16 @@ impl Sources {
 }
 
 /// The files of the copy, each with its name in the engine's `src/` and its changes.
-type Files = BTreeMap<PathBuf, (String, Switched)>;
+type SwitchedFiles = BTreeMap<PathBuf, (String, Switched)>;
 
 /// What is left out: mutants that do not compile, and functions that stay `const`.
 #[derive(Default)]
-struct LeftOut {
+struct NotCompiled {
     wrong: BTreeSet<u32>,
     constant: BTreeSet<String>,
 }
 
-impl LeftOut {
+impl NotCompiled {
     fn is_constant(&self, mutant: &Mutant) -> bool {
         mutant.const_fn.as_ref().is_some_and(|name| self.constant.contains(name))
     }
@@ -114,8 +114,8 @@ impl LeftOut {
 ///
 /// # Errors
 /// It does not compile, and no mutant is to blame.
-pub(crate) fn compile(project: &Project, sources: &Sources) -> anyhow::Result<Compiled> {
-    let mut left_out = LeftOut::default();
+pub(crate) fn compile(project: &Checkout, sources: &Sources) -> anyhow::Result<Compiled> {
+    let mut left_out = NotCompiled::default();
     for attempt in 0..ATTEMPTS {
         let (folder, switched) = write(project, sources, &left_out)?;
         // Errors of types come early, those of borrows and of constants later. Only when there are none is the rest built.
@@ -132,7 +132,7 @@ pub(crate) fn compile(project: &Project, sources: &Sources) -> anyhow::Result<Co
 }
 
 /// Writes the copy. Gives its folder, and the files with their changes.
-fn write(project: &Project, sources: &Sources, left_out: &LeftOut) -> anyhow::Result<(PathBuf, Files)> {
+fn write(project: &Checkout, sources: &Sources, left_out: &NotCompiled) -> anyhow::Result<(PathBuf, SwitchedFiles)> {
     let engine = project.package(ENGINE)?;
     let mut switched = BTreeMap::new();
     let mut changed = BTreeMap::new();
@@ -156,14 +156,14 @@ fn write(project: &Project, sources: &Sources, left_out: &LeftOut) -> anyhow::Re
     let lock = read(Path::new("Cargo.lock"))?;
     let entries: Vec<&str> = lock.split("\n\n").filter(|entry| !entry.contains("name = \"libtest-mimic\"")).collect();
     changed.insert("Cargo.lock".into(), entries.join("\n\n"));
-    let copy = Copy::make(project, FOLDER, &changed)?;
+    let copy = CheckoutCopy::make(project, FOLDER, &changed)?;
     Ok((copy.root, switched))
 }
 
 /// The copy with all mutants.
 const FOLDER: &str = "engine";
 
-fn cargo(project: &Project, folder: &Path, arguments: &[&str]) -> anyhow::Result<Vec<Line>> {
+fn cargo(project: &Checkout, folder: &Path, arguments: &[&str]) -> anyhow::Result<Vec<CargoLine>> {
     let mut cargo = Command::new("cargo");
     cargo.args(arguments).args(["--package", ENGINE, "--offline", "--message-format", "json", "--quiet"]);
     if arguments.contains(&"test") {
@@ -178,8 +178,13 @@ fn cargo(project: &Project, folder: &Path, arguments: &[&str]) -> anyhow::Result
 }
 
 /// Learns from errors what to leave out; whether there were any.
-fn learn(lines: &[Line], switched: &Files, sources: &Sources, left_out: &mut LeftOut) -> anyhow::Result<bool> {
-    let errors: Vec<&Message> =
+fn learn(
+    lines: &[CargoLine],
+    switched: &SwitchedFiles,
+    sources: &Sources,
+    left_out: &mut NotCompiled,
+) -> anyhow::Result<bool> {
+    let errors: Vec<&CompilerMessage> =
         lines.iter().filter_map(|line| line.message.as_ref()).filter(|message| message.level == "error").collect();
     let before = (left_out.wrong.len(), left_out.constant.len());
     let mut unknown = None;
@@ -210,7 +215,7 @@ fn called_at_compile_time(message: &str) -> Option<String> {
 }
 
 /// The mutants that a message points at.
-fn blamed(error: &Message, switched: &Files, sources: &Sources) -> Vec<u32> {
+fn blamed(error: &CompilerMessage, switched: &SwitchedFiles, sources: &Sources) -> Vec<u32> {
     let mut all = Vec::new();
     let spans = error.spans.iter().chain(error.children.iter().flat_map(|child| &child.spans));
     for span in spans {
@@ -224,10 +229,10 @@ fn blamed(error: &Message, switched: &Files, sources: &Sources) -> Vec<u32> {
 }
 
 fn finish(
-    project: &Project,
+    project: &Checkout,
     sources: &Sources,
-    left_out: &LeftOut,
-    built: Vec<Line>,
+    left_out: &NotCompiled,
+    built: Vec<CargoLine>,
     folder: PathBuf,
 ) -> anyhow::Result<Compiled> {
     let mut tests = Vec::new();

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::project::Project;
+use crate::project::Checkout;
 
 /// A copy below `target/`.
-pub(crate) struct Copy {
+pub(crate) struct CheckoutCopy {
     pub(crate) root: PathBuf,
 }
 
-impl Copy {
+impl CheckoutCopy {
     /// Makes a copy, or brings an old one up to date. The files of `changed` have another content in it.
     ///
     /// # Errors
     /// A file cannot be read or written.
-    pub(crate) fn make(project: &Project, name: &str, changed: &BTreeMap<PathBuf, String>) -> anyhow::Result<Self> {
+    pub(crate) fn make(project: &Checkout, name: &str, changed: &BTreeMap<PathBuf, String>) -> anyhow::Result<Self> {
         let copy = Self { root: project.work.join(name) };
         let files = project.files()?;
         let list = copy.root.join(".files");

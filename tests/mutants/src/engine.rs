@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::compile::{Compiled, Sources, compile, write_list};
 use crate::find::Mutant;
-use crate::project::Project;
+use crate::project::Checkout;
 
 /// Tests of a short time share a process, up to so many seconds.
 const TOGETHER: Duration = Duration::from_millis(500);
@@ -29,7 +29,7 @@ const SLOW: Duration = Duration::from_secs(2);
 
 /// A mutant that no test can tell from the code.
 #[derive(Deserialize)]
-struct Accepted {
+struct AcceptedMutant {
     /// The file, below the engine's `src/`
     file: String,
     /// What is changed, and in which function
@@ -40,20 +40,20 @@ struct Accepted {
     reason: String,
 }
 
-impl Accepted {
+impl AcceptedMutant {
     fn is(&self, mutant: &Mutant) -> bool {
         self.file == mutant.file && self.change == mutant.change && mutant.code.contains(&self.code)
     }
 }
 
 /// The mutants that may survive. They are not part of the program, so that a change needs no build.
-fn accepted(project: &Project) -> anyhow::Result<Vec<Accepted>> {
+fn accepted(project: &Checkout) -> anyhow::Result<Vec<AcceptedMutant>> {
     let path = project.root.join(project.own()?).join("accepted.json");
     serde_json::from_slice(&std::fs::read(&path)?).with_context(|| path.display().to_string())
 }
 
 /// A test of a program with libtest's options.
-struct Test {
+struct TimedTest {
     program: PathBuf,
     name: String,
     took: Duration,
@@ -61,7 +61,7 @@ struct Test {
 }
 
 /// Which mutants are tried.
-pub(crate) struct Options {
+pub(crate) struct EngineOptions {
     /// Those of files whose names begin so
     pub(crate) file: String,
     pub(crate) jobs: usize,
@@ -73,7 +73,7 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// The tests do not compile, or do not pass without a mutant.
-pub(crate) fn run(project: &Project, options: &Options) -> anyhow::Result<bool> {
+pub(crate) fn run(project: &Checkout, options: &EngineOptions) -> anyhow::Result<bool> {
     let start = Instant::now();
     let accepted = accepted(project)?;
     let sources = Sources::read(project)?;
@@ -113,7 +113,12 @@ pub(crate) fn run(project: &Project, options: &Options) -> anyhow::Result<bool> 
 }
 
 /// Prints what survives; whether all of it is accepted, and all that is accepted survives.
-fn report(survivors: &[&Mutant], reached: &BTreeSet<u32>, accepted: &[Accepted], options: &Options) -> bool {
+fn report(
+    survivors: &[&Mutant],
+    reached: &BTreeSet<u32>,
+    accepted: &[AcceptedMutant],
+    options: &EngineOptions,
+) -> bool {
     let (known, new): (Vec<&Mutant>, Vec<&Mutant>) =
         survivors.iter().copied().partition(|mutant| accepted.iter().any(|known| known.is(mutant)));
     for mutant in &new {
@@ -133,10 +138,10 @@ fn report(survivors: &[&Mutant], reached: &BTreeSet<u32>, accepted: &[Accepted],
 
 /// Runs the behaviour cases and the vectors. Gives what noticed each mutant.
 fn run_cases(
-    project: &Project,
+    project: &Checkout,
     compiled: &Compiled,
     mutants: &[&Mutant],
-    options: &Options,
+    options: &EngineOptions,
 ) -> anyhow::Result<BTreeMap<u32, String>> {
     let (list, results) = (project.work.join("run"), project.work.join("results"));
     write_list(&list, mutants.iter().map(|mutant| mutant.number.to_string()))?;
@@ -211,7 +216,7 @@ fn process(program: &Path, folder: &Path, limit: Duration) -> Command {
 }
 
 /// Runs each test once, and notes which mutants it reaches.
-fn record(project: &Project, compiled: &Compiled, options: &Options) -> anyhow::Result<Vec<Test>> {
+fn record(project: &Checkout, compiled: &Compiled, options: &EngineOptions) -> anyhow::Result<Vec<TimedTest>> {
     let reached = project.work.join("reached");
     let _ = std::fs::remove_dir_all(&reached);
     std::fs::create_dir_all(&reached)?;
@@ -227,7 +232,7 @@ fn record(project: &Project, compiled: &Compiled, options: &Options) -> anyhow::
         }
     }
     let minute = Duration::from_secs(300);
-    let recorded = in_threads(options.jobs, work, |(number, program, name)| -> anyhow::Result<Test> {
+    let recorded = in_threads(options.jobs, work, |(number, program, name)| -> anyhow::Result<TimedTest> {
         let file = reached.join(number.to_string());
         let mut first = process(&program, &compiled.folder, minute);
         let output = first.arg(&name).env("EDGE_MUTANTS_REACHED", &file).output()?;
@@ -239,18 +244,23 @@ fn record(project: &Project, compiled: &Compiled, options: &Options) -> anyhow::
         }
         let lines = std::fs::read_to_string(&file).unwrap_or_default();
         let reached = lines.lines().filter_map(|line| line.parse().ok()).collect();
-        Ok(Test { program, name, took, reached })
+        Ok(TimedTest { program, name, took, reached })
     });
-    let mut tests = recorded.into_iter().collect::<anyhow::Result<Vec<Test>>>()?;
+    let mut tests = recorded.into_iter().collect::<anyhow::Result<Vec<TimedTest>>>()?;
     tests.sort_by_key(|test| test.took);
     Ok(tests)
 }
 
 /// Runs the tests that reach these mutants, each up to the slowest one. Gives what noticed each of them.
-fn run_tests(folder: &Path, tests: &[Test], mutants: Vec<(u32, Duration)>, options: &Options) -> BTreeMap<u32, String> {
+fn run_tests(
+    folder: &Path,
+    tests: &[TimedTest],
+    mutants: Vec<(u32, Duration)>,
+    options: &EngineOptions,
+) -> BTreeMap<u32, String> {
     let noticed = in_threads(options.jobs, mutants, |(mutant, slowest)| {
-        let reaches = |test: &&Test| test.took <= slowest && test.reached.contains(&mutant);
-        let reaching: Vec<&Test> = tests.iter().filter(reaches).collect();
+        let reaches = |test: &&TimedTest| test.took <= slowest && test.reached.contains(&mutant);
+        let reaching: Vec<&TimedTest> = tests.iter().filter(reaches).collect();
         let noticed = together(&reaching).into_iter().find_map(|tests| try_tests(folder, mutant, &tests));
         noticed.map(|by| (mutant, by))
     });
@@ -258,10 +268,10 @@ fn run_tests(folder: &Path, tests: &[Test], mutants: Vec<(u32, Duration)>, optio
 }
 
 /// Groups of tests of one program that share a process, the shortest first.
-fn together<'t>(tests: &[&'t Test]) -> Vec<Vec<&'t Test>> {
-    let mut groups: Vec<Vec<&Test>> = Vec::new();
+fn together<'t>(tests: &[&'t TimedTest]) -> Vec<Vec<&'t TimedTest>> {
+    let mut groups: Vec<Vec<&TimedTest>> = Vec::new();
     for test in tests {
-        let has_room = |group: &&mut Vec<&Test>| {
+        let has_room = |group: &&mut Vec<&TimedTest>| {
             let took: Duration = group.iter().map(|test| test.took).sum();
             took + test.took < TOGETHER && group.first().is_some_and(|first| first.program == test.program)
         };
@@ -274,7 +284,7 @@ fn together<'t>(tests: &[&'t Test]) -> Vec<Vec<&'t Test>> {
 }
 
 /// What notices a mutant.
-fn try_tests(folder: &Path, mutant: u32, tests: &[&Test]) -> Option<String> {
+fn try_tests(folder: &Path, mutant: u32, tests: &[&TimedTest]) -> Option<String> {
     let took: Duration = tests.iter().map(|test| test.took).sum();
     let first = tests.first()?;
     let mut process = process(&first.program, folder, took * PATIENCE + Duration::from_secs(2));

@@ -33,13 +33,13 @@ pub(crate) struct Mutant {
 #[derive(Debug)]
 struct Site {
     range: Range<usize>,
-    form: Form,
+    form: ChangeForm,
     /// The mutants, and what each puts there
     changes: Vec<(usize, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Form {
+enum ChangeForm {
     /// An expression that takes the place of the one that is there
     Replace,
     /// An arm without a guard gets one
@@ -53,7 +53,7 @@ enum Form {
 }
 
 /// A file, and what can be changed in it.
-pub(crate) struct Source {
+pub(crate) struct MutableFile {
     text: String,
     sites: Vec<Site>,
     pub(crate) mutants: Vec<Mutant>,
@@ -61,13 +61,13 @@ pub(crate) struct Source {
     const_fns: Vec<Option<String>>,
 }
 
-/// A file with changes, and where each of them stands: bytes, and the index in [`Source::mutants`].
+/// A file with changes, and where each of them stands: bytes, and the index in [`MutableFile::mutants`].
 pub(crate) struct Switched {
     pub(crate) text: String,
     pub(crate) changes: Vec<(Range<usize>, usize)>,
 }
 
-impl Source {
+impl MutableFile {
     /// Finds what can be changed.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Source {
             self.sites.get(*index).map(|site| (site.range.start, std::cmp::Reverse(site.range.end), *index))
         });
         let sites: Vec<&Site> = order.iter().filter_map(|index| self.sites.get(*index)).collect();
-        let mut writer = Writer { source: self, is_wanted: &is_wanted, text: String::new(), changes: Vec::new() };
+        let mut writer = SwitchWriter { source: self, is_wanted: &is_wanted, text: String::new(), changes: Vec::new() };
         writer.write(0..self.text.len(), &sites);
         Switched { text: writer.text, changes: writer.changes }
     }
@@ -104,14 +104,14 @@ impl Source {
     }
 }
 
-struct Writer<'s, W> {
-    source: &'s Source,
+struct SwitchWriter<'s, W> {
+    source: &'s MutableFile,
     is_wanted: &'s W,
     text: String,
     changes: Vec<(Range<usize>, usize)>,
 }
 
-impl<W: Fn(&Mutant) -> bool> Writer<'_, W> {
+impl<W: Fn(&Mutant) -> bool> SwitchWriter<'_, W> {
     /// Writes a part of the file, with the sites that lie in it.
     fn write(&mut self, range: Range<usize>, sites: &[&Site]) {
         let mut at = range.start;
@@ -144,7 +144,7 @@ impl<W: Fn(&Mutant) -> bool> Writer<'_, W> {
             .map(|(index, mutant, text)| (index, mutant.number, text))
             .collect();
         let range = site.range.clone();
-        if site.form == Form::Const {
+        if site.form == ChangeForm::Const {
             // A function that can be switched is no constant.
             self.text.push_str("     ");
             return;
@@ -153,7 +153,7 @@ impl<W: Fn(&Mutant) -> bool> Writer<'_, W> {
             return self.write(range, inner);
         }
         match site.form {
-            Form::Replace => {
+            ChangeForm::Replace => {
                 self.text.push('(');
                 for (index, number, text) in wanted {
                     self.text.push_str(&format!("if ::edge_mutants::on({number}) {{ "));
@@ -164,19 +164,19 @@ impl<W: Fn(&Mutant) -> bool> Writer<'_, W> {
                 self.write(range, inner);
                 self.text.push_str(" })");
             }
-            Form::NewGuard => {
+            ChangeForm::NewGuard => {
                 for (index, number, _) in wanted {
                     self.change(index, &format!(" if !::edge_mutants::on({number})"));
                 }
                 self.write(range, inner);
             }
-            Form::Return => {
+            ChangeForm::Return => {
                 for (index, number, text) in wanted {
                     self.change(index, &format!(" if ::edge_mutants::on({number}) {{ return {text}; }}"));
                 }
                 self.write(range, inner);
             }
-            Form::Empty => {
+            ChangeForm::Empty => {
                 for (index, number, _) in &wanted {
                     self.change(
                         *index,
@@ -187,13 +187,13 @@ impl<W: Fn(&Mutant) -> bool> Writer<'_, W> {
                 self.write(range, inner);
                 self.text.push_str("}).take(limit)");
             }
-            Form::Const => {}
+            ChangeForm::Const => {}
         }
     }
 }
 
 struct Finder {
-    source: Source,
+    source: MutableFile,
     file: String,
     /// The type or the trait whose functions are looked at
     owner: String,
@@ -275,7 +275,7 @@ impl Finder {
         self.text(node).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    fn place(&mut self, range: Range<usize>, form: Form, changes: Vec<(usize, String)>) {
+    fn place(&mut self, range: Range<usize>, form: ChangeForm, changes: Vec<(usize, String)>) {
         self.source.sites.push(Site { range, form, changes });
         self.source.const_fns.push(self.const_fn.clone());
     }
@@ -289,7 +289,7 @@ impl Finder {
 
     fn replace(&mut self, at: Span, range: Range<usize>, changes: Vec<(String, String)>) {
         let changes = changes.into_iter().map(|(change, text)| (self.mutant(at, change), text)).collect();
-        self.place(range, Form::Replace, changes);
+        self.place(range, ChangeForm::Replace, changes);
     }
 
     fn function(&mut self, attributes: &[syn::Attribute], signature: &syn::Signature, block: &syn::Block) {
@@ -301,7 +301,7 @@ impl Finder {
         let outer_const = self.const_fn.take();
         if let Some(token) = &signature.constness {
             self.const_fn = Some(signature.ident.to_string());
-            self.place(range(token), Form::Const, Vec::new());
+            self.place(range(token), ChangeForm::Const, Vec::new());
         }
         let is_default = self.owner.starts_with("<impl Default for ");
         if !block.stmts.is_empty() && !is_default {
@@ -327,7 +327,7 @@ impl Finder {
                     if told.contains("Iterator") && !body.contains("return") && !body.contains('?') {
                         let change = format!("replace {function} -> {told} with ::std::iter::empty()");
                         let mutant = self.mutant(signature.ident.span(), change);
-                        self.place(inside, Form::Empty, vec![(mutant, String::new())]);
+                        self.place(inside, ChangeForm::Empty, vec![(mutant, String::new())]);
                     }
                     return;
                 }
@@ -339,7 +339,7 @@ impl Finder {
             let change = format!("replace {function}{told} with {value}");
             changes.push((self.mutant(signature.ident.span(), change), value));
         }
-        self.place(inside.start..inside.start, Form::Return, changes);
+        self.place(inside.start..inside.start, ChangeForm::Return, changes);
     }
 }
 
@@ -444,7 +444,7 @@ impl<'ast> Visit<'ast> for Finder {
             } else if is_left_out && arm.guard.is_none() {
                 let mutant = self.mutant(arm.span(), format!("delete match arm {pattern} in {function}"));
                 let end = range(&arm.pat).end;
-                self.place(end..end, Form::NewGuard, vec![(mutant, String::new())]);
+                self.place(end..end, ChangeForm::NewGuard, vec![(mutant, String::new())]);
             }
             if let Some((_, guard)) = &arm.guard {
                 self.visit_expr(guard);

@@ -16,13 +16,13 @@ use clap::{Parser, Subcommand};
 
 /// Which faults no test notices. Without a command it tries both kinds.
 #[derive(Parser)]
-struct Arguments {
+struct MutantsArguments {
     #[command(subcommand)]
-    command: Option<Kind>,
+    command: Option<MutantsCommand>,
 }
 
 #[derive(Subcommand)]
-enum Kind {
+enum MutantsCommand {
     /// Mutants of the engine, all in one program
     Engine {
         /// Only files whose names begin so, below the engine's `src/`: `key/` or `exchange/paths.rs`
@@ -54,7 +54,7 @@ fn processors() -> usize {
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
+    match run(MutantsArguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -64,21 +64,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> anyhow::Result<bool> {
-    let project = project::Project::find()?;
+fn run(arguments: MutantsArguments) -> anyhow::Result<bool> {
+    let project = project::Checkout::find()?;
     match arguments.command {
-        Some(Kind::Engine { file, list: true, .. }) => {
+        Some(MutantsCommand::Engine { file, list: true, .. }) => {
             for mutant in compile::Sources::read(&project)?.mutants().filter(|mutant| mutant.file.starts_with(&file)) {
                 println!("{}:{}: {}", mutant.file, mutant.line, mutant.change);
             }
             Ok(true)
         }
-        Some(Kind::Engine { file, jobs, verbose, list: false }) => {
-            engine::run(&project, &engine::Options { file, jobs, verbose })
+        Some(MutantsCommand::Engine { file, jobs, verbose, list: false }) => {
+            engine::run(&project, &engine::EngineOptions { file, jobs, verbose })
         }
-        Some(Kind::Planted { only, copy }) => planted::run(&project, &only, &copy),
+        Some(MutantsCommand::Planted { only, copy }) => planted::run(&project, &only, &copy),
         None => {
-            let options = engine::Options { file: String::new(), jobs: processors(), verbose: false };
+            let options = engine::EngineOptions { file: String::new(), jobs: processors(), verbose: false };
             let engine = engine::run(&project, &options)?;
             Ok(planted::run(&project, "", "planted")? && engine)
         }

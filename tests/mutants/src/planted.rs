@@ -8,8 +8,8 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
-use crate::copy::{Copy, write};
-use crate::project::Project;
+use crate::copy::{CheckoutCopy, write};
+use crate::project::Checkout;
 
 /// A test that takes longer, in seconds, has noticed the fault. A build may take as long before it is an error.
 const LIMIT_OF_A_TEST: &str = "180";
@@ -18,7 +18,7 @@ const LIMIT_OF_A_BUILD: &str = "1500";
 /// What `planted.json` has for a part of the repository.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Part {
+struct PlantedPart {
     name: String,
     /// The folder of the files below
     folder: PathBuf,
@@ -30,12 +30,12 @@ struct Part {
     build: String,
     /// Runs the tests that its arguments name
     test: String,
-    faults: Vec<Fault>,
+    faults: Vec<PlantedFault>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fault {
+struct PlantedFault {
     /// What is wrong
     what: String,
     file: PathBuf,
@@ -49,7 +49,7 @@ struct Fault {
 }
 
 /// How a command ended.
-enum Ended {
+enum ShellEnd {
     Well,
     Badly(String),
 }
@@ -58,9 +58,9 @@ enum Ended {
 ///
 /// # Errors
 /// A text is not in its file once, or the tests do not pass without a fault.
-pub(crate) fn run(project: &Project, only: &str, copy: &str) -> anyhow::Result<bool> {
+pub(crate) fn run(project: &Checkout, only: &str, copy: &str) -> anyhow::Result<bool> {
     let path = project.root.join(project.own()?).join("planted.json");
-    let mut parts: Vec<Part> =
+    let mut parts: Vec<PlantedPart> =
         serde_json::from_slice(&std::fs::read(&path)?).with_context(|| path.display().to_string())?;
     for part in &mut parts {
         let name = part.name.clone();
@@ -68,7 +68,7 @@ pub(crate) fn run(project: &Project, only: &str, copy: &str) -> anyhow::Result<b
     }
     parts.retain(|part| !part.faults.is_empty());
     check(project, &parts)?;
-    let copy = Copy::make(project, copy, &BTreeMap::new())?;
+    let copy = CheckoutCopy::make(project, copy, &BTreeMap::new())?;
     link_tools(project, &copy)?;
     let (mut planted, mut missed) = (0, Vec::new());
     for part in &parts {
@@ -85,7 +85,7 @@ pub(crate) fn run(project: &Project, only: &str, copy: &str) -> anyhow::Result<b
 }
 
 /// Looks at every fault, before anything is built.
-fn check(project: &Project, parts: &[Part]) -> anyhow::Result<()> {
+fn check(project: &Checkout, parts: &[PlantedPart]) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
     for part in parts {
         for fault in &part.faults {
@@ -104,7 +104,7 @@ fn check(project: &Project, parts: &[Part]) -> anyhow::Result<()> {
 }
 
 /// The copy uses what `make tools` has installed.
-fn link_tools(project: &Project, copy: &Copy) -> anyhow::Result<()> {
+fn link_tools(project: &Checkout, copy: &CheckoutCopy) -> anyhow::Result<()> {
     let link = copy.root.join(".tools");
     if !link.exists() {
         std::os::unix::fs::symlink(project.root.join(".tools"), link)?;
@@ -113,17 +113,17 @@ fn link_tools(project: &Project, copy: &Copy) -> anyhow::Result<()> {
 }
 
 /// Plants the faults of a part. Gives those that are not noticed.
-fn plant(project: &Project, copy: &Copy, part: &Part) -> anyhow::Result<Vec<String>> {
+fn plant(project: &Checkout, copy: &CheckoutCopy, part: &PlantedPart) -> anyhow::Result<Vec<String>> {
     let shell = |command: &str, argument: &str, limit: &str| shell(project, copy, command, argument, limit);
-    if let Ended::Badly(output) = shell(&part.prepare, "", LIMIT_OF_A_BUILD)? {
+    if let ShellEnd::Badly(output) = shell(&part.prepare, "", LIMIT_OF_A_BUILD)? {
         bail!("{}: it cannot be prepared:\n{output}", part.name);
     }
-    if let Ended::Badly(output) = shell(&part.build, "", LIMIT_OF_A_BUILD)? {
+    if let ShellEnd::Badly(output) = shell(&part.build, "", LIMIT_OF_A_BUILD)? {
         bail!("{}: the build fails without a fault:\n{output}", part.name);
     }
     let tests: BTreeSet<&str> = part.faults.iter().map(|fault| fault.test.as_str()).collect();
     for test in tests {
-        if let Ended::Badly(output) = shell(&part.test, test, LIMIT_OF_A_BUILD)? {
+        if let ShellEnd::Badly(output) = shell(&part.test, test, LIMIT_OF_A_BUILD)? {
             bail!("{}: `{test}` fails without a fault:\n{output}", part.name);
         }
     }
@@ -135,23 +135,23 @@ fn plant(project: &Project, copy: &Copy, part: &Part) -> anyhow::Result<Vec<Stri
         write(&copy.root.join(&path), whole.replacen(&fault.find, &fault.replace, 1).as_bytes())?;
         let built = shell(&part.build, "", LIMIT_OF_A_BUILD)?;
         let tested = match built {
-            Ended::Well => Some(shell(&part.test, &fault.test, LIMIT_OF_A_TEST)?),
-            Ended::Badly(_) => None,
+            ShellEnd::Well => Some(shell(&part.test, &fault.test, LIMIT_OF_A_TEST)?),
+            ShellEnd::Badly(_) => None,
         };
         write(&copy.root.join(&path), whole.as_bytes())?;
         let name = format!("{}: {}", path.display(), fault.what);
         let how = match (&built, &tested) {
-            (_, Some(Ended::Badly(_))) if fault.accepted.is_some() => {
+            (_, Some(ShellEnd::Badly(_))) if fault.accepted.is_some() => {
                 missed.push(format!("{name}: it is noticed now, so `accepted` has to go"));
                 "noticed"
             }
-            (_, Some(Ended::Well)) if fault.accepted.is_some() => "accepted",
-            (Ended::Badly(output), _) => {
+            (_, Some(ShellEnd::Well)) if fault.accepted.is_some() => "accepted",
+            (ShellEnd::Badly(output), _) => {
                 missed.push(format!("{name}: it does not compile:\n{output}"));
                 "does not compile"
             }
-            (_, Some(Ended::Badly(_))) => "noticed",
-            (_, Some(Ended::Well) | None) => {
+            (_, Some(ShellEnd::Badly(_))) => "noticed",
+            (_, Some(ShellEnd::Well) | None) => {
                 missed.push(format!("{name} ({})", fault.test));
                 "NOT NOTICED"
             }
@@ -162,7 +162,13 @@ fn plant(project: &Project, copy: &Copy, part: &Part) -> anyhow::Result<Vec<Stri
 }
 
 /// Runs a command in the copy.
-fn shell(project: &Project, copy: &Copy, command: &str, argument: &str, limit: &str) -> anyhow::Result<Ended> {
+fn shell(
+    project: &Checkout,
+    copy: &CheckoutCopy,
+    command: &str,
+    argument: &str,
+    limit: &str,
+) -> anyhow::Result<ShellEnd> {
     let module =
         std::env::var_os("EDGE_WASM").map_or_else(|| project.root.join("dist/edge_idempotency.wasm"), PathBuf::from);
     let mut shell = Command::new("timeout");
@@ -176,10 +182,10 @@ fn shell(project: &Project, copy: &Copy, command: &str, argument: &str, limit: &
     ];
     let output = shell.envs(paths).output()?;
     if output.status.success() {
-        return Ok(Ended::Well);
+        return Ok(ShellEnd::Well);
     }
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.get(lines.len().saturating_sub(25)..).unwrap_or_default();
-    Ok(Ended::Badly(last.join("\n")))
+    Ok(ShellEnd::Badly(last.join("\n")))
 }

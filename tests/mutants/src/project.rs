@@ -41,14 +41,14 @@ struct Package {
 }
 
 /// The repository.
-pub(crate) struct Project {
+pub(crate) struct Checkout {
     pub(crate) root: PathBuf,
     pub(crate) work: PathBuf,
     /// Where packages are, relative to the root
     packages: BTreeMap<String, PathBuf>,
 }
 
-impl Project {
+impl Checkout {
     /// Asks cargo for it.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! What is found in a file, and how it is written with switches.
 
-use crate::find::Source;
+use crate::find::MutableFile;
 
 /// A file with all of its mutants, numbered from 1.
 fn switched(text: &str) -> (Vec<String>, String) {
-    let mut source = Source::read("f.rs", text.to_owned()).unwrap();
+    let mut source = MutableFile::read("f.rs", text.to_owned()).unwrap();
     for (mutant, number) in source.mutants.iter_mut().zip(1..) {
         mutant.number = number;
     }
@@ -41,7 +41,7 @@ fn a_constant_function_is_none_where_it_can_be_switched() {
     let (changes, switched) = switched(text);
     assert_eq!(changes, ["1: replace f -> bool with true", "1: replace f -> bool with false"]);
     assert!(switched.starts_with("      fn f() -> bool { if ::edge_mutants::on(1) { return true; }"), "{switched}");
-    let kept = Source::read("f.rs", text.to_owned()).unwrap().switched(|_| true, |name| name == "f").text;
+    let kept = MutableFile::read("f.rs", text.to_owned()).unwrap().switched(|_| true, |name| name == "f").text;
     assert_eq!(kept, text);
 }
 
@@ -63,7 +63,7 @@ fn arms_guards_and_fields_are_left_out() {
 #[test]
 fn a_mutant_that_is_not_wanted_is_not_written() {
     let text = "fn f() -> u8 { 1 + 1 }";
-    let source = Source::read("f.rs", text.to_owned()).unwrap();
+    let source = MutableFile::read("f.rs", text.to_owned()).unwrap();
     assert_eq!(source.mutants.len(), 4);
     assert_eq!(source.switched(|_| false, |_| false).text, text);
 }

@@ -13,7 +13,7 @@ const BEGIN: &str = "  %% from cargo metadata: UPDATE_DOCS=1 cargo test --test c
 const END: &str = "  %% end\n";
 
 /// A crate of the workspace.
-pub(super) struct Member {
+pub(super) struct WorkspaceCrate {
     pub(super) name: String,
     /// From the root of the repository; `.` is the root
     pub(super) folder: String,
@@ -23,7 +23,7 @@ pub(super) struct Member {
 }
 
 /// All crates that hold sources.
-pub(super) fn crates() -> Vec<Member> {
+pub(super) fn crates() -> Vec<WorkspaceCrate> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["metadata", "--offline", "--no-deps", "--format-version=1"]).current_dir(repository());
     let output = command.output().unwrap();
@@ -32,7 +32,7 @@ pub(super) fn crates() -> Vec<Member> {
     let root = text(&metadata["workspace_root"]);
     let packages = metadata["packages"].as_array().unwrap();
     let names: BTreeSet<String> = packages.iter().map(|package| text(&package["name"])).collect();
-    let mut members: Vec<Member> = packages
+    let mut members: Vec<WorkspaceCrate> = packages
         .iter()
         .map(|package| {
             let manifest = text(&package["manifest_path"]);
@@ -40,7 +40,7 @@ pub(super) fn crates() -> Vec<Member> {
             let used = package["dependencies"].as_array().unwrap().iter();
             let used =
                 used.filter(|dependency| dependency["kind"].is_null()).map(|dependency| text(&dependency["name"]));
-            Member {
+            WorkspaceCrate {
                 name: text(&package["name"]),
                 folder: if folder == Path::new("") { ".".to_owned() } else { folder.to_str().unwrap().to_owned() },
                 description: text(&package["description"]),
@@ -52,15 +52,15 @@ pub(super) fn crates() -> Vec<Member> {
     members
 }
 
-fn picture(members: &[Member]) -> String {
+fn picture(members: &[WorkspaceCrate]) -> String {
     let id = |name: &str| name.replace('-', "_");
     let mut lines = String::new();
-    for Member { name, folder, description, .. } in members {
+    for WorkspaceCrate { name, folder, description, .. } in members {
         let place = if folder == "." { "src" } else { folder };
         let about = description.split(['.', ':', ';', ',']).next().unwrap_or_default().replace('`', "");
         lines += &format!("  {}[\"{place}/<br>{about}\"]\n", id(name));
     }
-    for Member { name, uses, .. } in members {
+    for WorkspaceCrate { name, uses, .. } in members {
         for used in uses {
             lines += &format!("  {} --> {}\n", id(name), id(used));
         }

@@ -258,16 +258,17 @@ fn awaited_body(
 ) -> Option<(AwaitedBody, u64, TrailerEdit)> {
     let to_target = route.is_some_and(|route| route.target.is_some());
     let of_restate = backend.is_restates(head, to_target);
+    let is_readable = head.is_json && !head.is_encoded;
     let error = AwaitedBody::Error(head.status, retry);
     let (body, limit) = match head.is_error() {
         false if accepts(route, decision, head) => (AwaitedBody::OneWay, ONE_WAY_LIMIT),
         false => return None,
         true if !policy.cleans_errors(route, backend) => return None,
         // A handler's failure in Restate is its result, whatever the status: 500 is that of a terminal error without one.
-        true if head.is_json && !head.is_encoded && (of_restate || head.status < 500) => (error, ERROR_LIMIT),
+        true if is_readable && (of_restate || head.status < 500) => (error, ERROR_LIMIT),
         // Another backend's fault is replaced, since what it says is for its operators, and so is an error that is not readable JSON,
         // unless their bodies are empty.
-        true if of_restate || head.is_json && !head.is_encoded => (error, 0),
+        true if of_restate || is_readable => (error, 0),
         true => return None,
     };
     Some((body, limit, if of_restate { TrailerEdit::Remove } else { TrailerEdit::Clean }))

@@ -136,7 +136,7 @@ async fn of_another_tenant(narrator: &mut Narrator<'_>) -> Result<()> {
     let (charge, title) = ("ch_7005", "Another tenant's webhook about a charge of the same name");
     let [globex, ..] = LOOKED_UP;
     if narrator.openbao().is_none() {
-        narrator.leave_out(title, "the other tenant's secret is looked up, and OpenBao is not there");
+        narrator.leave_out(title, "needs OpenBao, which holds the other tenant's secret");
         return Ok(());
     }
     narrator.step(title);

@@ -8,12 +8,13 @@ mod failures;
 mod outages;
 mod reload;
 mod setup;
+mod stand_in;
 
 use anyhow::Result;
 use e2e::runner::{Group, sharing};
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let tests = [failures::tests(), crowds::tests(), counted::tests(), command::tests()];
+    let tests = [failures::tests(), crowds::tests(), counted::tests(), command::tests(), stand_in::tests()];
     Ok(vec![
         sharing(setup::LookupsSetup::start, tests.into_iter().flatten().collect()),
         sharing(outages::start, outages::tests()),

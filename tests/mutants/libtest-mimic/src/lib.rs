@@ -43,12 +43,12 @@ impl<M: ToString> From<M> for Failed {
     }
 }
 
-type Run = Box<dyn FnOnce() -> Result<(), Failed> + Send>;
+type TrialRun = Box<dyn FnOnce() -> Result<(), Failed> + Send>;
 
 /// A test.
 pub struct Trial {
     name: String,
-    run: Run,
+    run: TrialRun,
 }
 
 impl Trial {
@@ -74,7 +74,7 @@ struct Child {
 
 /// What a test does without a mutant.
 #[derive(Default)]
-struct Recorded {
+struct RecordedTrial {
     passed: bool,
     micros: u64,
     reached: Vec<u32>,
@@ -96,8 +96,8 @@ pub fn run(_: &Arguments, trials: Vec<Trial>) -> Conclusion {
     let mut results = std::io::LineWriter::new(std::fs::File::create(results).unwrap());
 
     let names: Vec<String> = trials.iter().map(|trial| trial.name.clone()).collect();
-    let mut runs: Vec<Option<Run>> = trials.into_iter().map(|trial| Some(trial.run)).collect();
-    let mut recorded: Vec<Recorded> = names.iter().map(|_| Recorded::default()).collect();
+    let mut runs: Vec<Option<TrialRun>> = trials.into_iter().map(|trial| Some(trial.run)).collect();
+    let mut recorded: Vec<RecordedTrial> = names.iter().map(|_| RecordedTrial::default()).collect();
     let mut say = |line: String| writeln!(results, "{line}").unwrap();
 
     let all = (0..names.len()).collect();
@@ -108,7 +108,7 @@ pub fn run(_: &Arguments, trials: Vec<Trial>) -> Conclusion {
         }
     });
     let mut reaching: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (trial, Recorded { reached, .. }) in recorded.iter().enumerate() {
+    for (trial, RecordedTrial { reached, .. }) in recorded.iter().enumerate() {
         for mutant in reached {
             reaching.entry(*mutant).or_default().push(trial);
         }
@@ -121,7 +121,7 @@ pub fn run(_: &Arguments, trials: Vec<Trial>) -> Conclusion {
         say(format!("unreached\t{mutant}"));
     }
     let work = mutants.iter().filter(|mutant| reached(mutant)).map(|mutant| *mutant as usize).collect();
-    let try_mutant = |mutant: usize, runs: &mut Vec<Option<Run>>, pipe: &mut std::fs::File| -> i32 {
+    let try_mutant = |mutant: usize, runs: &mut Vec<Option<TrialRun>>, pipe: &mut std::fs::File| -> i32 {
         edge_mutants::choose(mutant as u32);
         for trial in &reaching[&(mutant as u32)] {
             let _ = pipe.write_all(&(*trial as u32).to_le_bytes());
@@ -137,21 +137,21 @@ pub fn run(_: &Arguments, trials: Vec<Trial>) -> Conclusion {
         let last = written.chunks_exact(4).last().map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().unwrap()));
         let name = &names[last as usize];
         match status {
-            Ended::With(0) => say(format!("missed\t{mutant}\t{}", trials.len())),
-            Ended::With(_) => say(format!("caught\t{mutant}\t{name}\tfailed")),
-            Ended::By(libc::SIGVTALRM | libc::SIGALRM) => say(format!("caught\t{mutant}\t{name}\tstopped")),
-            Ended::By(_) => say(format!("caught\t{mutant}\t{name}\tdied")),
+            ChildEnd::With(0) => say(format!("missed\t{mutant}\t{}", trials.len())),
+            ChildEnd::With(_) => say(format!("caught\t{mutant}\t{name}\tfailed")),
+            ChildEnd::By(libc::SIGVTALRM | libc::SIGALRM) => say(format!("caught\t{mutant}\t{name}\tstopped")),
+            ChildEnd::By(_) => say(format!("caught\t{mutant}\t{name}\tdied")),
         }
     });
     Conclusion(true)
 }
 
-fn passes(run: Run) -> bool {
+fn passes(run: TrialRun) -> bool {
     catch_unwind(AssertUnwindSafe(run)).is_ok_and(|result| result.is_ok())
 }
 
 /// In a child: runs a test, and writes what it reached.
-fn record(trial: usize, runs: &mut Vec<Option<Run>>, pipe: &mut std::fs::File) -> i32 {
+fn record(trial: usize, runs: &mut Vec<Option<TrialRun>>, pipe: &mut std::fs::File) -> i32 {
     edge_mutants::record();
     let start = Instant::now();
     let passed = passes(runs[trial].take().unwrap());
@@ -162,10 +162,10 @@ fn record(trial: usize, runs: &mut Vec<Option<Run>>, pipe: &mut std::fs::File) -
     if passed { 0 } else { FAILED }
 }
 
-fn read_record(status: Ended, written: &[u8]) -> Recorded {
-    let Some((micros, reached)) = written.split_at_checked(8) else { return Recorded::default() };
-    Recorded {
-        passed: matches!(status, Ended::With(0)),
+fn read_record(status: ChildEnd, written: &[u8]) -> RecordedTrial {
+    let Some((micros, reached)) = written.split_at_checked(8) else { return RecordedTrial::default() };
+    RecordedTrial {
+        passed: matches!(status, ChildEnd::With(0)),
         micros: u64::from_le_bytes(micros.try_into().unwrap()),
         reached: reached.chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect(),
     }
@@ -173,7 +173,7 @@ fn read_record(status: Ended, written: &[u8]) -> Recorded {
 
 /// How a child ended: with a status, or by a signal.
 #[derive(Clone, Copy)]
-enum Ended {
+enum ChildEnd {
     With(i32),
     By(i32),
 }
@@ -183,9 +183,9 @@ enum Ended {
 fn in_children(
     jobs: usize,
     work: VecDeque<usize>,
-    runs: &mut Vec<Option<Run>>,
-    child: impl Fn(usize, &mut Vec<Option<Run>>, &mut std::fs::File) -> i32,
-    mut ended: impl FnMut(usize, Ended, Vec<u8>),
+    runs: &mut Vec<Option<TrialRun>>,
+    child: impl Fn(usize, &mut Vec<Option<TrialRun>>, &mut std::fs::File) -> i32,
+    mut ended: impl FnMut(usize, ChildEnd, Vec<u8>),
 ) {
     let mut work = work;
     let mut running: Vec<(usize, Child)> = Vec::new();
@@ -206,9 +206,9 @@ fn in_children(
         let mut written = Vec::new();
         pipe.read_to_end(&mut written).unwrap();
         let how = if libc::WIFEXITED(status) {
-            Ended::With(libc::WEXITSTATUS(status))
+            ChildEnd::With(libc::WEXITSTATUS(status))
         } else {
-            Ended::By(libc::WTERMSIG(status))
+            ChildEnd::By(libc::WTERMSIG(status))
         };
         ended(piece, how, written);
     }
@@ -216,8 +216,8 @@ fn in_children(
 
 fn start(
     piece: usize,
-    runs: &mut Vec<Option<Run>>,
-    child: &impl Fn(usize, &mut Vec<Option<Run>>, &mut std::fs::File) -> i32,
+    runs: &mut Vec<Option<TrialRun>>,
+    child: &impl Fn(usize, &mut Vec<Option<TrialRun>>, &mut std::fs::File) -> i32,
 ) -> Child {
     let mut ends = [0; 2];
     // SAFETY: the process has one thread, so that the child may do what it likes; the ends of the pipe have one owner each.
