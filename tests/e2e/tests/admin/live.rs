@@ -10,10 +10,12 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
 use e2e::gateway::{TestGateway, tools};
 use e2e::runner::Test;
+use harness::openbao::OpenBao;
 use harness::ports::loopback_url;
 use harness::senders::LOOKED_UP;
 use harness::tokens::Signer;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::setup::{AdminSetup, Ran, run_command, test};
 use super::standin::{StandIn, version};
@@ -41,16 +43,16 @@ struct LiveRun<'s> {
 }
 
 impl<'s> LiveRun<'s> {
-    /// Everything as the stack has it; without OpenBao's token where the program is not there.
+    /// Everything as the stack has it.
     async fn of(setup: &'s AdminSetup) -> Result<Self> {
         let stack = &setup.stack;
         let file = setup.directory.path().join("unkey-root-key.json");
         let stored: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
         let root_key = stored.pointer("/resources/0/generic_secret/secret/inline_string").and_then(Value::as_str);
-        let mut environment = vec![("UNKEY_ROOT_KEY", root_key.context("no root key")?.to_owned())];
-        if let Some(openbao) = &stack.openbao {
-            environment.push(("BAO_TOKEN", openbao.lock().await.token().await?));
-        }
+        let environment = vec![
+            ("UNKEY_ROOT_KEY", root_key.context("no root key")?.to_owned()),
+            ("BAO_TOKEN", openbao(setup)?.lock().await.token().await?),
+        ];
         let keys = setup.directory.path().join("live-jwks.json");
         fs::write(&keys, stack.signer.jwks())?;
         let options = vec![
@@ -127,20 +129,11 @@ impl<'s> LiveRun<'s> {
     }
 }
 
-/// What tests without OpenBao leave out, loudly.
-fn has_openbao(setup: &AdminSetup) -> bool {
-    if setup.stack.openbao.is_none() {
-        println!(
-            "SKIPPED: OpenBao is not there (`make tools-all` installs it), so its part of `check --live` was not tested"
-        );
-    }
-    setup.stack.openbao.is_some()
+fn openbao(setup: &AdminSetup) -> Result<&Mutex<OpenBao>> {
+    setup.stack.openbao.as_ref().context("OpenBao is not there: run `make tools-all`")
 }
 
 async fn sound(setup: &AdminSetup) -> Result<()> {
-    if !has_openbao(setup) {
-        return Ok(());
-    }
     let run = LiveRun::of(setup).await?;
     run.finds(&[])?;
     let works: Vec<String> = run.found()?.into_iter().map(|(_, _, message)| message).collect();
@@ -216,7 +209,6 @@ async fn wrong_targets(setup: &AdminSetup) -> Result<()> {
 }
 
 async fn wrong_stores(setup: &AdminSetup) -> Result<()> {
-    let has_openbao = has_openbao(setup);
     let of = async |name, value: &str| anyhow::Ok(LiveRun::of(setup).await?.with(name, value).found()?);
     let has = |found: &[(String, String, String)], at: &str, part: &str| {
         let fits = |(lint, pointer, message): &(String, String, String)| {
@@ -229,19 +221,13 @@ async fn wrong_stores(setup: &AdminSetup) -> Result<()> {
     has(&of("--webhook", "wh_01JNOBODY").await?, "/webhooks/unkey", "binding_not_found")?;
     let other = StandIn::start(|_| Some((200, json!({"ok": true}).to_string())))?;
     has(&of("unkey", &other.url).await?, "/webhooks/unkey", "registry_reply_malformed")?;
-    if !has_openbao {
-        return Ok(());
-    }
     has(&of("BAO_TOKEN", "s.planted").await?, "/webhooks/openbao", "secret_store_forbidden")?;
     has(&of("openbao", &other.url).await?, "/webhooks/openbao", "secret_store_reply_malformed")?;
     let owner = LOOKED_UP.first().context("no webhook")?;
-    let openbao = setup.stack.openbao.as_ref().context("no OpenBao")?.lock().await;
-    openbao.erase(&owner.secret_path()).await?;
-    drop(openbao);
+    openbao(setup)?.lock().await.erase(&owner.secret_path()).await?;
     let found = LiveRun::of(setup).await?.found();
-    let openbao = setup.stack.openbao.as_ref().context("no OpenBao")?.lock().await;
-    openbao.put(&owner.secret_path(), &json!({"secret": setup.stack.senders.looked_up})).await?;
-    drop(openbao);
+    let stored = json!({"secret": setup.stack.senders.looked_up});
+    openbao(setup)?.lock().await.put(&owner.secret_path(), &stored).await?;
     has(&found?, "/webhooks/openbao", "secret_missing")?;
     // Without a webhook's id both stores are asked for what nobody has.
     let mut run = LiveRun::of(setup).await?;
