@@ -151,8 +151,8 @@ test: ## what one runs after a change: formats and lints, units, cases in every 
 	@MAKE=$(MAKE) crates/xtask/scripts/test.sh build rust krakend
 
 .PHONY: test-all
-test-all: ## make test, and what is about other people's software or floods a gateway: frameworks, SDKs, the clients in four languages, OpenBao, the playground
-	@MAKE=$(MAKE) crates/xtask/scripts/test.sh build rust krakend clients compat playground-test
+test-all: ## make test, and what is about other people's software, floods a gateway or has many cases: frameworks, SDKs, the clients in four languages, OpenBao, the playground, properties
+	@MAKE=$(MAKE) crates/xtask/scripts/test.sh
 
 # CI compiles everything once, so that what makes the next compilation fast would only cost it time and space.
 ifdef CI
@@ -187,6 +187,11 @@ lint: ## format, layout of test data, and clippy (it is a part of the compilatio
 rust: tools ## every test in Rust but those of `compat`, after `make build`
 	@echo "== rust"
 	@EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS) cargo test --no-fail-fast --tests
+
+.PHONY: properties
+properties: build ## the engine's properties and enumerations with all their cases; `make test` has every seventh
+	@echo "== properties"
+	@EDGE_CASES_PERCENT=100 cargo test --test engine
 
 # Here the dynamic module is the one that is released, not that of the stand-in.
 .PHONY: compat

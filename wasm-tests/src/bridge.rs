@@ -78,7 +78,7 @@ impl Bridge {
         let mut outcome = CaseOutcome {
             upstream: read("upstream").transpose()?,
             client: read("client").transpose()?,
-            metrics: Some(texts(member("metrics"))),
+            metrics: texts(member("metrics")),
             record: None,
             log: texts(member("log")),
             failures: texts(member("failures")),
@@ -90,9 +90,7 @@ impl Bridge {
                 None => return Err("the record cannot be read".to_owned()),
             },
         };
-        if let Some(metrics) = &mut outcome.metrics {
-            metrics.sort();
-        }
+        outcome.metrics.sort();
         Ok(outcome)
     }
 

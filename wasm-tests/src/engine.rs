@@ -86,7 +86,6 @@ impl Engine for Wasm {
         let samples = samples.flat_map(|(name, values)| values.iter().map(|value| sample(name, *value)));
         let mut metrics: Vec<String> = counters.iter().flat_map(repeated).chain(samples).collect();
         metrics.sort();
-        let metrics = Some(metrics);
         let message = exchange.properties.get(RECORD);
         let record = message.and_then(|message| records::read(message));
         let mut failures = vm.take_failures();

@@ -6,6 +6,7 @@ mod callers_looked_up;
 mod collision;
 mod common;
 mod explanations;
+mod extent;
 mod internal_hits;
 mod lookups;
 mod metrics_page;

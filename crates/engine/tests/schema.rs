@@ -6,6 +6,7 @@
 
 mod page;
 
+use crate::extent::{is_whole, part_of, some};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::json::Issue;
 use jsonschema::Validator;
@@ -496,7 +497,7 @@ fn both_refuse_the_same_single_faults() {
     // One example for each place and each list of errors is enough to read.
     let mut wrong = BTreeMap::new();
     let mut refused = 0;
-    for (pointer, changed) in single_changes(&schema, &document) {
+    for (pointer, changed) in some(single_changes(&schema, &document)) {
         let found = issues(&changed);
         let accepted = schema.accepts(&changed);
         refused += usize::from(!accepted);
@@ -522,8 +523,11 @@ fn both_refuse_the_same_single_faults() {
         wrong.insert((what, pointer.clone(), places), format!("{what}: {pointer} = {value}: {shown:?}"));
     }
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), Vec::from_iter(wrong.into_values()).join("\n"));
-    assert!(unused.is_empty(), "no document shows these rows of RELATIONS; TEXTS may lack the values: {unused:?}");
-    assert!(refused > 5000, "{refused}");
+    assert!(
+        !is_whole() || unused.is_empty(),
+        "no document shows these rows of RELATIONS; TEXTS may lack the values: {unused:?}"
+    );
+    assert!(refused > part_of(5000) as usize, "{refused}");
 }
 
 #[test]

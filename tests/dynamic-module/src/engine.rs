@@ -83,7 +83,7 @@ impl Module {
         Ok(CaseOutcome {
             upstream: stream.upstream(),
             client: stream.client(),
-            metrics: Some(metrics),
+            metrics,
             record: (!record.is_empty()).then_some(record),
             log,
             failures,

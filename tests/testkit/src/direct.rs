@@ -365,7 +365,7 @@ fn exchange(case: &Case) -> Result<CaseOutcome, String> {
     Ok(CaseOutcome {
         upstream,
         client: Some(client),
-        metrics: Some(metrics),
+        metrics,
         record: record.map_or(Ok(None), |record| record.map(Some).ok_or("the record cannot be read".to_owned()))?,
         log: log.into_inner(),
         ..CaseOutcome::default()

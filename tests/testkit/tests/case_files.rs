@@ -1,7 +1,7 @@
 //! The case files' format, and the comparison: that a slip in a file is an error, and that a difference is seen.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use testkit::cases::{self, Case, CaseOutcome, compare, compare_outcomes, parse};
 use testkit::http::{Headers, Message};
 
@@ -243,8 +243,10 @@ fn two_runs_are_compared_whole() {
     let mut other = expected();
     client_of(&mut other).headers.add("x-unnamed", "1");
     upstream_of(&mut other).headers.set(":scheme", "http");
+    other.metrics.push("requests".to_owned());
+    other.record = Some(Map::new());
     let seen: Vec<String> = compare_outcomes(&expected(), &other).into_iter().map(|it| it.what).collect();
-    assert_eq!(seen, ["upstream :scheme", "client x-unnamed"]);
+    assert_eq!(seen, ["upstream :scheme", "client x-unnamed", "the series that counted", "the record"]);
     let seen = compare_outcomes(&expected(), &CaseOutcome::default());
     assert_eq!(seen.len(), 2);
 }

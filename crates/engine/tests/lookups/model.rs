@@ -3,19 +3,11 @@
 
 use super::api_keys::held;
 use super::{CacheSetup, StoreCall, not_found, secret, verified, version};
+use crate::extent::cases;
 use edge_idempotency_engine::lookup::{CallId, StoreKind};
 use proptest::prelude::*;
-use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// So many, times `PROPTEST_TIMES`; what fails is remembered beside the test.
-fn cases(cases: u32) -> ProptestConfig {
-    let times = std::env::var("PROPTEST_TIMES").map_or(1, |times| times.parse().expect("PROPTEST_TIMES is a number"));
-    let persistence = FileFailurePersistence::WithSource("regressions");
-    let failure_persistence: Option<Box<dyn FailurePersistence>> = Some(Box::new(persistence));
-    ProptestConfig { cases: cases.saturating_mul(times), failure_persistence, ..ProptestConfig::default() }
-}
 
 #[derive(Debug, Clone)]
 enum LookupEvent {

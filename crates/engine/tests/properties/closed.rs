@@ -3,6 +3,7 @@
 
 mod two_backends;
 
+use super::{part_of, some};
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::policy::Template;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
@@ -302,11 +303,12 @@ fn summed<P: Sync, T: Default + Send>(all: &[P], take: fn(&mut T, &P)) -> Vec<T>
 
 #[test]
 fn what_is_closed_is_closed_in_every_combination_of_members() {
-    let all: Vec<PathMembers> = combinations().collect();
+    let all: Vec<PathMembers> = some(combinations()).collect();
     let parts: Vec<Tally> = summed(&all, Tally::take);
     let sum = |count: fn(&Tally) -> u64| parts.iter().map(count).sum::<u64>();
     let (started, refused) = (sum(|tally| tally.started), sum(|tally| tally.refused));
     let (closed, open) = (sum(|tally| tally.closed), sum(|tally| tally.open));
-    assert!(started > 5_000 && refused > 5_000, "{started} {refused}");
-    assert!(closed > 700_000 && open > 100_000, "{closed} {open}");
+    let part = |count| u64::from(part_of(count));
+    assert!(started > part(5_000) && refused > part(5_000), "{started} {refused}");
+    assert!(closed > part(700_000) && open > part(100_000), "{closed} {open}");
 }

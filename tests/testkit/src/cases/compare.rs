@@ -36,13 +36,13 @@ pub fn compare(case: &Case, outcome: &CaseOutcome) -> Vec<Difference> {
         differences.add("a failure", NOTHING, failure);
     }
     differences.message("upstream", case.upstream.as_ref(), outcome.upstream.as_ref(), &[":scheme"]);
-    if let (Some(expected), Some(seen)) = (&case.metrics, &outcome.metrics) {
+    if let Some(expected) = &case.metrics {
         let mut expected = expected.clone();
         expected.sort();
-        differences.check("the series that counted", &expected.join("\n      "), &seen.join("\n      "));
+        differences.series(&expected, &outcome.metrics);
     }
-    if let (Some(expected), Some(seen)) = (&case.record, &outcome.record) {
-        differences.check("the record", &sorted(expected), &sorted(seen));
+    if case.record.is_some() {
+        differences.check("the record", &sorted(case.record.as_ref()), &sorted(outcome.record.as_ref()));
     }
     let Some(client) = &outcome.client else {
         differences.add("the client", &format!("status {}", case.client.status), "no answer");
@@ -73,17 +73,14 @@ pub fn compare_outcomes(first: &CaseOutcome, second: &CaseOutcome) -> Vec<Differ
     let mut differences = Differences::default();
     differences.message("upstream", first.upstream.as_ref(), second.upstream.as_ref(), &[]);
     differences.message("client", first.client.as_ref(), second.client.as_ref(), &[]);
-    if let (Some(first), Some(second)) = (&first.metrics, &second.metrics) {
-        differences.check("the series that counted", &first.join("\n      "), &second.join("\n      "));
-    }
-    if let (Some(first), Some(second)) = (&first.record, &second.record) {
-        differences.check("the record", &sorted(first), &sorted(second));
-    }
+    differences.series(&first.metrics, &second.metrics);
+    differences.check("the record", &sorted(first.record.as_ref()), &sorted(second.record.as_ref()));
     differences.0
 }
 
 /// A record in one order, a line for each member.
-fn sorted(record: &Map<String, Value>) -> String {
+fn sorted(record: Option<&Map<String, Value>>) -> String {
+    let Some(record) = record else { return NOTHING.to_owned() };
     let mut members: Vec<String> = record.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     members.sort();
     members.join("\n      ")
@@ -101,6 +98,10 @@ impl Differences {
         if expected != seen {
             self.add(what, expected, seen);
         }
+    }
+
+    fn series(&mut self, expected: &[String], seen: &[String]) {
+        self.check("the series that counted", &expected.join("\n      "), &seen.join("\n      "));
     }
 
     fn whole(&mut self, what: &str, message: &Message) {

@@ -97,9 +97,9 @@ pub struct CaseOutcome {
     pub upstream: Option<Message>,
     /// What the client got, with `:status`; `None` if it waits for ever.
     pub client: Option<Message>,
-    /// The series that counted the exchange, sorted, each as often as it counted; `None` if the runner cannot tell.
-    pub metrics: Option<Vec<String>>,
-    /// The record that the filter gave to the access log; `None` if it gave none, or the runner cannot tell.
+    /// The series that counted the exchange, sorted, each as often as it counted.
+    pub metrics: Vec<String>,
+    /// The record that the filter gave to the access log.
     pub record: Option<Map<String, Value>>,
     /// What was logged, to be shown when something differs.
     pub log: Vec<String>,

@@ -1,0 +1,41 @@
+//! How much a run tries: a part of the cases of each property, and of each long enumeration.
+
+use proptest::test_runner::{Config, FileFailurePersistence};
+
+/// The percentage of a run of `make test`. Its step through an enumeration shares no divisor with the lengths of the lists that most
+/// combinations are made of, so that the chosen ones have every member.
+const DEFAULT_PERCENT: u32 = 14;
+
+/// `EDGE_CASES_PERCENT`; `make test-all` tries all, and `make test-long` ten times as many.
+fn percent() -> u32 {
+    let percent = std::env::var("EDGE_CASES_PERCENT");
+    percent.map_or(DEFAULT_PERCENT, |percent| percent.parse().expect("EDGE_CASES_PERCENT is a number"))
+}
+
+/// Whether nothing is left out.
+pub(crate) fn is_whole() -> bool {
+    percent() >= 100
+}
+
+/// This run's part of a number of cases.
+pub(crate) fn part_of(cases: u32) -> u32 {
+    u32::try_from(u64::from(cases) * u64::from(percent()) / 100).expect("few cases").max(1)
+}
+
+/// Every so many-th of an enumeration.
+pub(crate) fn some<T>(all: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+    all.into_iter().step_by((100 / percent().max(1)).max(1) as usize)
+}
+
+/// This run's part of so many cases; what fails is remembered beside the test, and comes first from then on.
+pub(crate) fn cases(cases: u32) -> Config {
+    let cases = part_of(cases);
+    Config {
+        cases,
+        // Generators throw values away, the more of them the more cases there are.
+        max_local_rejects: cases.saturating_mul(4).max(65_536),
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        max_shrink_iters: 1000,
+        ..Config::default()
+    }
+}
