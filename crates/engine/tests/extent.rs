@@ -1,4 +1,5 @@
 //! How much a run tries: a part of the cases of each property, and of each long enumeration.
+#![allow(clippy::expect_used, reason = "tests")]
 
 use proptest::test_runner::{Config, FileFailurePersistence};
 
