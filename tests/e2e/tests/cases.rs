@@ -1,7 +1,9 @@
-//! The behaviour cases of `tests/cases`, in a real Envoy: one gateway for each file, one listener for each policy.
+//! The behaviour cases of `tests/cases`, in a real Envoy: one gateway for some files, one listener for each policy.
 //!
 //! A case states what reaches the filter. Claims arrive in a signed token; metadata that no token can bring is left there
 //! by a filter in front, and route metadata stands on the gateway's route.
+
+use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::behaviour::{answer, asks_for_upgrade, listener_for, request};
@@ -33,13 +35,16 @@ const EXCEPTIONS: [(&str, &str, Transport, &str); 4] = [
     ("paths", "methods are case-sensitive", Transport::Http2, "likewise"),
 ];
 
+/// So many files share a gateway, because its start takes longer than the cases of a file.
+const FILES_OF_A_GATEWAY: usize = 12;
+
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let files = load_dir(&directory()).map_err(|error| anyhow!(error))?;
     for (file, case, _, _) in EXCEPTIONS {
         let known = files.iter().any(|known| known.name == file && known.cases.iter().any(|known| known.name == case));
         ensure!(known, "{file}::{case} is to go another way, and is no case");
     }
-    Ok(files.into_iter().map(of_file).collect())
+    files.chunks(FILES_OF_A_GATEWAY).map(of_files).collect()
 }
 
 /// Whether the policy asks a registry who holds an API key.
@@ -49,47 +54,59 @@ fn has_api_keys(case: &Case) -> bool {
     sources.any(|source| source.get("unkey").is_some())
 }
 
-fn of_file(file: CaseFile) -> Group {
+/// A case, what it is sent to and how, and the claims of its token.
+struct PlannedCase {
+    name: String,
+    case: Case,
+    listener: String,
+    claims: Option<Value>,
+    transport: Transport,
+}
+
+fn of_files(files: &[CaseFile]) -> Result<Group> {
     let mut listeners: Vec<(String, ListenerSpec)> = Vec::new();
-    let mut around = TestEnvironment::default();
+    let mut environment: BTreeMap<&str, &str> = BTreeMap::new();
     let (mut planned, mut elsewhere) = (Vec::new(), Vec::new());
-    for case in file.cases {
+    for (file, case) in files.iter().flat_map(|file| file.cases.iter().map(move |case| (&file.name, case))) {
+        let mut name = format!("{file}::{}", case.name);
         // Envoy's clock is the real one: wasm-tests runs these, tests/webhooks signs its deliveries anew, and so does
         // `run_case` what a caller signed.
-        if case.now_unix_ms.is_some() && signed_at(&case, now()).is_none() {
-            let name = format!("{}::{} (not here: it sets the clock)", file.name, case.name);
-            elsewhere.push(name);
+        if case.now_unix_ms.is_some() && signed_at(case, now()).is_none() {
+            elsewhere.push(format!("{name} (not here: it sets the clock)"));
             continue;
         }
         // The gateway here has no stores; tests/lookups and tests/api_keys have them. A refused upgrade asks none, unless its caller has an
         // API key.
-        let asks_none = asks_for_upgrade(&case) && case.upstream.is_none() && !has_api_keys(&case);
+        let asks_none = asks_for_upgrade(case) && case.upstream.is_none() && !has_api_keys(case);
         if case.lookups.is_some() && !asks_none {
-            let name = format!("{}::{} (not here: it looks up)", file.name, case.name);
-            elsewhere.push(name);
+            elsewhere.push(format!("{name} (not here: it looks up)"));
             continue;
         }
-        around.environment.extend(case.environment.clone());
-        let (listener, claims) = listener_for(&case);
+        for (variable, value) in &case.environment {
+            let other = environment.insert(variable, value).filter(|other| other != value);
+            ensure!(other.is_none(), "{name}: a case of the same gateway has another value of {variable}");
+        }
+        let (listener, claims) = listener_for(case);
         let known = listeners.iter().find(|(_, known)| *known == listener).map(|(name, _)| name.clone());
-        let name = known.unwrap_or_else(|| {
+        let listener = known.unwrap_or_else(|| {
             let name = format!("listener-{}", listeners.len());
             listeners.push((name.clone(), listener));
             name
         });
-        planned.push((case, name, claims));
-    }
-    let tests = planned.into_iter().map(|(case, listener, claims)| {
-        let listed = EXCEPTIONS.iter().find(|(in_file, named, ..)| *in_file == file.name && *named == case.name);
+        let listed = EXCEPTIONS.iter().find(|(in_file, named, ..)| in_file == file && *named == case.name);
         let transport = listed.map_or(Transport::Http1, |(_, _, transport, _)| *transport);
-        let mut name = format!("{}::{}", file.name, case.name);
         if let Some((_, _, Transport::Refused(status), why)) = listed {
             name.push_str(&format!(" (never reaches the filter, Envoy answers {status}: {why})"));
         }
+        planned.push(PlannedCase { name, case: case.clone(), listener, claims, transport });
+    }
+    let tests = planned.into_iter().map(|PlannedCase { name, case, listener, claims, transport }| {
         Test::new(name, move |gateway| run_case(gateway, &listener, &case, claims.as_ref(), transport))
     });
+    let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let around = TestEnvironment { environment, ..TestEnvironment::default() };
     let group = sharing(move || TestGateway::start_within(&around, &listeners), tests.collect());
-    elsewhere.into_iter().fold(group, Group::leaving_out)
+    Ok(elsewhere.into_iter().fold(group, Group::leaving_out))
 }
 
 fn run_case(
