@@ -2,8 +2,11 @@
 //! definition does not name is an error, since the server would refuse or drop it. The definitions' rules in CEL are not applied.
 
 use crate::repository;
+use jsonschema::Validator;
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 /// The folder of the definitions, or `None` if they are not installed, which is said.
 fn folder() -> Option<PathBuf> {
@@ -20,16 +23,23 @@ fn folder() -> Option<PathBuf> {
 
 /// What is wrong with a resource by its definition; nothing if it fits, or if there are no definitions.
 pub(crate) fn errors(resource: &Value) -> Vec<String> {
-    let kind = resource["kind"].as_str().unwrap();
+    // A definition has thousands of lines, and many resources.
+    static VALIDATORS: Mutex<BTreeMap<String, Arc<Validator>>> = Mutex::new(BTreeMap::new());
+    let (kind, api) = (resource["kind"].as_str().unwrap(), resource["apiVersion"].as_str().unwrap());
     // Kubernetes' own kinds have no custom definition.
-    if resource["apiVersion"] == "v1" && kind == "ConfigMap" {
+    if api == "v1" && kind == "ConfigMap" {
         return Vec::new();
     }
     let Some(folder) = folder() else { return Vec::new() };
-    let file = folder.join(format!("{kind}.yaml"));
+    let read = || Arc::new(validator(&folder.join(format!("{kind}.yaml")), kind, api));
+    let validator = Arc::clone(VALIDATORS.lock().unwrap().entry(format!("{api} {kind}")).or_insert_with(read));
+    validator.iter_errors(resource).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+fn validator(file: &Path, kind: &str, api: &str) -> Validator {
     let definition: Value = serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let spec = &definition["spec"];
-    let (group, version) = resource["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    let (group, version) = api.split_once('/').unwrap();
     assert_eq!((&spec["group"], &spec["names"]["kind"]), (&json!(group), &json!(kind)));
     let versions = spec["versions"].as_array().unwrap();
     let found = versions.iter().find(|one| one["name"] == version && one["served"] == true);
@@ -40,8 +50,7 @@ pub(crate) fn errors(resource: &Value) -> Vec<String> {
     schema["properties"]["apiVersion"] = json!({"type": "string"});
     schema["properties"]["kind"] = json!({"type": "string"});
     schema["properties"]["metadata"] = metadata();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    validator.iter_errors(resource).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    jsonschema::validator_for(&schema).unwrap()
 }
 
 /// Makes members that an object's schema does not name errors, and lets `nullable` mean what it means in OpenAPI 3.0. What stands below
