@@ -189,7 +189,7 @@ rust: tools ## every test in Rust but those of `compat`, after `make build`
 	@EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS) cargo test --no-fail-fast --tests
 
 .PHONY: properties
-properties: build ## the engine's properties and enumerations with all their cases; `make test` has every seventh
+properties: build ## the engine's properties and enumerations with all their cases, of which `make test` tries a part
 	@echo "== properties"
 	@EDGE_CASES_PERCENT=100 cargo test --test engine
 

@@ -5,7 +5,7 @@ use proptest::test_runner::{Config, FileFailurePersistence};
 
 /// The percentage of a run of `make test`. Its step through an enumeration shares no divisor with the lengths of the lists that most
 /// combinations are made of, so that the chosen ones have every member.
-const DEFAULT_PERCENT: u32 = 14;
+const DEFAULT_PERCENT: u32 = 9;
 
 /// `EDGE_CASES_PERCENT`; `make test-all` tries all, and `make test-long` ten times as many.
 fn percent() -> u32 {

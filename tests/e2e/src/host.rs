@@ -23,14 +23,17 @@ pub fn left_out(name: &str, is_dynamic_module: bool) -> Option<&'static str> {
 }
 
 /// What `make test-all` runs and `make test` leaves out, and why.
-const BEYOND: [(&str, &str); 9] = [
+const BEYOND: [(&str, &str); 12] = [
     ("access_log::a flood of refused requests", "it floods a gateway"),
     ("admin::live: ", "it needs OpenBao"),
     ("api_keys::50,000 keys", "it floods a gateway"),
     ("fairness::", "it floods a gateway"),
+    ("hostile::key: every byte", "it sends 128 requests for each way in"),
     ("krakend::load::", "it floods a gateway"),
     ("metrics_bounds::50,000 tenants", "it floods a gateway"),
     ("observability::promtool", "promtool plays days of every alert"),
+    ("promises::kill -9 between every two steps", "it starts Restate for each step"),
+    ("promises::random interleavings", "it has many rounds"),
     ("promises::a handler in", "it needs SDKs of Restate in four languages"),
     ("story::with OpenBao", "it needs OpenBao"),
 ];
