@@ -25,7 +25,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let with_prometheus: Vec<Test<ObservabilitySetup>> =
         [mix::tests(), expressions::tests()].into_iter().flatten().collect();
     Ok(vec![
-        // promtool reads its own blocks again after a minute of real time, and loses what is older than a day: it gets the processors.
+        // Beside tests that flood a gateway, a run of promtool did not find the samples of the day before.
         sharing(move || Ok(promtool), documents::tests()).alone(),
         sharing(move || ObservabilitySetup::start(&programs), with_prometheus),
     ])
