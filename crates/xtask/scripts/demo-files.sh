@@ -50,7 +50,8 @@ for part in "$@"; do
         *) die "unknown part: $part" "usage: crates/xtask/scripts/demo-files.sh [wasm|dynamic-module] [envoy] [restate]" ;;
     esac
 done
-begin "the demo" logged demo cargo build --package edge-idempotency-demo --package demo-service
+# The filter ends with a part that one processor works at, so it begins that as soon as it can.
+begin "the demo" logged demo nice cargo build --package edge-idempotency-demo --package demo-service
 
 # What a job did last: the crate that cargo compiles.
 last() {
