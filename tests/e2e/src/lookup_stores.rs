@@ -28,7 +28,7 @@ type RecordedSecrets = Arc<Mutex<BTreeMap<String, Vec<Value>>>>;
 /// What holds the secrets.
 enum SecretStore {
     Real(Box<Mutex<OpenBao>>),
-    /// It answers reads as OpenBao 2.6 does, and takes no other request.
+    /// It answers reads as OpenBao does (`tests/compat/tests/lookups/stand_in.rs`), and takes no other request.
     StandIn(RecordedSecrets),
 }
 

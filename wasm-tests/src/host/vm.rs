@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use wasmtime::{Config, Engine, Instance, Module, OperatorCost, Store, Strategy, Trap, Val};
+use wasmtime::{Config, Engine, Instance, Module, OperatorCost, Store, Trap, Val};
 
 use super::abi;
 use super::calls::{CallReply, HttpCall};
@@ -35,7 +35,7 @@ impl Program {
     /// Compiles a module, in the binary format.
     pub fn new(wasm: &[u8]) -> Result<Self, String> {
         let mut config = Config::new();
-        config.consume_fuel(true).operator_cost(per_instruction()).strategy(Strategy::Winch);
+        config.consume_fuel(true).operator_cost(per_instruction());
         let engine = Engine::new(&config).map_err(|error| format!("wasmtime does not start: {error:?}"))?;
         let module = Module::new(&engine, wasm).map_err(|error| format!("not a module: {error:?}"))?;
         Ok(Self { engine, module })

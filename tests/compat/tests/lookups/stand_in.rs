@@ -10,8 +10,8 @@ use super::setup::LookupsSetup;
 
 pub(super) fn tests() -> Vec<Test<LookupsSetup>> {
     vec![Test::new("the stand-in answers reads as the real one", |setup: &LookupsSetup| {
-        let stand_in = LookupStores::stand_ins()?;
-        ensure!(answers(&stand_in)? == answers(&setup.lookup_stores)?, "see the two lists above");
+        let (stand_in, real) = (answers(&LookupStores::stand_ins()?)?, answers(&setup.lookup_stores)?);
+        ensure!(stand_in == real, "the stand-in answers {stand_in:#?}\nOpenBao answers {real:#?}");
         Ok(())
     })]
 }
@@ -38,6 +38,5 @@ fn answers(stores: &LookupStores) -> Result<Vec<Value>> {
         }
         answers.push(json!({"path": path, "status": reply.status, "type": reply.header("content-type"), "body": body}));
     }
-    println!("{answers:#?}");
     Ok(answers)
 }
