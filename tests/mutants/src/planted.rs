@@ -70,6 +70,7 @@ pub(crate) fn run(project: &Checkout, only: &str, copy: &str) -> anyhow::Result<
     check(project, &parts)?;
     let copy = CheckoutCopy::make(project, copy, &BTreeMap::new())?;
     link_tools(project, &copy)?;
+    std::fs::create_dir_all(project.work.join("build"))?;
     let (mut planted, mut missed) = (0, Vec::new());
     for part in &parts {
         let start = Instant::now();
