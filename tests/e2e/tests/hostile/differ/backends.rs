@@ -268,7 +268,9 @@ pub(crate) fn astray(at: Backend, method: &str, target: &[u8], has_key: bool) ->
     let rest = path.strip_prefix("/restate/");
     let parts: Vec<&str> = rest.unwrap_or_default().split('/').collect();
     let takes = |route: &&Route| route.method == method || (route.method == "GET" && method == "HEAD");
-    let fits = |route: &&Route| takes(route) && super::model::fits(route.path, &path);
+    // A route has both spellings of its path.
+    let without_slash = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(&path);
+    let fits = |route: &&Route| takes(route) && super::model::fits(route.path, without_slash);
     match (at, parts.as_slice()) {
         (Backend::Restate, ["call", service, .., handler]) => {
             let called = |route: &Route| {

@@ -83,7 +83,12 @@ fn without_dots(text: &[u8], name: fn(&[u8]) -> Vec<u8>) -> (Vec<&[u8]>, bool) {
 
 /// To Envoy a segment is a dot segment with parameters behind it as well (`..;x=1`).
 fn without_parameters(segment: &[u8]) -> Vec<u8> {
-    decoded(segment.split(|byte| *byte == b';').next().unwrap_or_default())
+    decoded(before_semicolon(segment))
+}
+
+/// No server that was run cuts a segment at `%3B`, too (docs/security.md).
+fn before_semicolon(segment: &[u8]) -> &[u8] {
+    segment.split(|byte| *byte == b';').next().unwrap_or_default()
 }
 
 /// The one spelling of a path (docs/security.md), or why it has none. A gateway that normalises has removed dot segments
@@ -173,24 +178,27 @@ fn one_spelling(segment: &[u8]) -> String {
 /// A path as a lenient server would read it: segments are split, decoded, and dot segments removed.
 pub(crate) fn path_behind(target: &[u8]) -> String {
     let (path, _) = split_query(target);
-    let segments: Vec<Vec<u8>> = path.split(|byte| matches!(byte, b'/' | b'\\')).map(decoded).collect();
-    joined(segments)
+    joined(segments(path).map(without_parameters))
 }
 
 /// A path as a server would read it that decodes the whole before it splits it.
 pub(crate) fn path_behind_decoded_first(target: &[u8]) -> String {
     let (path, _) = split_query(target);
-    joined(decoded(path).split(|byte| matches!(byte, b'/' | b'\\')).map(<[u8]>::to_vec).collect())
+    let plain: Vec<&[u8]> = segments(path).map(before_semicolon).collect();
+    joined(segments(&decoded(&plain.join(&b'/'))).map(<[u8]>::to_vec))
 }
 
-fn joined(segments: Vec<Vec<u8>>) -> String {
+fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|byte| matches!(byte, b'/' | b'\\'))
+}
+
+fn joined(segments: impl Iterator<Item = Vec<u8>>) -> String {
     let mut kept: Vec<Vec<u8>> = Vec::new();
     for segment in segments {
-        let name = segment.split(|byte| *byte == b';').next().unwrap_or_default().to_vec();
-        match name.as_slice() {
+        match segment.as_slice() {
             b"" | b"." => {}
             b".." => drop(kept.pop()),
-            _ => kept.push(name),
+            _ => kept.push(segment),
         }
     }
     kept.iter().map(|segment| format!("/{}", String::from_utf8_lossy(segment))).collect()
@@ -219,6 +227,14 @@ pub(crate) fn authority(text: &[u8]) -> Option<(String, Option<u32>)> {
     let fine = !digits.is_empty() && digits.len() <= 5 && digits.bytes().all(|byte| byte.is_ascii_digit());
     let port = digits.parse().ok().filter(|port| fine && *port <= 65_535)?;
     Some((host, Some(port)))
+}
+
+/// An authority without the zeros that its port begins with.
+pub(crate) fn without_zeros(text: &[u8]) -> Vec<u8> {
+    let zeros = |port: &[u8]| port.iter().take_while(|byte| **byte == b'0').count().min(port.len().saturating_sub(1));
+    let colon = text.iter().rposition(|byte| *byte == b':');
+    let Some((host, port)) = colon.and_then(|colon| text.split_at_checked(colon + 1)) else { return text.to_vec() };
+    [host, port.get(zeros(port)..).unwrap_or_default()].concat()
 }
 
 /// An authority behind the shipped gateway's `strip_trailing_host_dot` and `strip_any_host_port`, in this order: one final
