@@ -191,7 +191,7 @@ rust: tools ## every test in Rust but those of `compat`, after `make build`
 .PHONY: properties
 properties: build ## the engine's properties and enumerations with all their cases, of which `make test` tries a part
 	@echo "== properties"
-	@EDGE_CASES_PERCENT=100 cargo test --test engine
+	@EDGE_CASES_PERCENT=100 cargo test --test engine --test cases
 
 # Here the dynamic module is the one that is released, not that of the stand-in.
 .PHONY: compat

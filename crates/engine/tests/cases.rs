@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 
 mod behaviour;
+mod extent;
 mod providers;
 
 fn main() -> ExitCode {

@@ -8,7 +8,7 @@ mod changes;
 mod page;
 
 use self::changes::single_changes;
-use crate::extent::{is_whole, part_of, some};
+use crate::extent::{part_of, some};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::json::Issue;
 use jsonschema::Validator;
@@ -455,7 +455,7 @@ fn both_refuse_the_same_single_faults() {
     }
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), Vec::from_iter(wrong.into_values()).join("\n"));
     assert!(
-        !is_whole() || unused.is_empty(),
+        part_of(100) < 100 || unused.is_empty(),
         "no document shows these rows of RELATIONS; TEXTS may lack the values: {unused:?}"
     );
     assert!(refused > part_of(5000) as usize, "{refused}");
@@ -475,7 +475,7 @@ fn the_code_refuses_what_the_schema_refuses_of_the_reference_policy() {
             }
         }
     };
-    for (pointer, parts) in schema.places(&document) {
+    for (pointer, parts) in some(schema.places(&document)) {
         for value in
             [json!(null), json!(true), json!(-1), json!(1.5), json!(""), json!("\0"), json!([[]]), json!({"": 1})]
         {
@@ -497,7 +497,7 @@ fn the_code_refuses_what_the_schema_refuses_of_the_reference_policy() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(refused > 1000, "{refused}");
+    assert!(refused > part_of(1000), "{refused}");
 }
 
 /// How a caller signs is a scheme of a provider file, which has a schema of its own.

@@ -25,7 +25,7 @@ crates/xtask/scripts/krakend.sh build race
 "$MAKE" --no-print-directory programs
 cargo build --quiet --workspace --test short
 
-part "properties, ten times" env EDGE_CASES_PERCENT=1000 cargo test --test engine
+part "properties, ten times" env EDGE_CASES_PERCENT=1000 cargo test --test engine --test cases
 part "the bridge with the race detector" env EDGE_LONG=1 cargo test --test e2e "race detector"
 part "the dynamic module under Miri and with AddressSanitizer" crates/xtask/scripts/dynamic-module-sanitizers.sh
 part "hostile requests in both hosts" crates/xtask/scripts/hostile-hosts.sh 5000

@@ -170,8 +170,9 @@ fn run_cases(
     Ok(noticed)
 }
 
-/// Properties try the same cases each time.
-const PROPERTIES: [(&str, &str); 2] = [("PROPTEST_RNG_SEED", "1"), ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")];
+/// Properties try the same cases each time, and more than in `make test`.
+const PROPERTIES: [(&str, &str); 3] =
+    [("PROPTEST_RNG_SEED", "1"), ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1"), ("EDGE_CASES_PERCENT", "9")];
 
 /// Does work in several threads, and gives what comes of it.
 fn in_threads<W: Send, R: Send>(jobs: usize, work: Vec<W>, of: impl Fn(W) -> R + Sync) -> Vec<R> {

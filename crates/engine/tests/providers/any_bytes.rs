@@ -7,8 +7,10 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use testkit::vectors::{self, Vector};
 
-fn runner(cases: u32) -> TestRunner {
-    TestRunner::new(ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() })
+use crate::extent::cases;
+
+fn runner(count: u32) -> TestRunner {
+    TestRunner::new(ProptestConfig { failure_persistence: None, ..cases(count) })
 }
 
 /// Pieces that readers look for, and bytes that they do not.

@@ -9,6 +9,8 @@ use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 use testkit::signatures::{base64, hex, hmac_sha1, hmac_sha256};
 
+use crate::extent::part_of;
+
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";
 const SECRET: &[u8] = b"0123456789abcdef-0123456789abcde!";
@@ -232,7 +234,7 @@ pub(crate) fn twilio_random_cuts() -> Result<(), String> {
     let text = prop::collection::vec(prop::sample::select(pieces.to_vec()), 1..4).prop_map(|parts| parts.concat());
     let fields = prop::collection::vec((text.clone(), text), 1..5);
     let cuts = prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_usize), 24);
-    TestRunner::new(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })
+    TestRunner::new(ProptestConfig { cases: part_of(500), failure_persistence: None, ..ProptestConfig::default() })
         .run(&(fields, any::<bool>(), cuts), |(fields, query, cuts)| {
             let url = format!("https://api.example.com/hooks/twilio/w{}", if query { "?q=1" } else { "" });
             let pairs: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

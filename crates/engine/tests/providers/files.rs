@@ -1,6 +1,7 @@
 //! Provider files: those of the repository, and what their schema and the filter refuse.
 
 use super::twins::ReadNames;
+use crate::extent::{part_of, some};
 use edge_idempotency_engine::json::Issue;
 use edge_idempotency_engine::provider::{Catalogue, Provider};
 use jsonschema::Validator;
@@ -102,30 +103,32 @@ pub(crate) fn have_vectors() -> Result<(), String> {
 pub(crate) fn agree_with_the_schema() -> Result<(), String> {
     let validator = validator();
     let mut documents = vec![serde_json::from_str::<Value>(EVERY_MEMBER).unwrap()];
-    let some = ["gitlab", "mailgun", "standard_webhooks", "twilio"];
-    let sources = sources().into_iter().filter(|(name, _)| some.contains(&name.as_str()));
+    let chosen = ["gitlab", "mailgun", "standard_webhooks", "twilio"];
+    let sources = sources().into_iter().filter(|(name, _)| chosen.contains(&name.as_str()));
     documents.extend(sources.map(|(_, text)| serde_json::from_str(&text).unwrap()));
     let mut tried = 0;
     for document in &documents {
         assert_eq!(issues(document), [], "{document}");
         assert!(validator.is_valid(document), "{document}");
-        for pointer in places(document) {
-            for changed in changes(document, &pointer) {
-                tried += 1;
-                let issues = issues(&changed);
-                let schema = validator.is_valid(&changed);
-                let for_people = FOR_PEOPLE.iter().any(|place| pointer.starts_with(place)) && pointer != NOT_FOR_PEOPLE
-                    || OF_IDENTIFIERS.iter().any(|member| pointer.ends_with(member));
-                if issues.is_empty() && !schema && !for_people {
-                    return Err(format!("only the schema refuses a change of {pointer}: {changed}"));
-                }
-                if schema && issues.iter().any(|issue| !is_relation(issue)) {
-                    return Err(format!("only the filter refuses a change of {pointer}: {issues:?} {changed}"));
-                }
+        let changes = places(document).into_iter().flat_map(|pointer| {
+            let changed = changes(document, &pointer);
+            changed.into_iter().map(move |changed| (pointer.clone(), changed))
+        });
+        for (pointer, changed) in some(changes) {
+            tried += 1;
+            let issues = issues(&changed);
+            let schema = validator.is_valid(&changed);
+            let for_people = FOR_PEOPLE.iter().any(|place| pointer.starts_with(place)) && pointer != NOT_FOR_PEOPLE
+                || OF_IDENTIFIERS.iter().any(|member| pointer.ends_with(member));
+            if issues.is_empty() && !schema && !for_people {
+                return Err(format!("only the schema refuses a change of {pointer}: {changed}"));
+            }
+            if schema && issues.iter().any(|issue| !is_relation(issue)) {
+                return Err(format!("only the filter refuses a change of {pointer}: {issues:?} {changed}"));
             }
         }
     }
-    assert!(tried > 10_000, "{tried}");
+    assert!(tried > part_of(5_000), "{tried}");
     Ok(())
 }
 
