@@ -183,10 +183,15 @@ lint: ## format, layout of test data, and clippy (it is a part of the compilatio
 	@$(MAKE) --no-print-directory programs
 	@$(TARGET)/debug/xtask format-cases --check
 
+# Gateways wait for much of their time, so that their tests run beside the others.
 .PHONY: rust
 rust: tools ## every test in Rust but those of `compat`, after `make build`
 	@echo "== rust"
-	@EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS) cargo test --no-fail-fast --tests
+	@mkdir -p target/test-logs; \
+		EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS) cargo test --test e2e >target/test-logs/e2e.log 2>&1 & e2e=$$!; \
+		EDGE_HOST=dynamic-module EDGE_EXTENT=any-host EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS) \
+			cargo test --no-fail-fast --tests; others=$$?; \
+		wait $$e2e; e2e=$$?; cat target/test-logs/e2e.log; [ $$e2e = 0 ] && exit $$others
 
 .PHONY: properties
 properties: build ## the engine's properties and enumerations with all their cases, of which `make test` tries a part

@@ -27,6 +27,9 @@ type CompileOptions struct {
 // mostMemoryPages is 4 GiB, all that a module can address.
 const mostMemoryPages = 1 << 16
 
+// machineCode keeps what was compiled until the process ends, so that a gateway with a new configuration starts at once.
+var machineCode = wazero.NewCompilationCache()
+
 // Module is a compiled module. Several bridges can use it at the same time.
 type Module struct {
 	runtime  wazero.Runtime
@@ -47,7 +50,7 @@ func Compile(ctx context.Context, module []byte, o CompileOptions) (*Module, err
 	if pages > mostMemoryPages {
 		return nil, fmt.Errorf("MemoryPages is %d: a module can address at most %d pages", pages, mostMemoryPages)
 	}
-	runtime := wazero.NewRuntimeWithConfig(ctx, config.WithMemoryLimitPages(pages))
+	runtime := wazero.NewRuntimeWithConfig(ctx, config.WithMemoryLimitPages(pages).WithCompilationCache(machineCode))
 	m, err := compile(ctx, runtime, module, o.unbounded)
 	if err != nil {
 		return nil, errors.Join(err, runtime.Close(ctx))
@@ -76,7 +79,7 @@ func compile(ctx context.Context, runtime wazero.Runtime, module []byte, unbound
 	return &Module{runtime: runtime, compiled: compiled}, nil
 }
 
-// Close frees the machine code. No bridge may use the module any more.
+// Close ends the module. No bridge may use it any more.
 func (m *Module) Close(ctx context.Context) error { return m.runtime.Close(ctx) }
 
 // checkExports looks for what a host cannot do without, so that a wrong file is refused before anything runs.

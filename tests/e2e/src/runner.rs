@@ -82,10 +82,14 @@ impl Group {
 
     /// Leaves out what does not belong to a run of this extent.
     fn leave_out_beyond(&mut self, module: &str, extent: RunExtent) {
-        let belongs = |name: &str| match extent {
-            RunExtent::Default => !host::is_beyond(&full(module, name)),
-            RunExtent::Beyond => host::is_beyond(&full(module, name)),
-            RunExtent::All => true,
+        let belongs = |name: &str| {
+            let name = full(module, name);
+            match extent {
+                RunExtent::Default => !host::is_beyond(&name) && !host::is_of_any(&name),
+                RunExtent::AnyHost => !host::is_beyond(&name) && host::is_of_any(&name),
+                RunExtent::Beyond => host::is_beyond(&name) || host::is_of_any(&name),
+                RunExtent::All => true,
+            }
         };
         self.jobs.retain(|(name, _)| belongs(name));
         self.left_out.retain(|name| belongs(name));
@@ -113,6 +117,8 @@ impl Group {
 enum RunExtent {
     /// `default`, or no value: what one runs after a change
     Default,
+    /// `any-host`: what one runs after a change, in the host that starts faster
+    AnyHost,
     /// `beyond`: only what the default leaves out
     Beyond,
     /// `all`
@@ -125,9 +131,10 @@ impl RunExtent {
         match std::env::var("EDGE_EXTENT").as_deref() {
             Err(_) | Ok("") => Ok(if is_named { Self::All } else { Self::Default }),
             Ok("default") => Ok(Self::Default),
+            Ok("any-host") => Ok(Self::AnyHost),
             Ok("beyond") => Ok(Self::Beyond),
             Ok("all") => Ok(Self::All),
-            Ok(other) => bail!("EDGE_EXTENT is `{other}`; it can be default, beyond or all"),
+            Ok(other) => bail!("EDGE_EXTENT is `{other}`; it can be default, any-host, beyond or all"),
         }
     }
 }
@@ -219,8 +226,8 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
         });
         for mut group in groups {
             names.extend(group.jobs.iter().map(|(name, _)| name).chain(&group.left_out).map(|name| full(module, name)));
-            group.leave_out_other_host(module, is_dynamic_module, &arguments);
             group.leave_out_beyond(module, extent);
+            group.leave_out_other_host(module, is_dynamic_module, &arguments);
             let (left_out, planned) = Planned::new(module, group, &arguments, &mut trials);
             let left_out = left_out.into_iter().map(|name| Trial::test(name, || Err("it is left out here".into())));
             trials.extend(left_out.map(|trial| trial.with_ignored_flag(true)));
