@@ -5,8 +5,8 @@
 # failure, and so does a stage in which no test ran or was skipped. A stage runs even if an earlier one failed. What failed is
 # shown again at the end, and so are lines that begin with "SKIPPED: ". The line before the last one says how long each stage took.
 #
-# The tools that the stage rust runs are installed beside the stage build (log: target/test-logs/tools.log): downloads and linkers leave
-# processors idle.
+# The tools that the stage rust runs are installed beside the stage build (log: target/test-logs/tools.log), and the stage krakend, if it
+# is next, runs beside rust: downloads, linkers and tests that wait leave processors idle.
 #
 # usage: crates/xtask/scripts/test.sh [--after] [STAGE ...]     default: all; --after adds the results to those of the run before
 set -uo pipefail
@@ -18,7 +18,7 @@ LOGS=$ROOT/target/test-logs
 MAKE=${MAKE:-make}
 PASSED=0 FAILED=0 SKIPPED=0
 BROKEN=() LEFT_OUT=() TIMES=()
-INSTALLING=
+INSTALLING='' BESIDE=''
 
 if [ "${1:-}" = --after ]; then
     shift
@@ -58,7 +58,7 @@ failures() {
 
 interrupted() {
     trap - INT TERM
-    [ -z "$INSTALLING" ] || kill "$INSTALLING" 2>/dev/null
+    [ -z "$INSTALLING$BESIDE" ] || kill $INSTALLING $BESIDE 2>/dev/null
     BROKEN+=("interrupted")
     FAILED=$((FAILED + 1))
     summary
@@ -76,8 +76,20 @@ case " ${stages[*]} " in *" rust "*)
 esac
 for stage in "${stages[@]}"; do
     log=$LOGS/$stage.log begun=$SECONDS
-    "$MAKE" --no-print-directory "$stage" </dev/null 2>&1 | tee "$log"
-    status=${PIPESTATUS[0]} took=$((SECONDS - begun))
+    case " ${stages[*]} " in *" $stage krakend "*)
+        nice "$MAKE" --no-print-directory krakend >"$LOGS/krakend.log" 2>&1 </dev/null &
+        BESIDE=$!
+        ;;
+    esac
+    if [ "$stage" = krakend ] && [ -n "$BESIDE" ]; then
+        wait "$BESIDE"
+        status=$?
+        cat "$log"
+    else
+        "$MAKE" --no-print-directory "$stage" </dev/null 2>&1 | tee "$log"
+        status=${PIPESTATUS[0]}
+    fi
+    took=$((SECONDS - begun))
     TIMES+=(" $stage $((took / 60)) min $((took % 60)) s")
     read -r passed failed ignored < <(count "$log")
     while IFS= read -r line; do LEFT_OUT+=("$line"); done < <(grep -a '^SKIPPED: ' "$log")
