@@ -55,9 +55,9 @@ MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
 FINISHED := target/wasm/finished/edge_idempotency.wasm
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# `demo-files` builds it, and the sample service beside it.
-XTASK ?= cargo run --quiet --package xtask --
-DEMO := cargo run --quiet --package edge-idempotency-demo --
+# By `--bin` and not `--package`: so the default members decide about features, and nothing is compiled a second time for `make test`.
+XTASK ?= cargo run --quiet --bin xtask --
+DEMO := cargo run --quiet --bin demo --
 # A file that was set to another path is neither built nor installed.
 WASM_NEEDED := $(if $(filter $(abspath $(MODULE)),$(EDGE_WASM)),wasm)
 DYNAMIC_MODULE_NEEDED := $(if $(filter $(abspath dist/libedge_idempotency.so),$(EDGE_DYNAMIC_MODULE)),dynamic-module)
@@ -324,8 +324,8 @@ bench-backend: ## measure what Restate and the guard service spend on a claim
 bench-files: $(WASM_NEEDED) $(DYNAMIC_MODULE_NEEDED)
 	@$(if $(filter envoy,$(TOOLS_NEEDED)),crates/xtask/scripts/tools.sh envoy,:)
 	@crates/xtask/scripts/build-wasm.sh --package bench-noop --package bench-hash >/dev/null
-	@cargo run --quiet --package xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
-	@cargo run --quiet --package xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
+	@cargo run --quiet --bin xtask -- finish target/wasm/bench_noop.wasm target/bench/noop.wasm >/dev/null
+	@cargo run --quiet --bin xtask -- finish target/wasm/bench_hash.wasm target/bench/hash.wasm >/dev/null
 
 # One kind, or a part of it: ARGS="engine key/", ARGS="planted krakend/". `--help` after ARGS=engine tells more.
 ARGS ?=

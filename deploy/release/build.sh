@@ -54,7 +54,7 @@ cp dist/libedge_idempotency-aarch64.so "$OUT/"
 cp dist/libedge_idempotency.so "$OUT/libedge_idempotency-x86_64.so"
 
 # xtask TASK ARGUMENT ...
-xtask() { cargo run --quiet --locked --package xtask -- "$@"; }
+xtask() { cargo run --quiet --locked --bin xtask -- "$@"; }
 
 # sbom FILE PACKAGE TARGET [OPTION ...]: what a file of the release consists of.
 sbom() {

@@ -14,7 +14,7 @@ rm -rf "$work"
 mkdir -p "$work"
 "$ROOT/deploy/release/debian.sh" fetch "$work/debs"
 
-xtask() { cargo run --quiet --locked --manifest-path "$ROOT/Cargo.toml" --package xtask -- "$@"; }
+xtask() { cargo run --quiet --locked --manifest-path "$ROOT/Cargo.toml" --bin xtask -- "$@"; }
 about=(--annotation "org.opencontainers.image.version=$(version)" --annotation org.opencontainers.image.licenses=Apache-2.0)
 
 # layer NAME: an empty folder for a layer.

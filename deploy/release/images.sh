@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
 module=${1:-$ROOT/dist/edge_idempotency.wasm}
 folder=${2:-$ROOT/dist/images}
 [ -f "$module" ] || die "there is no module $module" "make wasm"
-cargo run --quiet --manifest-path "$ROOT/Cargo.toml" --package xtask -- module-images "$module" "$folder" \
+cargo run --quiet --manifest-path "$ROOT/Cargo.toml" --bin xtask -- module-images "$module" "$folder" \
     --annotation org.opencontainers.image.title=edge-idempotency \
     --annotation "org.opencontainers.image.version=$(version)" \
     --annotation org.opencontainers.image.licenses=Apache-2.0

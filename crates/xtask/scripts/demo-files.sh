@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes everything that the demo runs: its own programs, and beside them, at the same time, what the arguments name. Every
+# Makes everything that the demo runs: its own programs and xtask, and beside them, at the same time, what the arguments name. Every
 # few seconds it says what is still at work.
 #
 # usage: crates/xtask/scripts/demo-files.sh [wasm|dynamic-module] [envoy] [restate]
@@ -51,7 +51,7 @@ for part in "$@"; do
     esac
 done
 # The filter ends with a part that one processor works at, so it begins that as soon as it can.
-begin "the demo" logged demo nice cargo build --package edge-idempotency-demo --package demo-service
+begin "the demo" logged demo nice cargo build --bin demo --bin demo-service --bin xtask
 
 # What a job did last: the crate that cargo compiles.
 last() {
@@ -80,7 +80,7 @@ while [ ${#JOBS[@]} -gt 0 ]; do
     [ ${#JOBS[@]} -gt 0 ] || break
     if [ $SECONDS -ge $told ]; then
         if [ $first = yes ]; then
-            say "demo: making what it runs; the first time this takes about four minutes on two cores"
+            say "demo: making what it runs; the first time this takes about three minutes on two cores"
             first=no
         fi
         line="demo: $((SECONDS - start)) s, at work on: $(printf '%s, ' "${NAMES[@]}" | sed 's/, $//')"

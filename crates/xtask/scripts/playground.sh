@@ -11,7 +11,7 @@ OUT=$ROOT/dist/playground
 build() {
     local linked finished=$ROOT/target/wasm/finished/playground.wasm work=$ROOT/dist/.playground policy size packed
     linked=$("$ROOT/crates/xtask/scripts/build-wasm.sh" --package edge-idempotency-playground)
-    (cd "$ROOT" && cargo run --quiet --package xtask -- finish-page "$linked" "$finished") >&2
+    (cd "$ROOT" && cargo run --quiet --bin xtask -- finish-page "$linked" "$finished") >&2
     rm -rf "$work"
     mkdir -p "$work/policies"
     cp "$HERE"/web/*.{html,css,js,json} "$finished" "$work/"

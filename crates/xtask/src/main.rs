@@ -178,7 +178,7 @@ fn format_cases(check: bool) -> Result<()> {
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
         let formatted = layout::format(&text).with_context(|| file.to_owned())?;
         if formatted != text {
-            ensure!(!check, "{file} has another layout: cargo run -p xtask -- format-cases");
+            ensure!(!check, "{file} has another layout: cargo run --bin xtask -- format-cases");
             write(&path, formatted.as_bytes())?;
         }
     }
