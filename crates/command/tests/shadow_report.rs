@@ -387,7 +387,7 @@ fn values_of_a_log_do_not_act_on_the_terminal() {
 #[test]
 fn memory_does_not_grow_with_the_number_of_lines() {
     let block = log().repeat(1_000);
-    let blocks = 200_000_000 / block.len();
+    let blocks = 140_000_000 / block.len();
     let mut child = Command::new("sh")
         .args(["-c", "ulimit -v 131072; exec \"$0\" shadow-report --format json -"])
         .arg(env!("CARGO_BIN_EXE_edge-idempotency"))
