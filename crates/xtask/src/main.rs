@@ -155,7 +155,7 @@ fn root() -> Result<&'static Path> {
 
 /// The test data that has the layout, with the lock files of npm, without what tests write themselves. Snapshots have lines of
 /// `crates/command/tests/`.
-const CASES: [&str; 10] = [
+const CASES: [&str; 11] = [
     "tests/cases/*.json",
     "tests/vectors/*.json",
     ":!tests/vectors/webhook_keys.json",
@@ -165,6 +165,7 @@ const CASES: [&str; 10] = [
     "tests/compat/*.json",
     "krakend/internal/*.json",
     "deploy/observability/*.json",
+    "tests/mutants/*.json",
     "*package-lock.json",
 ];
 
