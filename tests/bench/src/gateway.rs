@@ -1,7 +1,6 @@
 //! A running Envoy: when it is ready, what its worker threads have used, what it holds.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use harness::dynamic_module::adapt;
-use harness::ports::loopback;
+use harness::ports::free;
 use harness::process::Process;
 use tokio::runtime::Builder;
 
@@ -39,7 +38,7 @@ pub(crate) struct BenchGateway {
 impl BenchGateway {
     /// Starts Envoy with a listener for each variant, and waits until every one of them answers.
     pub(crate) fn start(envoy: &Path, variants: &[Variant], workers: u32, run_dir: &Path) -> Result<Self> {
-        let ports = free_ports(variants.len())?;
+        let ports = variants.iter().map(|_| free()).collect::<Result<Vec<u16>>>()?;
         let listeners: Vec<_> = variants.iter().zip(ports.iter().copied()).collect();
         let config = run_dir.join("envoy.json");
         let (stores, guard) = (run_dir.join("stores.sock"), run_dir.join(GUARD_SOCKET));
@@ -142,13 +141,4 @@ fn same(variant: &Variant, reply: &Reply, name: &str, expected: Option<&str>) ->
     let got = reply.header(name);
     ensure!(got == expected, "{}: {name} is {got:?}, expected {expected:?}", variant.name);
     Ok(())
-}
-
-fn free_ports(count: usize) -> Result<Vec<u16>> {
-    // All are held until the last is found: the system would hand out the same port twice otherwise.
-    let held: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind(loopback(0)))
-        .collect::<Result<_, _>>()
-        .context("there is no free port")?;
-    held.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }

@@ -4,7 +4,7 @@
 
 use std::env;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ use e2e::gateway::TestEnvironment;
 use e2e::raw::{self, Reply, Request};
 use e2e::runner::{Group, Test, runtime, sharing, until};
 use harness::http;
-use harness::ports::{loopback, loopback_url};
+use harness::ports::{free, loopback, loopback_url};
 use harness::process::Process;
 use harness::tools::repository;
 use serde_json::{Value, json};
@@ -169,7 +169,7 @@ fn command(language: Language, program: Program, port: u16) -> Command {
 
 /// Starts a program and registers it as docs/guard.md says. From then on Restate calls it, and not the one before.
 fn register(setup: &GuardsSetup, language: Language, program: Program) -> Result<(Process, String)> {
-    let port = TcpListener::bind(loopback(0))?.local_addr()?.port();
+    let port = free()?;
     let log = setup.chain.directory.path().join(format!("{}.log", language.name));
     let mut guard = Process::spawn(language.name, &mut command(language, program, port), &log)?;
     runtime()?.block_on(guard.ready(READY, async || {

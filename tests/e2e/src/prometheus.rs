@@ -1,7 +1,6 @@
 //! A Prometheus that scrapes one Envoy every second and evaluates rules as often.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use harness::http::Request;
-use harness::ports::{loopback, loopback_url};
+use harness::ports::{free, loopback, loopback_url};
 use harness::process::Process;
 use harness::tools::repository;
 use serde_json::Value;
@@ -79,7 +78,7 @@ impl Prometheus {
         );
         fs::write(directory.join("rules.yaml"), rules)?;
         fs::write(directory.join("prometheus.yml"), config)?;
-        let port = TcpListener::bind(loopback(0))?.local_addr()?.port();
+        let port = free()?;
         let mut command = Command::new(&programs.prometheus);
         command.arg(format!("--config.file={}", directory.join("prometheus.yml").display()));
         command.arg(format!("--storage.tsdb.path={}", directory.join("data").display()));

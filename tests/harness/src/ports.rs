@@ -1,8 +1,11 @@
 //! Ports on the loopback interface: free ones, unless the environment sets them.
 
 use std::env;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::ops::Range;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -44,14 +47,12 @@ impl Ports {
     }
 
     fn pick(setting: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        // All are held until the last is found: the system would hand out the same port twice otherwise.
+        // Those that are set are held until the last is found: two of them could be one.
         let mut held = Vec::new();
         let mut port = |name: &str| -> Result<u16> {
             let variable = format!("DEMO_PORT_{name}");
-            let (listener, port) = match setting(&variable) {
-                Some(value) => set_port(&variable, &value)?,
-                None => free_port()?,
-            };
+            let Some(value) = setting(&variable) else { return free() };
+            let (listener, port) = set_port(&variable, &value)?;
             held.push(listener);
             Ok(port)
         };
@@ -70,8 +71,8 @@ impl Ports {
 }
 
 /// `127.0.0.1:port`.
-pub fn loopback(port: u16) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+pub fn loopback(port: u16) -> std::net::SocketAddr {
+    SocketAddrV4::new(Ipv4Addr::LOCALHOST, port).into()
 }
 
 /// `http://127.0.0.1:port`.
@@ -79,30 +80,36 @@ pub fn loopback_url(port: u16) -> String {
     format!("http://{}", loopback(port))
 }
 
-/// A free port for a program that may take long until it listens. It is below those that Linux gives away by itself, and this process gives
-/// each of them once.
+/// A free port. It is below those that Linux gives to connections, and no other process that uses this function gets it while this
+/// one lives, so that a program may take long until it listens there.
 ///
 /// # Errors
 /// There is none.
 pub fn free() -> Result<u16> {
-    const FIRST: u32 = 20_000;
-    const COUNT: u32 = 12_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    for _ in 0..COUNT {
-        // Another process begins elsewhere.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id().wrapping_mul(97));
-        let port = u16::try_from(FIRST + number % COUNT)?;
-        if TcpListener::bind(loopback(port)).is_ok() {
+    static BLOCK: Mutex<Range<u16>> = Mutex::new(0..0);
+    let mut block = BLOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if let Some(port) = block.by_ref().find(|port| TcpListener::bind(loopback(*port)).is_ok()) {
             return Ok(port);
         }
+        *block = claimed_block()?;
     }
-    bail!("there is no free port from {FIRST} on")
 }
 
-fn free_port() -> Result<(TcpListener, u16)> {
-    let listener = TcpListener::bind(loopback(0)).context("there is no free port")?;
-    let port = listener.local_addr().context("a listener without an address")?.port();
-    Ok((listener, port))
+/// The ports that [`free`] gives, and how many a process takes at a time.
+const FREE: Range<u16> = 20_000..32_000;
+const BLOCK_LENGTH: u16 = 100;
+
+/// Ports that belong to this process until it ends: a socket without a file says so, which Linux removes with the process.
+fn claimed_block() -> Result<Range<u16>> {
+    for first in FREE.step_by(BLOCK_LENGTH.into()) {
+        let name = SocketAddr::from_abstract_name(format!("edge-idempotency: ports from {first}"))?;
+        if let Ok(claim) = UnixListener::bind_addr(&name) {
+            std::mem::forget(claim);
+            return Ok(first..first + BLOCK_LENGTH);
+        }
+    }
+    bail!("other processes have all ports from {} to {}", FREE.start, FREE.end)
 }
 
 fn set_port(variable: &str, value: &str) -> Result<(TcpListener, u16)> {
@@ -141,12 +148,16 @@ mod tests {
     fn a_free_port_is_given_once() {
         let ports: Vec<u16> = (0..200).map(|_| free().unwrap()).collect();
         assert_eq!(ports.iter().collect::<HashSet<_>>().len(), ports.len());
-        assert!(ports.iter().all(|port| (20_000..32_000).contains(port)), "{ports:?}");
+        assert!(ports.iter().all(|port| FREE.contains(port)), "{ports:?}");
+        // Nor does another process get it: what it claims is not what this one has.
+        let theirs = claimed_block().unwrap();
+        assert!(!ports.iter().any(|port| theirs.contains(port)), "{theirs:?} {ports:?}");
     }
 
     #[test]
     fn a_set_port_wins_and_a_bad_one_is_named() {
-        let (held, port) = free_port().unwrap();
+        let port = free().unwrap();
+        let held = TcpListener::bind(loopback(port)).unwrap();
         let set = |value: String| move |variable: &str| (variable == "DEMO_PORT_GATEWAY").then(|| value.clone());
         let taken = Ports::pick(set(port.to_string())).unwrap_err().to_string();
         assert!(taken.contains("DEMO_PORT_GATEWAY") && taken.contains("not free"), "{taken}");

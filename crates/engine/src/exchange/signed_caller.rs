@@ -150,7 +150,7 @@ fn identity<'p>(
         }
         (tenant, project) => {
             let faults = [tenant.err(), project.err(), None];
-            Err(IdentityRefusal::new(std::slice::from_ref(source), faults).signed())
+            Err(IdentityRefusal::new(std::slice::from_ref(source), faults))
         }
     }
 }

@@ -249,8 +249,6 @@ pub struct IdentityRefusal<'p> {
     sources: &'p [IdentitySource],
     /// The faults of tenant, project and subject.
     faults: [Option<IdentityFault>; 3],
-    /// The parts stand in headers that the caller's signature covers.
-    is_signed: bool,
 }
 
 impl<'p> IdentityRefusal<'p> {
@@ -263,22 +261,12 @@ impl<'p> IdentityRefusal<'p> {
             Some((part, _)) => IdentityError::Invalid(*part),
             None => IdentityError::Missing(first_missing(sources, faults)),
         };
-        Self { error, sources, faults, is_signed: false }
+        Self { error, sources, faults }
     }
 
     /// A refusal that the sources' places do not explain.
     pub(crate) const fn of(error: IdentityError) -> Self {
-        Self { error, sources: &[], faults: [None; 3], is_signed: false }
-    }
-
-    /// The same for a caller that signs its requests.
-    pub(crate) const fn signed(self) -> Self {
-        Self { is_signed: true, ..self }
-    }
-
-    /// Whether the caller signs its requests.
-    pub(crate) const fn is_signed(&self) -> bool {
-        self.is_signed
+        Self { error, sources: &[], faults: [None; 3] }
     }
 
     /// The source that counts; all sources if none of them has a value.

@@ -21,8 +21,6 @@ pub(super) enum Credential<'p> {
     ApiKey(&'p ApiKeyPlace),
     /// What another filter of the gateway takes
     Other,
-    /// A signature
-    Signature,
 }
 
 impl<'p> Credential<'p> {
@@ -42,7 +40,6 @@ impl<'p> Credential<'p> {
             Self::Token | Self::Other => BEARER.into(),
             Self::ApiKey(place) if place.is_bearer() => BEARER.into(),
             Self::ApiKey(place) => format!("ApiKey realm=\"api\", header=\"{}\"", place.header).into(),
-            Self::Signature => SIGNATURE.into(),
         }
     }
 
@@ -61,7 +58,6 @@ impl<'p> Credential<'p> {
             Self::ApiKey(place) if place.is_bearer() => "an API key as a bearer token".into(),
             Self::ApiKey(place) => format!("an API key in the header {}", place.header).into(),
             Self::Other => "credentials".into(),
-            Self::Signature => "a signature".into(),
         }
     }
 }

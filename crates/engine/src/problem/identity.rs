@@ -79,8 +79,7 @@ impl Problem {
     #[inline(never)]
     pub fn identity(why: &IdentityRefusal<'_>) -> Self {
         let findings = why.findings();
-        let credential = |source| if why.is_signed() { Credential::Signature } else { Credential::of(source) };
-        let credentials = || why.sources().iter().map(credential);
+        let credentials = || why.sources().iter().map(Credential::of);
         let (code, detail) = match why.error {
             IdentityError::Missing(part) => (
                 Code::IdentityMissing,

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use e2e::raw::{self, Reply, Request};
 use e2e::runner::{Group, Test, sharing};
-use harness::ports::loopback;
+use harness::ports::{free, loopback};
 use harness::process::Process;
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Framework, free_port, node, python, until_it_listens};
+use super::{Framework, node, python, until_it_listens};
 
 /// What is of one moment, of one connection, or how a body is written on it.
 const OF_ONE_ANSWER: [&str; 7] =
@@ -81,7 +81,7 @@ struct Api {
 
 impl Api {
     fn start(framework: Framework) -> Result<Self> {
-        let (port, directory) = (free_port()?, tempfile::tempdir()?);
+        let (port, directory) = (free()?, tempfile::tempdir()?);
         let folder = harness::tools::repository().join("tests/compat/tests/idempotent_apis/around");
         let mut command = match framework {
             Framework::FastApi => python(port, "fastapi_app:app", &folder),

@@ -6,7 +6,7 @@ mod around;
 mod payments;
 
 use std::env;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::{self, Reply, Request};
 use e2e::runner::{Group, Test, runtime, sharing, until};
-use harness::ports::{loopback, loopback_url};
+use harness::ports::{free, loopback, loopback_url};
 use harness::process::Process;
 use harness::tools::repository;
 use serde::Deserialize;
@@ -180,7 +180,7 @@ struct ApiSetup {
 impl ApiSetup {
     fn start(framework: Framework) -> Result<Self> {
         let (directory, payments) = (tempfile::tempdir()?, Payments::start()?);
-        let port = free_port()?;
+        let port = free()?;
         let api = run(framework, port, payments.address, directory.path(), LASTING)?;
         let policy = |subject_type: &str| {
             json!({
@@ -310,10 +310,6 @@ fn is_expected(reply: &Reply, expect: &Expected, earlier: &[Reply]) -> Result<()
         ensure!(is_new, "the answer of another request");
     }
     Ok(())
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(loopback(0))?.local_addr()?.port())
 }
 
 /// Runs an application of `folder` with FastAPI, beside the middleware of the example.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use e2e::runner::Test;
+use harness::ports::{free, loopback_url};
 use serde_json::json;
 
 use super::setup::{Ran, run_command};
@@ -40,7 +41,7 @@ fn list(program: &Path, admin: &str) -> Result<Ran> {
 }
 
 fn down(program: &Path) -> Result<()> {
-    let closed = format!("http://{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?);
+    let closed = loopback_url(free()?);
     let ran = list(program, &closed)?;
     ran.says("refused")?;
     ran.says("Does Restate run, and is this the address of its admin API")?;

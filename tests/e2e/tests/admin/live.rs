@@ -1,7 +1,6 @@
 //! `check --live` against the demo's stack, and against a wrong one of each service.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
@@ -11,7 +10,7 @@ use e2e::discovery::Discovery;
 use e2e::gateway::{TestGateway, tools};
 use e2e::runner::Test;
 use harness::openbao::OpenBao;
-use harness::ports::loopback_url;
+use harness::ports::{free, loopback_url};
 use harness::senders::LOOKED_UP;
 use harness::tokens::Signer;
 use serde_json::{Value, json};
@@ -349,7 +348,7 @@ async fn absent(setup: &AdminSetup) -> Result<()> {
         ("live-not-asked", "/webhooks/openbao", "the secret store"),
     ])?;
     run.run("text")?.exits(0)?;
-    let nobody = loopback_url(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+    let nobody = loopback_url(free()?);
     let all = ["backend", "unkey", "openbao", "--admin", "--admin-envoy"];
     let run = all.into_iter().fold(LiveRun::of(setup).await?, |run, name| run.with(name, nobody.clone()));
     let found = run.found()?;

@@ -1,6 +1,6 @@
 //! `Promises` with a real Restate: random interleavings, answers, the clients of four languages, and a node that is killed.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::chain::start_backend;
 use e2e::runner::{Group, Test, runtime, until_async};
 use harness::http::{Reply, Request};
-use harness::ports::{Ports, loopback, loopback_url};
+use harness::ports::{Ports, free, loopback, loopback_url};
 use harness::process::Process;
 use harness::restate::Restate;
 use harness::service::Service;
@@ -151,7 +151,7 @@ async fn listening(
     directory: &TempDir,
     listen: impl FnOnce(&mut Command, &str),
 ) -> Result<(Process, String)> {
-    let port = TcpListener::bind(loopback(0))?.local_addr()?.port();
+    let port = free()?;
     listen(command, &loopback(port).to_string());
     let mut process = Process::spawn(name, command, &directory.path().join(format!("{name}.log")))?;
     let listens = async || TcpStream::connect(loopback(port)).map(drop).context("it does not listen yet");
