@@ -212,6 +212,24 @@ fn a_token_is_passed_on_in_the_payload_header() {
     assert_eq!(verdict["notes"].as_array().unwrap().len(), 1, "{verdict}");
 }
 
+/// A request is evaluated again when it is known whose its API key is; the steps are those of the second time.
+#[test]
+fn an_api_key_names_its_caller() {
+    let request = r#"{"method": "POST", "url": "https://a/orders", "headers": [["x-api-key", "sk_live_1"], ["idempotency-key", "k1"]],
+        "lookups": {"api_keys": {"sk_live_1":
+            {"keyId": "key_9", "identity": {"externalId": "acme"}, "meta": {"project_id": "shop"}}}}}"#;
+    let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/examples/unkey.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
+    command.args(["explain", "--json", "--policy", policy, "--request", "-"]);
+    let output = crate::run_with_input(&mut command, request).unwrap();
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdict["idempotency_key"], "t-acme:shop:client:key_9:k1", "{verdict}");
+    assert_eq!(verdict["identity"][1]["tenant"]["value"], "acme", "{verdict}");
+    let steps: Vec<&str> =
+        verdict["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+    assert_eq!(steps, ["path", "route", "policy", "identity", "key"]);
+}
+
 /// The document of a described request gives the same verdict.
 #[test]
 fn a_described_request_can_be_printed_as_a_document() {
