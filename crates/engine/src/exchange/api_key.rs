@@ -76,7 +76,6 @@ impl Exchange {
         match answer.result {
             Ok(holder) => {
                 self.holder = Some(holder);
-                self.restart_trace();
                 Ok(RequestFlow::Again)
             }
             Err(why) => Err(match why {

@@ -107,15 +107,6 @@ impl Exchange {
         self.trace.as_deref()
     }
 
-    /// Drops the events of the trace, if there is one: the request is evaluated again.
-    #[cfg_attr(not(feature = "trace"), allow(clippy::unused_self, reason = "there are no traces"))]
-    pub(super) fn restart_trace(&mut self) {
-        #[cfg(feature = "trace")]
-        if let Some(trace) = &mut self.trace {
-            trace.0.clear();
-        }
-    }
-
     /// Notes an event if there is a trace.
     #[cfg_attr(not(feature = "trace"), allow(clippy::unused_self, unused_variables, reason = "there are no traces"))]
     pub(super) fn note(&mut self, event: impl FnOnce() -> TraceEvent) {
