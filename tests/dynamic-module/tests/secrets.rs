@@ -5,7 +5,7 @@ use dynamic_module_tests::engine::NOW_UNIX_MS;
 use dynamic_module_tests::envoy::{Config, Envoy};
 use dynamic_module_tests::side::Direction::{Request, Response};
 use dynamic_module_tests::stream::{Stream, StreamInfo};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
@@ -23,10 +23,38 @@ fn deliver(config: &Arc<Config>, secret: &str) -> u16 {
     stream.client().and_then(|client| client.headers.status()).unwrap()
 }
 
+/// The status, the code and the reason of the answer to a call of a signed caller, whose signature is wrong.
+fn call(config: &Arc<Config>) -> (u16, Value, Value) {
+    let mut headers = by_alice("/orders", "k-1");
+    headers.add("x-signature", "0".repeat(64));
+    headers.add("x-tenant-id", "acme");
+    headers.add("x-project-id", "shop");
+    headers.add("x-time", (NOW_UNIX_MS / 1000).to_string());
+    let stream = Stream::new(config, 0, StreamInfo::default());
+    stream.headers(Request, headers, false);
+    stream.body(Request, b"{}", true);
+    let client = stream.client().unwrap();
+    let problem: Value = serde_json::from_slice(&client.body).unwrap();
+    let reason = stream.record().get("idempotency_reason").cloned().unwrap_or_default();
+    (client.headers.status().unwrap(), problem["code"].clone(), reason)
+}
+
 fn policy(secret: &str) -> Vec<u8> {
     json!({
         "version": 1, "backend": {"kind": "generic"},
-        "routes": [{"endpoint": "hooks", "path": "/hooks/{webhook_id}", "policy": "REQUIRED_B", "webhook": {"provider": "gitlab"}}],
+        "routes": [
+            {"endpoint": "hooks", "path": "/hooks/{webhook_id}", "policy": "REQUIRED_B", "webhook": {"provider": "gitlab"}},
+            {"endpoint": "orders", "path": "/orders", "policy": "REQUIRED_A"},
+        ],
+        "callers": {"timer": {
+            "subject": "service:timer", "routes": ["orders"], "secrets": [{"sds": secret}],
+            "signature": {
+                "algorithm": "hmac-sha256",
+                "signature": {"header": "x-signature", "encoding": "hex"},
+                "timestamp": {"header": "x-time", "unit": "s", "max_age_s": 300},
+                "template": "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}",
+            },
+        }},
         "webhooks": {"static": {"wh_00000001": {
             "tenant": "acme", "project": "shop", "provider": "gitlab",
             "secrets": [{"sds": secret, "rotation_grace_s": 2}],
@@ -60,7 +88,9 @@ fn a_secret_that_is_withdrawn_counts_for_its_grace_and_then_none_does() {
     };
     let statuses = || ["leaked", "new", ""].map(|secret| deliver(&config, secret));
     assert_eq!(statuses(), [503, 503, 503], "there is none yet");
+    assert_eq!(call(&config), (503, json!("dependency_unavailable"), json!("secret_invalid")), "nor for callers");
     envoy.set_secret("hook", "leaked");
+    assert_eq!(call(&config), (401, json!("signature_invalid"), json!("signature_mismatch")));
     assert_eq!(statuses(), [200, 401, 401]);
     envoy.set_secret("hook", "");
     after(1000);

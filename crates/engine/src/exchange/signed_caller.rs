@@ -7,7 +7,7 @@ use super::refusal::body_can_be_awaited;
 use super::request_head::EditedLines;
 use super::trace::{TraceEvent, TraceStep};
 use super::waiting::UnverifiedRequest;
-use super::webhook::{are_to_come, secret_values, texts};
+use super::webhook::{secret_values, texts};
 use super::{Case, Effect, Exchange, RequestFlow, State};
 use crate::body::Body;
 use crate::headers::{FieldValue, Headers};
@@ -67,9 +67,6 @@ impl Exchange {
         }
         let head = Delivery { method: b"", url: b"", headers, body: &Body::of(b"") };
         let secrets = caller.secret_values(now_unix_ms());
-        if secrets.is_empty() && are_to_come(&caller.secrets) {
-            return Err(Problem::dependency_unavailable());
-        }
         let checked = caller.signature.check_head(&head, Some(&texts(&secrets)), now_unix_ms);
         checked.map_err(|error| self.unverified(error, Problem::signature_invalid))?;
         let request = UnverifiedRequest::of(policy, request, authority);

@@ -122,11 +122,6 @@ impl Exchange {
         }
         let listed = static_binding.filter(|binding| !binding.secrets.is_empty() || policy.openbao().is_none());
         let secrets = listed.map(|binding| secret_values(&binding.secrets, now_unix_ms()));
-        if let (Some(binding), Some([])) = (listed, secrets.as_deref())
-            && are_to_come(&binding.secrets)
-        {
-            return Err(Problem::dependency_unavailable());
-        }
         let secrets = secrets.as_deref().map(texts);
         let head = Delivery { method: b"", url: b"", headers, body: &Body::of(b"") };
         let unverifiable = provider_rules.check_head(&head, secrets.as_deref(), now_unix_ms).err();
@@ -357,7 +352,7 @@ fn unmatched_detail(name: &str, why: NoMember) -> String {
     format!("{what} at {name}, which names what the delivery is for.")
 }
 
-/// The values of secrets. Those of variables were put in their places at start.
+/// The values of secrets. Those of variables were put in their places at start; SDS may have given none yet.
 #[inline(never)]
 pub(super) fn secret_values(secrets: &[Secret], now_unix_ms: u64) -> Vec<Cow<'_, [u8]>> {
     let mut values = Vec::with_capacity(secrets.len());
@@ -369,11 +364,6 @@ pub(super) fn secret_values(secrets: &[Secret], now_unix_ms: u64) -> Vec<Cow<'_,
         }
     }
     values
-}
-
-/// Whether the gateway has no value yet of any of these secrets, none of which has another place. `secret_values` has none.
-pub(super) fn are_to_come(secrets: &[Secret]) -> bool {
-    !secrets.is_empty() && secrets.iter().all(|secret| matches!(secret, Secret::Sds(_)))
 }
 
 /// The values as the provider takes them.
