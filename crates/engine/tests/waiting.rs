@@ -1,6 +1,6 @@
 //! A request that waits: what it waits for, which of its header lines are kept, and whose memory they take (docs/contract.md
 //! section 2, "Waiting").
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::exchange::Waiter;
@@ -26,7 +26,9 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
         "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {},
             "operations": {"path": "/operations/{operation_id}", "secret": "a-secret-of-operations"}},
         "identity": {"sources": [
-            {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
+            {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}},
+            {"name": "key", "unkey": {"header": "x-api-key", "prefix": "sk_", "cluster": "unkey"},
+                "tenant": "/identity/externalId", "project": "/meta/project", "subject": {"field": "/keyId", "type": "client"}}
         ], "forward": {"tenant": "x-tenant", "project": "x-project"}},
         "routes": [
             {"endpoint": "raw", "path": "/raw", "policy": "REQUIRED_A", "target": "A/raw", "max_body_bytes": 8,
@@ -156,6 +158,21 @@ fn the_lines_that_are_read_later_are_kept_for_who_sends_them() {
     }
 }
 
+/// It has no other name yet. What is kept of it is the question to the registry.
+#[test]
+fn a_request_with_an_api_key_waits_under_the_digest_of_its_key() {
+    let key = |text| [(":method", "POST"), ("x-api-key", text), ("idempotency-key", "k")];
+    let waiting = |text| {
+        let (exchange, flow) = begun(&lines("/raw", &key(text)));
+        assert!(matches!(flow, RequestFlow::AwaitCaller { .. }), "{flow:?}");
+        (exchange.waiter(&POLICY), exchange.carried_bytes())
+    };
+    let (Waiter::Unverified(one), carried) = waiting("sk_1") else { panic!("a tenant waits") };
+    assert!(one.starts_with("api key:") && !one.contains("sk_1"), "{one}");
+    assert!(carried >= "sk_1".len(), "{carried}");
+    assert_ne!(waiting("sk_2").0, Waiter::Unverified(one));
+}
+
 /// Only canonical JSON, and an observation behind another step, need the whole body in memory.
 #[test]
 fn a_request_waits_for_as_little_as_its_steps_need() {
@@ -217,7 +234,7 @@ fn looked_up(exchange: &mut Exchange, secret: &str) -> RequestFlow {
 fn an_operation_s_caller_has_identity_sources() {
     let headers = lines("/operations/inv_1", &CALLER[1..4]);
     let (exchange, _) = begun(&headers);
-    assert_eq!(exchange.identity_sources(&POLICY, &headers).len(), 1);
+    assert_eq!(exchange.identity_sources(&POLICY, &headers).len(), 2);
     let headers = lines("/elsewhere", &CALLER);
     let (exchange, _) = begun(&headers);
     assert!(exchange.identity_sources(&POLICY, &headers).is_empty());
