@@ -212,7 +212,7 @@ fn a_token_is_passed_on_in_the_payload_header() {
     assert_eq!(verdict["notes"].as_array().unwrap().len(), 1, "{verdict}");
 }
 
-/// A request is evaluated again when it is known whose its API key is; the steps are those of the second time.
+/// A request is evaluated again when it is known whose its API key is; each step is told once.
 #[test]
 fn an_api_key_names_its_caller() {
     let request = r#"{"method": "POST", "url": "https://a/orders", "headers": [["x-api-key", "sk_live_1"], ["idempotency-key", "k1"]],

@@ -5,8 +5,8 @@
 # failure, and so does a stage in which no test ran or was skipped. A stage runs even if an earlier one failed. What failed is
 # shown again at the end, and so are lines that begin with "SKIPPED: ". The line before the last one says how long each stage took.
 #
-# The tools that the stage rust runs are installed beside the stage build (log: target/test-logs/tools.log), and the stage krakend, if it
-# is next, runs beside rust: downloads, linkers and tests that wait leave processors idle.
+# The tools that the stage rust runs are installed beside the stage build (log: target/test-logs/tools.log), and the stage krakend runs
+# beside rust: downloads, linkers and tests that wait leave processors idle.
 #
 # usage: crates/xtask/scripts/test.sh [--after] [STAGE ...]     default: all; --after adds the results to those of the run before
 set -uo pipefail
@@ -75,22 +75,22 @@ case " ${stages[*]} " in *" rust "*)
     ;;
 esac
 for stage in "${stages[@]}"; do
-    log=$LOGS/$stage.log begun=$SECONDS
-    case " ${stages[*]} " in *" $stage krakend "*)
+    log=$LOGS/$stage.log begun=$SECONDS beside=
+    case "$stage ${stages[*]} " in "rust "*" krakend "*)
         nice "$MAKE" --no-print-directory krakend >"$LOGS/krakend.log" 2>&1 </dev/null &
         BESIDE=$!
         ;;
     esac
     if [ "$stage" = krakend ] && [ -n "$BESIDE" ]; then
         wait "$BESIDE"
-        status=$?
+        status=$? beside=" after rust"
         cat "$log"
     else
         "$MAKE" --no-print-directory "$stage" </dev/null 2>&1 | tee "$log"
         status=${PIPESTATUS[0]}
     fi
     took=$((SECONDS - begun))
-    TIMES+=(" $stage $((took / 60)) min $((took % 60)) s")
+    TIMES+=(" $stage $((took / 60)) min $((took % 60)) s$beside")
     read -r passed failed ignored < <(count "$log")
     while IFS= read -r line; do LEFT_OUT+=("$line"); done < <(grep -a '^SKIPPED: ' "$log")
     PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + ignored))

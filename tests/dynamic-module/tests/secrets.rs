@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-/// The status of the answer to a delivery with this secret.
-fn deliver(config: &Arc<Config>, secret: &str) -> u16 {
+/// The status of the answer to a delivery with this secret; without one it is not signed.
+fn deliver(config: &Arc<Config>, secret: Option<&str>) -> u16 {
     let mut headers = by_alice("/hooks/wh_00000001", "delivery-1");
-    headers.add("x-gitlab-token", secret);
+    secret.into_iter().for_each(|secret| headers.add("x-gitlab-token", secret));
     let stream = Stream::new(config, 0, StreamInfo::default());
     stream.headers(Request, headers, false);
     stream.body(Request, b"{}", true);
@@ -86,8 +86,9 @@ fn a_secret_that_is_withdrawn_counts_for_its_grace_and_then_none_does() {
         edge_idempotency::process::set_now(Some(NOW_UNIX_MS + ms));
         config.tick();
     };
-    let statuses = || ["leaked", "new", ""].map(|secret| deliver(&config, secret));
+    let statuses = || ["leaked", "new", ""].map(|secret| deliver(&config, Some(secret)));
     assert_eq!(statuses(), [503, 503, 503], "there is none yet");
+    assert_eq!(deliver(&config, None), 503, "signed or not");
     assert_eq!(call(&config), (503, json!("dependency_unavailable"), json!("secret_invalid")), "nor for callers");
     envoy.set_secret("hook", "leaked");
     assert_eq!(call(&config), (401, json!("signature_invalid"), json!("signature_mismatch")));

@@ -82,3 +82,18 @@ pub fn unused<'n>(names: impl Iterator<Item = &'n str> + Clone, modules: &[&str]
     let lists = WASM_ALONE.iter().chain(&DYNAMIC_MODULE_ALONE).chain(&BEYOND);
     lists.map(|(beginning, _)| *beginning).filter(is_here).filter(is_unused).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::OF_ANY_HOST;
+
+    /// A module that is renamed would run in the slower host, and nobody would notice.
+    #[test]
+    fn what_is_of_any_host_is_a_module() {
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let is_module = |name: &&str| tests.join(name).is_dir() || tests.join(format!("{name}.rs")).is_file();
+        assert!(OF_ANY_HOST.iter().all(is_module), "{OF_ANY_HOST:?}");
+    }
+}

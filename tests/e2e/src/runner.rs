@@ -81,7 +81,7 @@ impl Group {
     }
 
     /// Leaves out what does not belong to a run of this extent.
-    fn leave_out_beyond(&mut self, module: &str, extent: RunExtent) {
+    fn leave_out_other_extent(&mut self, module: &str, extent: RunExtent) {
         let belongs = |name: &str| {
             let name = full(module, name);
             match extent {
@@ -226,7 +226,7 @@ fn try_run(modules: &[Module]) -> Result<ExitCode> {
         });
         for mut group in groups {
             names.extend(group.jobs.iter().map(|(name, _)| name).chain(&group.left_out).map(|name| full(module, name)));
-            group.leave_out_beyond(module, extent);
+            group.leave_out_other_extent(module, extent);
             group.leave_out_other_host(module, is_dynamic_module, &arguments);
             let (left_out, planned) = Planned::new(module, group, &arguments, &mut trials);
             let left_out = left_out.into_iter().map(|name| Trial::test(name, || Err("it is left out here".into())));

@@ -1,10 +1,10 @@
 //! Ports on the loopback interface: free ones, unless the environment sets them.
 
 use std::env;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{self as unix, UnixListener};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
@@ -71,8 +71,8 @@ impl Ports {
 }
 
 /// `127.0.0.1:port`.
-pub fn loopback(port: u16) -> std::net::SocketAddr {
-    SocketAddrV4::new(Ipv4Addr::LOCALHOST, port).into()
+pub fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 /// `http://127.0.0.1:port`.
@@ -103,7 +103,7 @@ const BLOCK_LENGTH: u16 = 100;
 /// Ports that belong to this process until it ends: a socket without a file says so, which Linux removes with the process.
 fn claimed_block() -> Result<Range<u16>> {
     for first in FREE.step_by(BLOCK_LENGTH.into()) {
-        let name = SocketAddr::from_abstract_name(format!("edge-idempotency: ports from {first}"))?;
+        let name = unix::SocketAddr::from_abstract_name(format!("edge-idempotency: ports from {first}"))?;
         if let Ok(claim) = UnixListener::bind_addr(&name) {
             std::mem::forget(claim);
             return Ok(first..first + BLOCK_LENGTH);
