@@ -15,7 +15,7 @@ use testkit::http::{Headers, Message};
 use testkit::stores::stores_of;
 
 use crate::engine::{CLUSTERS, ERROR_PREFIX};
-use testkit::trials::Engine;
+use direct::trials::Engine;
 
 /// Runs cases through the Go bridge.
 pub struct Bridge {

@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 
 use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
+use direct::trials::Engine;
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample, workspace};
 use testkit::http::Message;
 use testkit::records;
 use testkit::stores::stores_of;
-use testkit::trials::Engine;
 
 /// The clusters of every case's gateway, beside those that only Envoy knows.
 pub(crate) const CLUSTERS: [&str; 3] = ["unkey", "openbao", "backend"];

@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
+use direct::trials::{Engine, of_all_files, of_file};
 use libtest_mimic::Trial;
-use testkit::trials::{Engine, of_all_files, of_file};
 use wasm_tests::bridge::Bridge;
 
 static BRIDGE: LazyLock<Result<Bridge, String>> = LazyLock::new(Bridge::load);

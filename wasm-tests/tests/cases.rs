@@ -4,8 +4,8 @@
 
 use std::process::ExitCode;
 
+use direct::trials::{Engine, of_all_files, of_file};
 use libtest_mimic::Arguments;
-use testkit::trials::{Engine, of_all_files, of_file};
 use wasm_tests::engine::Wasm;
 
 mod bridge;

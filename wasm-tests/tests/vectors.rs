@@ -15,11 +15,11 @@
 
 use std::collections::BTreeMap;
 
+use direct::trials::{self, Engine, Source};
 use libtest_mimic::{Failed, Trial};
 use serde_json::{Map, Value, json};
 use testkit::cases::{Case, Client, workspace};
 use testkit::http::{Headers, Message};
-use testkit::trials::{self, Engine, Source};
 use testkit::vectors::{self, ExpectedKey, Vector, expected};
 
 const WEBHOOK_ID: &str = "wh_01JABC";

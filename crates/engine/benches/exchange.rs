@@ -5,12 +5,12 @@
 mod messages;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use direct::attributes::FixedClaims;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::policy::NormalPath;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use messages::{replay, request};
 use std::hint::black_box;
-use testkit::attributes::FixedClaims;
 
 /// A platform's policy with this many routes; the one that is called stands in the middle.
 fn document(routes: usize) -> Vec<u8> {

@@ -9,6 +9,7 @@
 
 mod messages;
 
+use direct::attributes::FixedClaims;
 use edge_idempotency_engine::{
     AttributeValue, Attributes, Body, Call, Configuration, Exchange, FilterAction, HeaderLines, HeaderMapKind, Headers,
     Host, HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, Policy, RequestFlow, RouterHints,
@@ -17,7 +18,6 @@ use edge_idempotency_engine::{
 use messages::{MessageLines, replay, request};
 use std::hint::black_box;
 use std::sync::Arc;
-use testkit::attributes::FixedClaims;
 
 /// A gateway that gives the same request and answer each time, and takes every edit.
 struct CountedGateway {

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use allocation_counter::measure;
+use direct::attributes::FixedClaims;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
-use testkit::attributes::FixedClaims;
 
 const POLICY: &[u8] = br#"{"version": 1,
     "identity": {

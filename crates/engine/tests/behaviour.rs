@@ -1,8 +1,8 @@
 //! Every behaviour case through the engine, without a gateway. The built module runs the same cases in wasm-tests/.
 
+use direct::cases::Direct;
 use libtest_mimic::{Failed, Trial};
 use testkit::cases::{self, CaseFile};
-use testkit::direct::Direct;
 
 /// A test for each case, or one that says why there are none.
 pub(crate) fn trials() -> Vec<Trial> {

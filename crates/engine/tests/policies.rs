@@ -2,13 +2,13 @@
 //! with requests what its cases in `tests/policies/` say.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use direct::attributes::JsonAttributes;
+use direct::requests::{self, OwnedLine, Request, Verdict};
 use edge_idempotency_engine::Policy;
 use serde_json::{Map, Value, json};
 use simulated_stores::SimulatedStores;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use testkit::attributes::JsonAttributes;
-use testkit::requests::{self, OwnedLine, Request, Verdict};
 
 /// The repository's folder.
 fn root() -> &'static Path {

@@ -1,6 +1,7 @@
 //! Signed callers: docs/identity.md and its vectors, every component changed, and keys that are nobody else's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use direct::attributes::Clock;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
@@ -9,7 +10,6 @@ use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value as Json;
-use testkit::attributes::Clock;
 use testkit::signatures::{hex, hmac_sha256};
 
 const PAGE: &str = include_str!("../../../docs/identity.md");

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common::{Gateway, StaticLine};
+use direct::attributes::NoAttributes;
 use edge_idempotency_engine::problem::{Reason, Retry};
 use edge_idempotency_engine::{
     CallReply, Configuration, Exchange, FilterAction, Headers, Policy, ResponseFlow, Stream,
 };
 use std::cell::Cell;
 use std::sync::Arc;
-use testkit::attributes::NoAttributes;
 
 const POLICY: &str = r#"{
     "version": 1,

@@ -2,6 +2,9 @@
 //! section 2, "Waiting").
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use direct::attributes::Clock;
+use direct::requests::{Request, Verdict, run};
+use direct::stores::answer;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::exchange::Waiter;
 use edge_idempotency_engine::headers::Headers;
@@ -10,9 +13,6 @@ use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
 use serde_json::json;
 use simulated_stores::SimulatedStores;
 use std::sync::LazyLock;
-use testkit::attributes::Clock;
-use testkit::requests::{Request, Verdict, run};
-use testkit::stores::answer;
 
 /// The beginning of the year 2026.
 const NOW: Clock = Clock(1_767_225_600_000);

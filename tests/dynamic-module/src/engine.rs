@@ -2,6 +2,7 @@
 
 use crate::envoy::{Config, Envoy, HttpCall};
 use crate::stream::{Stream, StreamInfo, exchange};
+use direct::trials::Engine;
 use edge_idempotency_engine::{OperatorAdvice, Policy};
 use edge_idempotency_envoy::metadata_object;
 use serde_json::{Map, Value};
@@ -11,7 +12,6 @@ use std::sync::Arc;
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample};
 use testkit::http::Message;
 use testkit::stores::stores_of;
-use testkit::trials::Engine;
 
 /// The clock of a case without one: 2026-01-01 UTC.
 pub const NOW_UNIX_MS: u64 = 1_767_225_600_000;

@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
+use direct::trials::{of_all_files, of_file};
 use dynamic_module_tests::engine::Module;
 use libtest_mimic::Arguments;
-use testkit::trials::{of_all_files, of_file};
 
 dynamic_module_tests::envoy_1_40!();
 

@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
+use direct::trials::{of_all_files, of_file};
 use dynamic_module_tests::engine::Module;
 use libtest_mimic::Arguments;
-use testkit::trials::{of_all_files, of_file};
 
 /// Among the cases of the second one is the only one that takes a member of a record back.
 const FILES: [&str; 2] = ["records", "in_flight"];

@@ -1,12 +1,12 @@
 //! The fingerprint of a body as canonical JSON.
 
+use direct::attributes::NoAttributes;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::lookup::PendingLookup;
 use edge_idempotency_engine::{Exchange, Policy};
 use serde_json::Value;
 use std::sync::LazyLock;
-use testkit::attributes::NoAttributes;
 
 const POLICY: &str = r#"{
     "version": 1,

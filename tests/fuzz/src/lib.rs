@@ -25,13 +25,13 @@ pub use json::json;
 pub use provider::provider;
 pub use signature::signature;
 
+use direct::attributes::{AnyAttributes, NoAttributes};
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::{Headers, same_name};
 use edge_idempotency_engine::policy::NormalPath;
 use edge_idempotency_engine::policy::RouteLookup;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
 use std::sync::LazyLock;
-use testkit::attributes::{AnyAttributes, NoAttributes};
 
 /// Every route of one kind, and rewritten ones; identity from headers alone, since an input is nothing else.
 const POLICY: &str = r#"{

@@ -1,12 +1,12 @@
 //! Provider files: a document with one, and a delivery to it.
 
 use crate::{applied, lines};
+use direct::attributes::Clock;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::Delivery;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
 use serde_json::json;
-use testkit::attributes::Clock;
 
 /// Between the parts of an input.
 const BETWEEN: &[u8] = b"\n---\n";

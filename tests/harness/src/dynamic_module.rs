@@ -4,6 +4,7 @@
 //! Configurations of this repository name the WebAssembly module. On the dynamic module the name of the module's file ends in `.so`, and
 //! [`adapt`] changes everything that depends on it just before Envoy reads the file.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,6 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result};
-use edge_idempotency_engine::Policy;
 use serde_json::{Value, json};
 
 use crate::demo_policy::POLICY;
@@ -123,16 +123,34 @@ fn discovered(discovery: &mut Value) -> Option<String> {
     let path = discovery.pointer("/config_source/path_config_source/path").and_then(Value::as_str)?;
     let file: Option<Value> = fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok());
     let text = file.as_ref().and_then(|file| file.pointer("/resources/0/typed_config/filter_config/value")?.as_str());
-    Some(text.filter(|text| Policy::from_json(text.as_bytes()).is_ok()).unwrap_or(POLICY).to_owned())
+    Some(text.filter(|text| !namespaces(text).is_empty()).unwrap_or(POLICY).to_owned())
 }
 
 fn policy(typed: &Value) -> String {
     typed.pointer("/config/configuration/value").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The filter that hands over what the sources of a policy read; none for a text that is no policy.
+/// The namespaces of the metadata that the sources of a policy name; none for a text that is no policy.
+fn namespaces(policy: &str) -> BTreeSet<String> {
+    fn collect(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(members) => {
+                let namespace = members.get("metadata").and_then(|path| path.get(0)?.as_str());
+                found.extend(namespace.map(str::to_owned));
+                members.values().for_each(|value| collect(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect(&serde_json::from_str(policy).unwrap_or_default(), &mut found);
+    found
+}
+
+/// The filter that hands over what the sources of a policy read; none where they read no metadata.
 fn set_filter_state(policy: &str) -> Option<Value> {
-    let namespaces = Policy::from_json(policy.as_bytes()).ok()?.metadata_namespaces();
+    let namespaces = namespaces(policy);
     let object = |namespace: &String| {
         json!({
             "object_key": format!("edge_idempotency.metadata.{namespace}"),

@@ -2,6 +2,7 @@
 
 use super::generate::key_value;
 use super::{cases, model};
+use direct::attributes::AnyAttributes;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::json::Json;
@@ -13,7 +14,6 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::json;
 use std::sync::LazyLock;
-use testkit::attributes::AnyAttributes;
 
 fn borrowed(lines: &[(Vec<u8>, Vec<u8>)]) -> Headers<'_> {
     Headers::new(lines.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect())

@@ -4,12 +4,12 @@
 mod two_backends;
 
 use super::{part_of, some};
+use direct::attributes::JsonAttributes;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::policy::Template;
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use serde_json::{Value as Json, json};
 use std::thread;
-use testkit::attributes::JsonAttributes;
 
 /// The members that open or close paths.
 #[derive(Debug, Clone, Copy)]

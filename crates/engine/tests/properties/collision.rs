@@ -2,6 +2,8 @@
 //! request, and what the guard answers decides as the contract says (docs/contract.md section 6).
 
 use super::cases;
+use direct::attributes::NoAttributes;
+use direct::requests::{Request, Verdict, run_with};
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::collision::Claim;
 use edge_idempotency_engine::headers::Headers;
@@ -13,8 +15,6 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 use simulated_stores::SimulatedStores;
 use std::sync::LazyLock;
-use testkit::attributes::NoAttributes;
-use testkit::requests::{Request, Verdict, run_with};
 
 const GOLDEN: &str = include_str!("../golden/fingerprints.json");
 

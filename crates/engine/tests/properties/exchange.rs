@@ -4,13 +4,13 @@
 use super::cases;
 use super::generate::{self, HOOK_TOKEN, PARAMETERS, PolicyModel, RouteModel, exchange};
 use super::model::{self, CallerModel, Expected, canonical};
+use direct::attributes::UntypedAttributes;
+use direct::requests::{self, OwnedLine, Request, Verdict};
 use edge_idempotency_engine::key;
 use edge_idempotency_engine::problem::Reason;
 use edge_idempotency_engine::{Exchange, Policy};
 use proptest::prelude::*;
 use serde_json::Value as Json;
-use testkit::attributes::UntypedAttributes;
-use testkit::requests::{self, OwnedLine, Request, Verdict};
 
 pub(crate) fn compiled(policy: &PolicyModel) -> Policy {
     let document = policy.document();

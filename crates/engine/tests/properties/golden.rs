@@ -1,12 +1,12 @@
 //! I3: the same caller retrying the same key gets the same namespaced key, in every release.
 
+use direct::attributes::JsonAttributes;
+use direct::requests::{self, Request};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, SUBJECT_TYPES, Subject, Tenant};
 use edge_idempotency_engine::key;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
-use testkit::attributes::JsonAttributes;
-use testkit::requests::{self, Request};
 
 const GOLDEN: &str = include_str!("../golden/namespaced_keys.json");
 

@@ -2,6 +2,8 @@
 
 use super::generate::{KeyRulesModel, key_value};
 use super::{cases, model};
+use direct::attributes::JsonAttributes;
+use direct::requests::{self, Request};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
 use edge_idempotency_engine::key::{
@@ -12,8 +14,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
-use testkit::attributes::JsonAttributes;
-use testkit::requests::{self, Request};
 
 proptest! {
     #![proptest_config(cases(20_000))]

@@ -1,6 +1,7 @@
 //! Operations: an operation id is the same in every release, and its tag fits no caller but its own (I5).
 
 use super::cases;
+use direct::attributes::NoAttributes;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
 use edge_idempotency_engine::policy::operations::tag;
@@ -11,7 +12,6 @@ use proptest::sample::select;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
-use testkit::attributes::NoAttributes;
 
 const GOLDEN: &str = include_str!("../golden/operation_ids.json");
 

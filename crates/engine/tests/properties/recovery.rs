@@ -2,6 +2,7 @@
 //! a lookup.
 
 use super::{cases, model};
+use direct::attributes::NoAttributes;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::lookup::{LookupAnswer, PendingLookup, UncachedLookup};
 use edge_idempotency_engine::{CallReply, Effect, Exchange, Policy, RequestFlow};
@@ -9,7 +10,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
-use testkit::attributes::NoAttributes;
 
 static POLICY: LazyLock<Policy> = LazyLock::new(|| {
     let document = r#"{

@@ -5,13 +5,13 @@ use super::generate::{Place, PolicyModel, exchange};
 use super::model::canonical;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use direct::requests::{self, Request, Verdict};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::problem::CallerProtocol;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value as Json, json};
-use testkit::requests::{self, Request, Verdict};
 
 /// Fits into a key, so that keys with it stay what they are.
 const PLANTED: &str = "Pl4nt3d";

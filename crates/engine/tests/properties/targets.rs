@@ -2,6 +2,8 @@
 //! in one object, in the path as it is sent and once the backend has decoded it.
 
 use super::{cases, model};
+use direct::attributes::NoAttributes;
+use direct::requests::{Request, Verdict, run};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
 use edge_idempotency_engine::policy::{BackendKind, Target};
@@ -10,8 +12,6 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 use std::sync::LazyLock;
-use testkit::attributes::NoAttributes;
-use testkit::requests::{Request, Verdict, run};
 use testkit::signatures::{hex, hmac_sha256};
 
 /// What an object key can be made of.

@@ -1,5 +1,6 @@
 //! Whatever bytes come, there is an answer (invariant I7).
 
+use direct::vectors::Receive as _;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::{Catalogue, Delivery, Provider};

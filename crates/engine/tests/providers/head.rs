@@ -1,5 +1,6 @@
 //! What the headers of a delivery show before its body has come: never more than verification, and what can be shown.
 
+use direct::vectors::Receive as _;
 use edge_idempotency_engine::provider::Provider;
 use testkit::vectors::{Vector, all};
 

@@ -1,5 +1,6 @@
 //! A delivery that was changed by one bit does not verify.
 
+use direct::vectors::Receive as _;
 use edge_idempotency_engine::provider::Provider;
 use testkit::vectors::Vector;
 

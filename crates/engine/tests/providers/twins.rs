@@ -2,12 +2,12 @@
 //! read as a header of the provider's file, but the lines that were verified or read.
 
 use super::files::sources;
+use direct::requests::{OwnedLine, Request, Verdict, run};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::headers::canonical;
 use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::requests::{OwnedLine, Request, Verdict, run};
 use testkit::vectors::{self, Vector};
 
 const FORGED: &[u8] = b"forged";

@@ -1,5 +1,6 @@
 //! Every vector, by name: does it verify, if not why not, and which key does it get.
 
+use direct::vectors::Receive as _;
 use testkit::vectors::{ExpectedKey, Vector, expected};
 
 pub(crate) fn check(vector: &Vector) -> Result<(), String> {

@@ -9,9 +9,6 @@ pub use expected::{ExpectedKey, expected, golden_file, golden_keys};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use edge_idempotency_engine::Body;
-use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::provider::{Catalogue, Delivery, Provider};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -106,41 +103,6 @@ impl Vector {
             delivery_id: expect["delivery_id"].as_str().map(str::to_owned),
             weak: json["tags"].as_array().is_some_and(|tags| tags.iter().any(|tag| tag == "scheme-weakness")),
         }
-    }
-
-    /// The provider, from its compiled-in file.
-    ///
-    /// # Panics
-    /// The engine has no such provider.
-    pub fn provider(&self) -> Provider {
-        Catalogue::compiled_in().provider(&self.provider).unwrap_or_else(|| {
-            panic!(
-                "no usable provider `{}`: see the test `providers::files::are_whole`, and `provider` of the vector",
-                self.provider
-            )
-        })
-    }
-
-    /// Calls `then` with the vector's delivery.
-    pub fn deliver<T>(&self, then: impl FnOnce(&Delivery<'_>) -> T) -> T {
-        let lines = self.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_slice())).collect();
-        then(&Delivery {
-            method: self.method.as_bytes(),
-            url: self.url.as_bytes(),
-            headers: &Headers::new(lines),
-            body: &Body::of(&self.body),
-        })
-    }
-
-    /// Whether the delivery verifies.
-    ///
-    /// # Errors
-    /// The reason why it does not.
-    pub fn verify(&self, provider: &Provider) -> Result<(), &'static str> {
-        let secrets: Vec<&[u8]> = self.secrets.iter().map(Vec::as_slice).collect();
-        self.deliver(|delivery| {
-            provider.verify(delivery, &secrets, self.now_ms).map(drop).map_err(|why| why.reason().name())
-        })
     }
 
     /// The values of a header.

@@ -5,13 +5,13 @@ use super::policies::{HEADERS, NAMESPACES, PAYLOADS, policy};
 use crate::properties::model::percent_encoded;
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD};
+use direct::attributes::JsonAttributes;
+use direct::requests::{OwnedLine, Request};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Map, Value as Json, json};
-use testkit::attributes::JsonAttributes;
-use testkit::requests::{OwnedLine, Request};
 
 /// Values of `Idempotency-Key`: keys, and what is nearly one.
 pub(crate) fn key_value() -> BoxedStrategy<Vec<u8>> {

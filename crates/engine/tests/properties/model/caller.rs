@@ -2,10 +2,10 @@
 
 use super::pattern;
 use crate::properties::generate::{Place, ScopeModel, SourceModel};
+use direct::requests::{OwnedLine, Request};
 use serde::Deserialize;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
-use testkit::requests::{OwnedLine, Request};
 
 pattern!(SEGMENT, r"^[A-Za-z0-9.~\-][A-Za-z0-9._~\-]{0,62}$");
 

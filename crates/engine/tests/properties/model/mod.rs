@@ -9,8 +9,8 @@ mod routes;
 use super::generate::{
     BackendModel, FUTURE_KEY, KEY_COPY, Kind, PARAMETERS, PolicyModel, RouteModel, ScopeModel, Segment,
 };
+use direct::requests::{OwnedLine, Request};
 use serde_json::Value as Json;
-use testkit::requests::{OwnedLine, Request};
 
 use paths::{MALFORMED, hides_dots};
 use routes::{by_method, is_authority, is_other_spelling};

@@ -1,10 +1,10 @@
 //! Every behaviour case through an engine, as tests of their own: `file::case`. Each run is compared with what the case
 //! says, and, whole, with the run of the engine itself.
 
-use crate::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
-use crate::direct::Direct;
+use crate::cases::Direct;
 use edge_idempotency_engine::OperatorAdvice;
 use libtest_mimic::{Failed, Trial};
+use testkit::cases::{self, Case, CaseFile, CaseOutcome, Difference, StartErrors};
 
 /// What runs behaviour cases.
 pub trait Engine: Sync {

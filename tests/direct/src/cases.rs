@@ -12,10 +12,11 @@ use serde_json::Value;
 use simulated_stores::{SimulatedStores, StoreReply};
 
 use crate::attributes::JsonAttributes;
-use crate::cases::{Case, CaseOutcome, StartErrors, sample};
-use crate::http::{Headers, LocalReply, Message};
-use crate::records;
-use crate::stores::{reply_to, stores_of};
+use crate::stores::reply_to;
+use testkit::cases::{Case, CaseOutcome, StartErrors, sample};
+use testkit::http::{Headers, LocalReply, Message};
+use testkit::records;
+use testkit::stores::stores_of;
 
 /// The clock of a case without one: 2026-01-01 UTC, as in the module.
 const DEFAULT_NOW_UNIX_MS: u64 = 1_767_225_600_000;
