@@ -126,6 +126,8 @@ struct Runner {
 impl Runner {
     fn start(bridge: &Bridge) -> Result<Self, String> {
         let mut command = Command::new(&bridge.program);
+        // A case at a time: with more threads Go's collector takes as long as the cases.
+        command.env("GOMAXPROCS", "1").env("GOGC", "400");
         let spawned = command.arg(&bridge.module).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = spawned.map_err(|error| format!("{}: {error}", bridge.program.display()))?;
         match (child.stdin.take(), child.stdout.take()) {

@@ -385,6 +385,7 @@ fn values_of_a_log_do_not_act_on_the_terminal() {
 
 /// Memory does not grow with the number of lines: 200 MB are read with 64 MiB of address space beyond the program's own.
 #[test]
+#[ignore = "make test-all: it reads 140 MB"]
 fn memory_does_not_grow_with_the_number_of_lines() {
     let block = log().repeat(1_000);
     let blocks = 140_000_000 / block.len();

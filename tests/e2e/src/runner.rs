@@ -88,6 +88,7 @@ impl Group {
                 RunExtent::Default => !host::is_beyond(&name) && !host::is_of_any(&name),
                 RunExtent::AnyHost => !host::is_beyond(&name) && host::is_of_any(&name),
                 RunExtent::Beyond => host::is_beyond(&name) || host::is_of_any(&name),
+                RunExtent::None => false,
                 RunExtent::All => true,
             }
         };
@@ -121,6 +122,8 @@ enum RunExtent {
     AnyHost,
     /// `beyond`: only what the default leaves out
     Beyond,
+    /// `none`: another process runs them
+    None,
     /// `all`
     All,
 }
@@ -133,8 +136,9 @@ impl RunExtent {
             Ok("default") => Ok(Self::Default),
             Ok("any-host") => Ok(Self::AnyHost),
             Ok("beyond") => Ok(Self::Beyond),
+            Ok("none") => Ok(Self::None),
             Ok("all") => Ok(Self::All),
-            Ok(other) => bail!("EDGE_EXTENT is `{other}`; it can be default, any-host, beyond or all"),
+            Ok(other) => bail!("EDGE_EXTENT is `{other}`; it can be default, any-host, beyond, none or all"),
         }
     }
 }

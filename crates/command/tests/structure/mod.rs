@@ -8,6 +8,7 @@ mod workspace;
 use crate::repository;
 use source::{CrateSource, FileImport};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::LazyLock;
 use workspace::crates;
 
 /// Names of hosts: gateways, and what they run filters with.
@@ -47,6 +48,9 @@ const NAMED_HOSTS: [(&str, &str, &str); 5] = [
 const HOSTS: [&str; 3] = [".", "crates/envoy", "crates/dynamic-module"];
 
 const ENGINE: &str = "crates/engine";
+
+/// Read once for all tests.
+static ENGINE_SOURCE: LazyLock<CrateSource> = LazyLock::new(|| CrateSource::read(repository(), ENGINE));
 
 /// The folders of all crates of the workspace that have sources, and not only tests.
 fn members() -> Vec<String> {
@@ -127,7 +131,8 @@ fn no_files_and_no_rooms_import_each_other() {
         assert!(circles.is_empty(), "{}", told(&circles, imports, place));
     };
     for folder in members() {
-        let imports = CrateSource::read(repository(), &folder).imports();
+        let imports =
+            if folder == ENGINE { ENGINE_SOURCE.imports() } else { CrateSource::read(repository(), &folder).imports() };
         assert!(folder != ENGINE || imports.len() > 200, "only {} imports were found", imports.len());
         check(&imports, &str::to_owned);
         if !folder.starts_with("tests/") {
@@ -150,7 +155,7 @@ fn circles_of_files_and_of_rooms_are_found() {
 
 #[test]
 fn the_engine_names_no_host() {
-    let found = CrateSource::read(repository(), ENGINE).mentions(&HOST_NAMES);
+    let found = ENGINE_SOURCE.mentions(&HOST_NAMES);
     let is_allowed =
         |file: &str, text: &str| NAMED_HOSTS.iter().any(|(place, part, _)| *place == file && text.contains(part));
     let new: Vec<_> = found.iter().filter(|(file, text)| !is_allowed(file, text)).collect();
@@ -222,8 +227,7 @@ const FOR_HOSTS: [&str; 31] = [
 
 #[test]
 fn the_engine_hands_on_what_is_listed() {
-    let engine = CrateSource::read(repository(), ENGINE);
-    let handed_on: Vec<&str> = engine.handed_on().iter().map(String::as_str).collect();
+    let handed_on: Vec<&str> = ENGINE_SOURCE.handed_on().iter().map(String::as_str).collect();
     assert_eq!(handed_on, FOR_HOSTS, "every host has to learn a new name: is it needed?");
     let root = std::fs::read_to_string(repository().join("crates/engine/src/lib.rs")).unwrap();
     let lines: Vec<&str> = root.lines().collect();
@@ -240,9 +244,8 @@ fn hidden_names(host: &CrateSource, engine: &CrateSource) -> Vec<(String, String
 
 #[test]
 fn hosts_take_what_the_engine_hands_on() {
-    let engine = CrateSource::read(repository(), ENGINE);
     for folder in HOSTS {
-        let hidden = hidden_names(&CrateSource::read(repository(), folder), &engine);
+        let hidden = hidden_names(&CrateSource::read(repository(), folder), &ENGINE_SOURCE);
         assert!(
             hidden.is_empty(),
             "{folder} takes from modules of the engine: {hidden:#?}\nRe-export the name in crates/engine/src/lib.rs, if every host needs it; \

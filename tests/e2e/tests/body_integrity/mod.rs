@@ -89,7 +89,7 @@ fn policy() -> String {
 
 /// How many requests each chain gets over each protocol.
 fn requests() -> usize {
-    if long() { 80 } else { 12 }
+    if long() { 80 } else { 6 }
 }
 
 fn whole(setup: &IntegritySetup, chain: &str, protocol: Protocol) -> Result<()> {
