@@ -170,10 +170,11 @@ programs:
 .PHONY: build
 build: ## compile what `make test` runs, with formats and lints; the module and the Go programs beside it
 	@echo "== build"
-	@crates/xtask/scripts/format.sh
-	@$(if $(WASM_NEEDED),crates/xtask/scripts/build-wasm.sh >/dev/null,:) & wasm=$$!; \
+	@crates/xtask/scripts/format.sh & format=$$!; \
+		$(if $(WASM_NEEDED),crates/xtask/scripts/build-wasm.sh >/dev/null,:) & wasm=$$!; \
 		$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),crates/xtask/scripts/krakend.sh build,:) & go=$$!; \
-		$(MAKE) --no-print-directory programs; rust=$$?; wait $$go; go=$$?; wait $$wasm && [ $$go = 0 ] && exit $$rust
+		$(MAKE) --no-print-directory programs; rust=$$?; wait $$format; format=$$?; wait $$go; go=$$?; \
+		wait $$wasm && [ $$format$$go = 00 ] && exit $$rust
 	@$(TARGET)/debug/xtask format-cases --check
 	@$(if $(WASM_NEEDED),$(MAKE) --no-print-directory wasm XTASK=$(TARGET)/debug/xtask,:)
 
