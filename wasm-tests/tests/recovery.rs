@@ -7,12 +7,10 @@ use testkit::http::{Headers, Message};
 use wasm_tests::engine::Wasm;
 use wasm_tests::host::{CallReply, Ending, HttpCall, Options, StreamInfo, Vm};
 
-fn start(cluster: &str) -> Vm {
-    start_with(cluster, &json!({}))
-}
+/// How many requests of a caller wait, in a worker.
+const WAITS_OF_CALLER: usize = 16;
 
-/// A VM whose policy has this `recovery`.
-fn start_with(cluster: &str, recovery: &Value) -> Vm {
+fn start(cluster: &str) -> Vm {
     let module = Wasm::load().unwrap_or_else(|error| panic!("{error}"));
     let source = json!({"name": "jwt", "metadata": ["jwt"], "tenant": "t", "project": "p",
         "subject": {"field": "sub", "type": "user"}});
@@ -20,7 +18,6 @@ fn start_with(cluster: &str, recovery: &Value) -> Vm {
         "version": 1,
         "backend": {"kind": "restate", "rewrite_path": true, "cluster": cluster, "authority": "restate.internal"},
         "identity": {"sources": [source]},
-        "recovery": recovery,
         "routes": [{"endpoint": "refunds", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"}],
     });
     let options = Options {
@@ -129,6 +126,13 @@ fn a_cluster_that_the_gateway_does_not_have_is_a_refusal() {
 
 const WAIT: &str = "/refunds/by-idempotency-key/k";
 
+/// So many requests of a caller wait.
+fn take(vm: &mut Vm, subject: &str, count: usize) {
+    for _ in 0..count {
+        wait(vm, subject);
+    }
+}
+
 /// Begins a request for a result that may wait, and gives it the id of its invocation.
 fn wait(vm: &mut Vm, subject: &str) -> u32 {
     let id = begin(vm, "GET", WAIT, subject);
@@ -168,7 +172,11 @@ fn a_caller_and_a_tenant_wait_for_so_many_results_and_no_more() {
         ("gone", |vm, id| drop(vm.close(id))),
     ];
     for (name, end) in ends {
-        let mut vm = start_with("restate", &json!({"max_waits_per_caller": 2, "max_waits_per_tenant": 3}));
+        let mut vm = start("restate");
+        // The caller has two places left then, and the tenant three.
+        for (subject, count) in [("u1", 14), ("u4", 16), ("u5", 16), ("u6", 15)] {
+            take(&mut vm, subject, count);
+        }
         let [first, second] = [(); 2].map(|()| wait(&mut vm, "u1"));
         assert_eq!([first, second].map(|id| sent_to(&vm, id)), [ATTACH; 2], "{name}");
         let third = wait(&mut vm, "u1");
@@ -195,7 +203,8 @@ fn a_caller_and_a_tenant_wait_for_so_many_results_and_no_more() {
 /// A request that is refused, or ends, while its invocation is looked up gives its place back, too.
 #[test]
 fn a_wait_that_never_begins_gives_its_place_back() {
-    let mut vm = start_with("restate", &json!({"max_waits_per_caller": 1}));
+    let mut vm = start("restate");
+    take(&mut vm, "u1", WAITS_OF_CALLER - 1);
     for reply in [Some(CallReply::Failed), None] {
         let id = begin(&mut vm, "GET", WAIT, "u1");
         let call = only_call(&vm);
@@ -215,7 +224,8 @@ fn a_wait_that_never_begins_gives_its_place_back() {
 /// The answer to a request that does not wait is that of `/output`, and the record says why.
 #[test]
 fn a_request_without_a_place_is_told_at_once() {
-    let mut vm = start_with("restate", &json!({"max_waits_per_caller": 1}));
+    let mut vm = start("restate");
+    take(&mut vm, "u1", WAITS_OF_CALLER - 1);
     let first = wait(&mut vm, "u1");
     let second = wait(&mut vm, "u1");
     vm.response_headers(second, [(":status", "470"), ("x-restate-error-source", "ingress")], true);

@@ -7,14 +7,10 @@ use crate::identity::Identity;
 use crate::key;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many requests of a worker may wait for results at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WaitLimits {
-    /// Those of one caller: tenant, project and subject
-    pub(crate) per_caller: u64,
-    /// Those of one tenant
-    pub(crate) per_tenant: u64,
-}
+/// How many requests of one caller (tenant, project and subject) may wait for results at once, in a worker.
+const WAITS_OF_CALLER: u64 = 16;
+/// How many of one tenant.
+const WAITS_OF_TENANT: u64 = 64;
 
 /// Who waits, shared by all requests of a configuration in a worker. An entry is there only while somebody waits, so there are at
 /// most two for each request.
@@ -38,15 +34,15 @@ impl Waits {
     /// # Errors
     /// The caller, or its tenant, has no place left; the reason for logs.
     #[inline(never)]
-    pub(crate) fn begin(&self, caller: &Identity, limits: WaitLimits) -> Result<WaitPlace, Reason> {
+    pub(crate) fn begin(&self, caller: &Identity) -> Result<WaitPlace, Reason> {
         let tenant = key::prefix(&caller.tenant, None);
         let caller = key::prefix(&caller.tenant, Some((&caller.project, Some(&caller.subject))));
         let mut counts = self.counts();
         let waiting = |who: &str| find(&counts, who).ok().and_then(|at| counts.get(at)).map_or(0, |(_, count)| *count);
-        if waiting(&caller) >= limits.per_caller {
+        if waiting(&caller) >= WAITS_OF_CALLER {
             return Err(Reason::CallerWaitsFull);
         }
-        if waiting(&tenant) >= limits.per_tenant {
+        if waiting(&tenant) >= WAITS_OF_TENANT {
             return Err(Reason::TenantWaitsFull);
         }
         let who = [tenant, caller];
@@ -89,8 +85,6 @@ mod tests {
     use super::*;
     use crate::identity::{Project, Subject, Tenant};
 
-    const LIMITS: WaitLimits = WaitLimits { per_caller: 2, per_tenant: 3 };
-
     fn identity(tenant: &str, project: &str, user: &str) -> Identity {
         Identity {
             tenant: Tenant::parse(tenant.as_bytes()).unwrap(),
@@ -102,15 +96,17 @@ mod tests {
     #[test]
     fn a_caller_and_a_tenant_have_so_many_places() {
         let waits = Waits::default();
-        let begin = |tenant, project, user| waits.begin(&identity(tenant, project, user), LIMITS);
-        let first = begin("acme", "shop", "alice").unwrap();
-        let _second = begin("acme", "shop", "alice").unwrap();
+        let begin = |tenant, project, user| waits.begin(&identity(tenant, project, user));
+        let take = |project, user, count| (0..count).map(|_| begin("acme", project, user).unwrap()).collect::<Vec<_>>();
+        let mut first = take("shop", "alice", WAITS_OF_CALLER);
         assert_eq!(begin("acme", "shop", "alice").unwrap_err(), Reason::CallerWaitsFull);
         // The same subject of another project is another caller of the same tenant.
-        let _third = begin("acme", "health", "alice").unwrap();
+        let _second = take("health", "alice", WAITS_OF_CALLER);
+        let _third = take("shop", "carol", WAITS_OF_CALLER);
+        let _fourth = take("shop", "dave", WAITS_OF_TENANT - 3 * WAITS_OF_CALLER);
         assert_eq!(begin("acme", "shop", "bob").unwrap_err(), Reason::TenantWaitsFull);
         let _other = begin("other", "shop", "alice").unwrap();
-        drop(first);
+        first.pop();
         let _again = begin("acme", "shop", "bob").unwrap();
         assert_eq!(begin("acme", "shop", "alice").unwrap_err(), Reason::TenantWaitsFull);
     }
@@ -120,8 +116,8 @@ mod tests {
         let waits = Waits::default();
         let users = ["alice", "bob", "carol", "dave"];
         let places: Vec<_> =
-            (0..40).filter_map(|n| waits.begin(&identity("acme", "shop", users[n % 4]), LIMITS).ok()).collect();
-        assert_eq!(places.len(), 3);
+            (0..40).filter_map(|n| waits.begin(&identity("acme", "shop", users[n % 4])).ok()).collect();
+        assert_eq!(places.len(), 40);
         drop(places);
         assert_eq!(waits.counts().len(), 0);
     }

@@ -366,7 +366,6 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/max_body_bytes", "/routes/*/max_body_bytes", "needs several copies of a body"),
     ("/routes/*/policy", "/routes/*/collision", "collision detection works only on"),
     ("/routes/*/policy", "/routes/*/key", "takes keys of clients"), // the schema says so at /key
-    ("/routes/*/policy", "/routes/*/on_prohibited", "works only on a PROHIBITED route"), // the schema says so at /policy
     ("/routes/*/policy", "/routes/*/internal_hit", "works only on a HANDLER_INTERNAL_C route"), // the schema says so at /policy
     ("/routes/*/policy", "/routes/*/recovery", "results can be recovered only on"),
     ("/routes/*/policy", "/routes/*/webhook", "exclude each other"), // the schema says so at /webhook

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 /// The attack: so many connections, each with so many waits.
 const CONNECTIONS: usize = 24;
 const WAITS: usize = 100;
-/// The default of `recovery.max_waits_per_caller`, and how many workers the gateway has.
+/// How many requests of a caller wait in a worker, and how many workers the gateway has.
 const PER_CALLER: usize = 16;
 const WORKERS: usize = 2;
 

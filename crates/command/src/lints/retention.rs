@@ -3,13 +3,11 @@
 use super::PolicyFinding;
 use super::horizons::horizon;
 use super::view::{DocumentView, RouteView, duration, seconds};
+use edge_idempotency_engine::policy::defaults::CLEANUP_S;
 use std::collections::BTreeSet;
 
 /// For how long Restate keeps a result if nobody says it (`idempotency_retention`, one day).
 const DEFAULT_S: u64 = 86_400;
-/// How much longer the guard has to keep a claim, as in the engine: two intervals of the backend's cleaner.
-const CLEANUP_S: u64 = 2 * 3_600;
-
 /// For how long results of a target are kept.
 struct KeptFor {
     seconds: u64,

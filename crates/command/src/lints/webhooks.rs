@@ -3,6 +3,7 @@
 use super::horizons::provider_file;
 use super::view::{BindingView, DocumentView, token};
 use super::{PolicyFinding, Variables};
+use edge_idempotency_engine::policy::defaults::{BUFFER_MARGIN, MAX_BODY_BYTES};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,11 +26,6 @@ const OTHER_KEYS: [(&str, &str); 12] = [
 /// The lint of secrets that do not have the form of their provider's.
 pub(super) const KIND: &str = "secret-kind";
 
-/// The default of a route's `max_body_bytes`.
-const MAX_BODY: u64 = 1 << 20;
-/// How much larger than a body the gateway's buffer is (docs/contract.md section 5).
-const ROOM: u64 = 64 << 10;
-
 /// Providers whose bodies are longer than a route reads: the route's own one, or those of the bindings that it takes.
 fn bodies(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     for (index, route) in document.routes.iter().enumerate() {
@@ -47,7 +43,7 @@ fn bodies(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
             Some(provider) => BTreeSet::from([provider]),
             None => bound.collect(),
         };
-        let limit = route.max_body_bytes.unwrap_or(MAX_BODY);
+        let limit = route.max_body_bytes.unwrap_or(MAX_BODY_BYTES);
         let longest = providers.into_iter().filter_map(|name| {
             let file = provider_file(name, document.webhooks.providers.get(name))?;
             Some((file.get("max_body_bytes")?.as_u64()?, name))
@@ -61,7 +57,7 @@ fn bodies(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
                 format!(
                     "write `\"max_body_bytes\": {bytes}` on a route for `{name}`, and at least {} as the gateway's buffer; if this \
                      webhook sends no such events, allow this lint",
-                    bytes.saturating_add(ROOM)
+                    bytes.saturating_add(BUFFER_MARGIN)
                 ),
             ));
         }

@@ -64,8 +64,8 @@ impl<'p> RouteInterface<'p> {
             _ if route.webhook.is_some() => KeyUse::Removed,
             PolicyKind::RequiredA => KeyUse::Required,
             PolicyKind::Accepted => KeyUse::Optional,
-            PolicyKind::Prohibited if !route.strips_prohibited => KeyUse::Refused,
-            PolicyKind::Prohibited | PolicyKind::RequiredB | PolicyKind::HandlerInternalC => KeyUse::Removed,
+            PolicyKind::Prohibited => KeyUse::Refused,
+            PolicyKind::RequiredB | PolicyKind::HandlerInternalC => KeyUse::Removed,
         };
         let takes_keys = matches!(key, KeyUse::Required | KeyUse::Optional);
         Self {
@@ -247,7 +247,6 @@ mod tests {
             (r#""policy": "ACCEPTED", "target": "A/a""#, JWT, "400 2 401 1 403 2 503 3 "),
             (r#""policy": "PROHIBITED", "target": "A/a""#, JWT, "400 2 503 3 "),
             (r#""policy": "PROHIBITED", "target": "A/{tenant}/a""#, JWT, "400 2 401 1 403 2 503 3 "),
-            (r#""policy": "PROHIBITED", "on_prohibited": "strip", "target": "A/a""#, JWT, "400 1 503 3 "),
             (r#""policy": "HANDLER_INTERNAL_C", "target": "A/a""#, JWT, "400 1 503 3 "),
             (r#""policy": "PROHIBITED", "target": "A/a""#, REGISTRY, "400 2 401 2 403 1 503 3 "),
             (

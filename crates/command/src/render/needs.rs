@@ -3,16 +3,11 @@
 use super::pattern::PathPattern;
 use crate::lints::backends::Backends;
 use crate::stores::{self, StoreUse};
+use edge_idempotency_engine::policy::defaults::{BUFFER_MARGIN, GUARD, MAX_BODY_BYTES, WAIT_MS};
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The default of `max_body_bytes`, of a route and of `answers` (docs/contract.md, section 4).
-const MAX_BODY_BYTES: u64 = 1 << 20;
-/// The default of `recovery.wait_ms` (docs/contract.md, section 6).
-const WAIT_MS: u64 = 30_000;
-/// How much larger than a body the gateway's buffer is (section 5).
-const MARGIN: u64 = 64 << 10;
 /// The filter that verifies tokens.
 pub(crate) const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";
 
@@ -184,7 +179,7 @@ impl GatewayNeeds {
             .then(|| document.pointer("/answers/max_body_bytes").and_then(Value::as_u64).unwrap_or(MAX_BODY_BYTES));
         let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).chain(answers).max().unwrap_or(MAX_BODY_BYTES);
         let unmatched = text_at(document, "/unmatched").unwrap_or_else(|| "REJECT".to_owned());
-        let guard = guard.map(|guard| text_at(guard, "/service").unwrap_or_else(|| "IdempotencyGuard".to_owned()));
+        let guard = guard.map(|guard| text_at(guard, "/service").unwrap_or_else(|| GUARD.to_owned()));
         let own = ["/restate", "/dev.restate."].into_iter().filter(|_| has_restate).map(str::to_owned);
         let reserved: Vec<String> = own
             .chain(guard.map(|service| format!("/{service}")))
@@ -218,7 +213,7 @@ impl GatewayNeeds {
             backends,
             gateway_routes: flag(Some(document), "gateway_routes"),
             routes,
-            buffer: longest + MARGIN,
+            buffer: longest + BUFFER_MARGIN,
             wait_ms,
             waits,
             cleans_errors: of_document.unwrap_or(has_restate)

@@ -4,12 +4,10 @@
 use super::durations::{exact, seconds_of};
 use super::services::Service;
 use crate::lints::backends::Backends;
+use edge_idempotency_engine::policy::defaults::{CLEANUP_S, GUARD};
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeSet;
-
-/// How much longer the guard has to keep a claim, as in the engine: two intervals of the backend's cleaner.
-const CLEANUP_S: u64 = 2 * 3_600;
 
 /// The guard, and the services whose requests it compares.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +25,7 @@ pub(crate) fn guard_of(document: &Value) -> Option<(Value, String)> {
 /// The name of the guard's service.
 pub(crate) fn guard_name(document: &Value) -> String {
     let named = guard_of(document).and_then(|(guard, _)| Some(guard.get("service")?.as_str()?.to_owned()));
-    named.unwrap_or_else(|| "IdempotencyGuard".to_owned())
+    named.unwrap_or_else(|| GUARD.to_owned())
 }
 
 impl ClaimsOutlast {

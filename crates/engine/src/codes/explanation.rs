@@ -48,7 +48,7 @@ impl Code {
             },
             Self::KeyProhibited => explained! {
                 Caller: "the operation takes no key (it has no effect to repeat, or retries differ)",
-                    "leave the header out; if your client library adds it by itself, ask the operator for `\"on_prohibited\": \"strip\"`";
+                    "leave the header out; if your client library adds it by itself, ask the operator for the policy `HANDLER_INTERNAL_C`, which removes it";
             },
             Self::KeyReused => explained! {
                 Caller: "the key was used with another request: another method, path, query, content type or body. On operations with `collision_scope: caller` also: with another operation",

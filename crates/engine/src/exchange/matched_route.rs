@@ -30,8 +30,6 @@ pub(super) struct MatchedRoute<'p, 'r> {
     pub(super) mode: Mode,
     scope: Scope,
     pub(super) route: Option<&'p Route>,
-    /// Whether a key is removed, and not refused, where none is allowed.
-    pub(super) strips_prohibited: bool,
     pub(super) values: Vec<&'r str>,
     /// The values of the verified body's members that the target names
     pub(super) members: Vec<Vec<u8>>,
@@ -47,7 +45,6 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
             mode: route.mode,
             scope: route.scope,
             route: Some(route),
-            strips_prohibited: route.strips_prohibited,
             values,
             members: Vec::new(),
             refused: None,
@@ -61,7 +58,6 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
             mode: policy.mode(),
             scope: Scope::Project,
             route: None,
-            strips_prohibited: policy.strips_prohibited(),
             values: Vec::new(),
             members: Vec::new(),
             refused: None,

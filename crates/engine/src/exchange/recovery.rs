@@ -102,7 +102,7 @@ impl Exchange {
         if wait == Wait::Output || policy.recovery_wait_ms() == 0 {
             return Wait::Output;
         }
-        match self.waits.begin(caller, policy.wait_limits()) {
+        match self.waits.begin(caller) {
             Ok(place) => {
                 self.wait_place = Some(Box::new(place));
                 Wait::Attach

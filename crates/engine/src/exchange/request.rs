@@ -189,10 +189,6 @@ impl Exchange {
                 self.note(|| TraceEvent::KeyUnread);
                 return Ok(stripped());
             }
-            PolicyKind::Prohibited if matched.strips_prohibited => {
-                self.note(|| TraceEvent::KeyStripped);
-                return Ok(stripped());
-            }
             PolicyKind::RequiredA => self.telemetry.case = Some(Case::A),
             PolicyKind::Accepted if edited.has_key() => self.telemetry.case = Some(Case::A),
             _ => {}

@@ -54,8 +54,6 @@ pub enum TraceEvent {
     KeyUnread,
     /// The request has a key where none is allowed.
     KeyProhibited,
-    /// The request's key is removed, if it has one, because none is allowed.
-    KeyStripped,
     /// The request has a key of this form, valid or not.
     KeySent(KeySyntax),
     /// The key as the client chose it, which is valid

@@ -16,7 +16,6 @@ mod stores;
 mod webhooks;
 
 pub use answers::Answers;
-pub(in crate::policy) use backend::GUARD;
 pub(crate) use backend::{BackendDocument, BackendsDocument};
 pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityOwner, IdentityRules};
@@ -112,8 +111,6 @@ pub(crate) struct Document<'j> {
     pub telemetry: Telemetry,
     /// `key`: the rules of routes without rules of their own
     pub key: Option<Arc<KeyRules>>,
-    /// `on_prohibited`: whether a key is removed, and not refused, where none is allowed
-    pub strips_prohibited: bool,
     /// `forward.parameters`: the beginning of the headers that carry path parameters; lower case
     pub parameter_prefix: Option<String>,
     /// `shadow_key_header`: the request header with the future key in shadow mode; lower case
@@ -144,7 +141,6 @@ impl<'j> Document<'j> {
             "retention",
             "telemetry",
             "key",
-            "on_prohibited",
             "forward",
             "shadow_key_header",
             "allow_inline_secrets",
@@ -184,7 +180,6 @@ impl<'j> Document<'j> {
             recovery: fields.get("recovery").map(|at| RecoverySettings::read(&at, issues)).unwrap_or_default(),
             telemetry: fields.get("telemetry").and_then(|at| read_telemetry(&at, issues)).unwrap_or_default(),
             key: read_key(&fields, issues),
-            strips_prohibited: read_on_prohibited(&fields, issues).unwrap_or_default(),
             parameter_prefix: forward.and_then(|at| at.parse("parameters", issues, parse_prefix)),
             shadow_key_header: fields.parse("shadow_key_header", issues, parse_key_header),
             retentions: retentions.unwrap_or_default(),
@@ -204,11 +199,6 @@ fn read_mode(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<Mode> {
 
 fn read_key(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<Arc<KeyRules>> {
     fields.get("key").map(|at| Arc::new(KeyRules::read(&at, issues).unwrap_or_default()))
-}
-
-/// Whether a key is removed where none is allowed.
-fn read_on_prohibited(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<bool> {
-    fields.choice("on_prohibited", &[("refuse", false), ("strip", true)], issues)
 }
 
 /// Parses the beginning of the headers that carry path parameters. Every header that begins so is removed from clients'

@@ -8,6 +8,7 @@ pub(crate) mod answer;
 pub(crate) mod authority;
 pub(crate) mod collision;
 mod compile;
+pub mod defaults;
 pub(crate) mod document;
 mod find;
 pub mod operations;
@@ -38,7 +39,6 @@ use crate::headers::NamePrefilter;
 use crate::identity::{AttributeValue, Attributes, IdentityPlace, IdentitySource, MetadataPath, Subject};
 use crate::json::Issue;
 use crate::provider::Provider;
-use crate::waits::WaitLimits;
 use document::{Binding, CallerHeaders, IdentityRules, KeyRegistry, OpenBao, RecoverySettings, SignedCaller, Unkey};
 use operations::Operations;
 use routes::RouteTable;
@@ -102,8 +102,6 @@ pub struct Policy {
     caller_headers: Option<CallerHeaders>,
     /// For each signed caller, where its identity stands.
     caller_sources: Vec<IdentitySource>,
-    /// Whether a key is removed, and not refused, on a request that no route declares.
-    strips_prohibited: bool,
     /// The request header with the future key in shadow mode.
     shadow_key_header: Option<String>,
     /// `recovery`
@@ -272,19 +270,9 @@ impl Policy {
         self.caller_sources.get(caller)
     }
 
-    /// Whether a key is removed, and not refused, on a request that no route declares.
-    pub(crate) fn strips_prohibited(&self) -> bool {
-        self.strips_prohibited
-    }
-
     /// The maximum wait of a recovery request, in milliseconds.
     pub(crate) fn recovery_wait_ms(&self) -> u64 {
         self.recovery.wait_ms
-    }
-
-    /// How many requests may wait for results at once.
-    pub(crate) fn wait_limits(&self) -> WaitLimits {
-        self.recovery.limits
     }
 
     /// The store of bindings that the document does not list.

@@ -55,8 +55,6 @@ pub struct Route {
     pub max_body_bytes: u64,
     /// The rules for clients' keys; `None` if the grammar is all
     pub key: Option<Arc<KeyRules>>,
-    /// Whether a key is removed, and not refused, on a `PROHIBITED` route
-    pub strips_prohibited: bool,
     /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
     /// without `forward.parameters`
     pub parameter_headers: Vec<String>,

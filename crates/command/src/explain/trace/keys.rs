@@ -34,7 +34,7 @@ impl Told<'_> {
 
     pub(super) fn key_step(&self, found: &Found<'_>, hints: &mut Vec<String>) -> Option<Step> {
         let step = |text: String| Some(Step::new(found.step, text));
-        let is_kept = |event: &TraceEvent| !matches!(event, TraceEvent::KeyUnread | TraceEvent::KeyStripped);
+        let is_kept = |event: &TraceEvent| !matches!(event, TraceEvent::KeyUnread);
         if self.exchange.is_operation() {
             return step(match found.problem {
                 Some(problem) => problem.detail.clone().into_owned(),
@@ -63,7 +63,6 @@ impl Told<'_> {
         hints.extend(self.characters_to_change(found));
         found.find(|event| match event {
             TraceEvent::KeyUnread => Some(Step::new(found.step, "The key is removed unread.")),
-            TraceEvent::KeyStripped => Some(Step::new(found.step, "The key is removed (`on_prohibited: strip`).")),
             TraceEvent::KeyProhibited => {
                 Some(Step::new(found.step, "The request has a key, and none is allowed here."))
             }

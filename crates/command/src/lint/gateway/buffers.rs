@@ -2,11 +2,12 @@
 
 use super::find::FilterChain;
 use super::manager::number;
-use super::needs::{CheckedNeeds, ROOM};
+use super::needs::CheckedNeeds;
 use super::paths::PathMatch;
 use super::route::asks_for_mark;
 use super::{GatewayFindings, member_span};
 use crate::lints::diagnostics::tree::SpannedNode;
+use edge_idempotency_engine::policy::defaults::BUFFER_MARGIN;
 
 /// Envoy's default of `per_connection_buffer_limit_bytes`.
 const BUFFER: u64 = 1024 * 1024;
@@ -29,7 +30,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mu
         findings.add("envoy-buffer-limit", member_span(window), message);
     }
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
-    let longest = needed.saturating_sub(ROOM);
+    let longest = needed.saturating_sub(BUFFER_MARGIN);
     for typed in filters.iter().take(chain.index).filter_map(|filter| filter.get("typed_config")) {
         if typed.is_type("Buffer")
             && let Some(limit) = typed.member("max_request_bytes")

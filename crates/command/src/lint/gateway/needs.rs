@@ -5,17 +5,11 @@ use crate::lints::backends::Backends;
 use crate::lints::view::KeyView;
 use crate::render::browsers::exposed;
 use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::policy::defaults::{BUFFER_MARGIN, MAX_BODY_BYTES, WAIT_MS};
 use edge_idempotency_engine::policy::target_parts;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// How much more than `max_body_bytes` the gateway has to buffer (docs/contract.md section 5).
-pub(super) const ROOM: u64 = 64 * 1024;
-/// The default of `max_body_bytes`, of a route and of `answers`.
-const MAX_BODY: u64 = 1024 * 1024;
-/// The default of `recovery.wait_ms`.
-const WAIT_MS: u64 = 30_000;
 
 /// What a policy needs of a gateway.
 #[derive(Debug)]
@@ -222,7 +216,7 @@ impl CheckedNeeds {
                 || route.in_flight.as_deref() == Some("conflict")
                 || called.contains(&route.endpoint)
         };
-        let bodies = document.routes.iter().filter(waits).map(|route| route.max_body_bytes.unwrap_or(MAX_BODY));
+        let bodies = document.routes.iter().filter(waits).map(|route| route.max_body_bytes.unwrap_or(MAX_BODY_BYTES));
         let mut variables = BTreeMap::new();
         collect_variables(&whole, "", &mut variables);
         let mut clusters = BTreeMap::new();
@@ -296,7 +290,7 @@ impl CheckedNeeds {
             || document.answers.clean_errors == Some(true)
             || document.routes.iter().any(|route| waits(&route) || shaped(&route) || cleans(route));
         Some(Self {
-            buffer: bodies.max().map(|bytes| bytes.saturating_add(ROOM)),
+            buffer: bodies.max().map(|bytes| bytes.saturating_add(BUFFER_MARGIN)),
             variables,
             clusters,
             hosts: document.routes.iter().find(|route| !route.hosts.is_empty()).map(|route| route.endpoint.clone()),
@@ -311,8 +305,8 @@ impl CheckedNeeds {
             mark_all: document.mark_all,
             waiting: document.routes.iter().filter(waits).map(|route| sample(&route.path)).collect(),
             answer: document.routes.iter().find(shaped).map(|route| {
-                let longest = document.answers.max_body_bytes.unwrap_or(MAX_BODY);
-                (route.endpoint.clone(), longest.saturating_add(ROOM))
+                let longest = document.answers.max_body_bytes.unwrap_or(MAX_BODY_BYTES);
+                (route.endpoint.clone(), longest.saturating_add(BUFFER_MARGIN))
             }),
             calls,
             encoded_slash: document.routes.iter().find(slashes).map(|route| route.endpoint.clone()),

@@ -103,7 +103,8 @@ pub(crate) fn stainless(policy: &DescribedPolicy) -> String {
         interfaces.iter().filter(|interface| interface.key == KeyUse::Refused).flat_map(operations).collect();
     if !refused.is_empty() {
         lines.push(
-            "# These operations answer 400 to a key. Write `\"on_prohibited\": \"strip\"` on their routes:".to_owned(),
+            "# These operations answer 400 to a key. Write `\"policy\": \"HANDLER_INTERNAL_C\"` on their routes:"
+                .to_owned(),
         );
         lines.extend(refused);
     }

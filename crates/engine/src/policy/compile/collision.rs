@@ -6,13 +6,9 @@ use crate::backend::Backend;
 use crate::policy::Route;
 use crate::policy::Target;
 use crate::policy::collision::{CollisionRules, ComparedHeaders};
+use crate::policy::defaults::CLEANUP_S;
 use crate::policy::document::{Collision, Mode};
 use std::sync::Arc;
-
-/// How much longer the guard has to keep a fingerprint than the backend keeps the result, in seconds: Restate removes what
-/// has expired once an hour (`worker.cleanup-interval`), so a result can live up to an hour beyond its retention. Twice
-/// this time covers a longer interval and clocks that differ.
-const CLEANUP_S: u64 = 2 * 3600;
 
 /// The maximum of `max_body_bytes` with `"fingerprint": "json"`, because the VM has the body, its canonical JSON and the
 /// members that are sorted in memory at once.

@@ -2,7 +2,7 @@
 
 use super::{Compiler, RouteDocument};
 use crate::key::{KeyCharset, KeyFormat, KeyRules};
-use crate::policy::document::{KeySubject, PolicyKind};
+use crate::policy::document::KeySubject;
 use crate::policy::target::Target;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl Compiler<'_> {
         asks.then(|| Arc::clone(rules))
     }
 
-    /// Reports `key`, `subject` and `on_prohibited` on routes that have no use for them, and keys that live longer than the results.
+    /// Reports `key` and `subject` on routes that have no use for them, and keys that live longer than the results.
     #[inline(never)]
     pub(super) fn check_keys(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let takes_keys = route.policy.is_case_a() && route.webhook.is_none();
@@ -36,12 +36,6 @@ impl Compiler<'_> {
                                two out";
                 self.issues.add(at, message);
             }
-        }
-        if route.strips_prohibited.is_some() && route.policy != PolicyKind::Prohibited {
-            self.issues.add(
-                format!("/routes/{index}/on_prohibited"),
-                "this member works only on a PROHIBITED route, where keys are not allowed",
-            );
         }
         let rules = route.key.as_ref().or(self.document.key.as_ref()).filter(|_| takes_keys);
         let retention = target

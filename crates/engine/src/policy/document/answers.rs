@@ -3,9 +3,7 @@
 
 use super::{parse_header_name, read_header_names};
 use crate::json::cursor::{Issues, JsonCursor};
-
-/// The default of `max_body_bytes`: 1 MiB, as for the bodies of requests.
-const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
+use crate::policy::defaults::MAX_BODY_BYTES;
 
 /// How problem documents are written, what errors say besides, and which bodies are read (docs/contract.md sections 6 and 8).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +26,7 @@ impl Default for Answers {
             docs_url: None,
             retry_headers: Vec::new(),
             error_member: false,
-            max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            max_body_bytes: MAX_BODY_BYTES,
             clean_errors: None,
         }
     }
@@ -45,7 +43,7 @@ impl Answers {
             docs_url,
             retry_headers: retry_headers.unwrap_or_default(),
             error_member: fields.boolean("error_member", issues).unwrap_or_default(),
-            max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(DEFAULT_MAX_BODY_BYTES),
+            max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(MAX_BODY_BYTES),
             clean_errors: fields.boolean("clean_errors", issues),
         }
     }

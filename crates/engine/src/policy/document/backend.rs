@@ -7,6 +7,7 @@ use super::{check_name, parse_duration, parse_header_name, parse_key_header, par
 use crate::backend::{BackendKind, OperationId, restate};
 use crate::json::Json;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, child, suggestion};
+use crate::policy::defaults::GUARD;
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
 
@@ -18,9 +19,6 @@ pub(crate) struct Guard {
     /// How long it keeps fingerprints, in seconds
     pub retention: Option<u64>,
 }
-
-/// The service of the guard, if the document does not name another one.
-pub(in crate::policy) const GUARD: &str = "IdempotencyGuard";
 
 /// The backends of a document.
 #[derive(Debug, Default)]

@@ -5,11 +5,12 @@ use super::super::template::Template;
 use super::identity::{IdentityOwner, IdentityRules};
 use super::{
     Mode, check_name, check_text, parse_fingerprint_header, parse_header_name, parse_text, read_header_names, read_key,
-    read_mode, read_on_prohibited,
+    read_mode,
 };
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::json::scan::Pointer;
 use crate::key::KeyRules;
+use crate::policy::defaults::MAX_BODY_BYTES;
 use std::fmt;
 use std::sync::Arc;
 
@@ -113,9 +114,6 @@ pub struct WebhookBlock {
     pub id: Option<String>,
 }
 
-/// The default of `max_body_bytes`: 1 MiB.
-const DEFAULT_MAX_BODY_BYTES: u64 = 1 << 20;
-
 /// One item of `routes`.
 #[derive(Debug, Clone)]
 pub(crate) struct RouteDocument<'j> {
@@ -167,8 +165,6 @@ pub(crate) struct RouteDocument<'j> {
     pub webhook: Option<WebhookBlock>,
     /// `key`, if the route has it
     pub key: Option<Arc<KeyRules>>,
-    /// `on_prohibited`, if the route has it: whether a key is removed, and not refused
-    pub strips_prohibited: Option<bool>,
     /// `answer`, if the route has it
     pub answer: Option<AnswerDocument>,
     /// `internal_hit`, if the route has it: the member of an answer that says whether the handler had done the work before
@@ -247,7 +243,6 @@ impl<'j> RouteDocument<'j> {
             "query",
             "webhook",
             "key",
-            "on_prohibited",
             "answer",
             "internal_hit",
             "encoded_slash",
@@ -299,12 +294,11 @@ impl<'j> RouteDocument<'j> {
             in_flight_conflict: fields
                 .choice("in_flight", &[("attach", false), ("conflict", true)], issues)
                 .unwrap_or_default(),
-            max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(DEFAULT_MAX_BODY_BYTES),
+            max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(MAX_BODY_BYTES),
             one_way: fields.boolean("one_way", issues).unwrap_or_default(),
             query: fields.list("query", issues, parse_query_name).unwrap_or_default(),
             webhook: fields.get("webhook").and_then(|at| read_webhook(&at, issues)),
             key: read_key(&fields, issues),
-            strips_prohibited: read_on_prohibited(&fields, issues),
             answer: fields.get("answer").and_then(|at| read_answer(&at, issues)),
             internal_hit: fields.get("internal_hit").and_then(|at| read_internal_hit(&at, issues)),
             encoded_slash: fields.boolean("encoded_slash", issues).unwrap_or_default(),

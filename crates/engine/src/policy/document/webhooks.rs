@@ -47,9 +47,8 @@ impl Webhooks {
     /// Reads a `webhooks` object.
     #[inline(never)]
     pub(crate) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
-        let known = ["subject", "public_base_url", "mode", "static", "unkey", "openbao", "providers"];
+        let known = ["subject", "public_base_url", "static", "unkey", "openbao", "providers"];
         let fields = at.fields(&known, issues)?;
-        fields.parse("mode", issues, parse_mode);
         let subject = fields.parse("subject", issues, parse_subject);
         let stored = fields.get("openbao").is_some();
         let mut bindings = BTreeMap::new();
@@ -118,19 +117,6 @@ fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Is
     let key_scope = fields.choice("key_scope", &scopes, issues);
     let bind_body = fields.boolean("bind_body", issues);
     Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
-}
-
-/// Shadow mode is not possible here, since it would break invariant I4.
-fn parse_mode(text: &str) -> Result<(), String> {
-    match text {
-        "enforce" => Ok(()),
-        "shadow" => {
-            Err("webhooks have no shadow mode, because it would forward unverified deliveries in the name of a \
-                 tenant; `edge-idempotency explain` shows what happens to a delivery"
-                .to_owned())
-        }
-        other => Err(format!("expected one of `enforce`, found `{other}`")),
-    }
 }
 
 /// Parses a URL with an empty path.

@@ -87,8 +87,6 @@ pub(crate) struct RouteModel {
     pub(crate) collision: Option<[&'static str; 3]>,
     /// Whether duplicates of requests under way are refused
     pub(crate) in_flight: bool,
-    /// Whether a key is removed where none is allowed, where the route says it
-    pub(crate) strip: Option<bool>,
     /// The place of its backend in the policy
     pub(crate) backend: usize,
 }
@@ -131,7 +129,6 @@ pub(crate) struct PolicyModel {
     pub(crate) unmatched: &'static str,
     pub(crate) identity: IdentityModel,
     pub(crate) keys: KeyRulesModel,
-    pub(crate) strip: bool,
     /// Whether the path's parameters go to the backend as headers that begin with [`PARAMETERS`]
     pub(crate) parameters: bool,
     /// Whether the backend gets the future key in [`FUTURE_KEY`] in shadow mode
@@ -226,7 +223,6 @@ impl PolicyModel {
             unmatched: "REJECT",
             identity,
             keys: KeyRulesModel { min_length: 1, visible: false },
-            strip: false,
             parameters: false,
             future_keys: false,
             key_copies: false,
@@ -292,7 +288,6 @@ impl PolicyModel {
             "gateway_routes": self.gateway_routes,
             "mark_all": self.mark_all,
             "key": self.keys.document(),
-            "on_prohibited": if self.strip { "strip" } else { "refuse" },
             "forward": if self.parameters { json!({"parameters": PARAMETERS}) } else { json!({}) },
             "routes": routes,
             "webhooks": {
@@ -422,7 +417,6 @@ fn route_document(route: &RouteModel, names: Option<[&'static str; 2]>) -> Json 
     let is_said = route.backend != 0 || route.methods.len() > 1;
     names.filter(|_| is_said).inspect(|names| document["backend"] = json!(names[route.backend]));
     route.keys.inspect(|keys| document["key"] = keys.document());
-    route.strip.inspect(|strip| document["on_prohibited"] = json!(if *strip { "strip" } else { "refuse" }));
     if route.webhook {
         document["webhook"] = json!({"id": HOOK.0, "provider": HOOK.1});
     }

@@ -157,7 +157,7 @@ fn route() -> impl Strategy<Value = RouteModel> {
     let collision = option::of(collision.prop_map(|(mode, fingerprint, scope)| [mode, fingerprint, scope]));
     let keys = (1_usize..5, any::<bool>()).prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
     let flags = (collision, any::<bool>(), prop_oneof![3 => Just(false), 1 => Just(true)], 0_usize..2);
-    let rules = (option::weighted(0.3, keys), option::weighted(0.4, any::<bool>()), flags);
+    let rules = (option::weighted(0.3, keys), flags);
     let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query, rules);
     (vec(segment(), 0..4), hosts, methods, kinds, scope, rest).prop_flat_map(
         |(
@@ -166,7 +166,7 @@ fn route() -> impl Strategy<Value = RouteModel> {
             methods,
             (kind, webhook),
             scope,
-            (shadow, identity, query, (keys, strip, (collision, in_flight, shares_keys, backend))),
+            (shadow, identity, query, (keys, (collision, in_flight, shares_keys, backend))),
         )| {
             let parameters = path.iter().filter(|segment| !matches!(segment, Segment::Literal(_))).count();
             let takes_keys = matches!(kind, Kind::RequiredA | Kind::Accepted) && !webhook;
@@ -186,7 +186,6 @@ fn route() -> impl Strategy<Value = RouteModel> {
                 target,
                 query: query.clone(),
                 keys: keys.filter(|_| takes_keys),
-                strip: strip.filter(|_| kind == Kind::Prohibited),
                 collision: collision.filter(|_| takes_keys),
                 in_flight: in_flight && takes_keys,
                 encoded_slash: false,
@@ -314,10 +313,10 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let modes = (likely().prop_map(|enforce| !enforce), likely());
     let keys = (prop_oneof![3 => Just(1_usize), 1 => 2_usize..5], any::<bool>());
     let keys = keys.prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
-    let rules = (keys, any::<bool>(), any::<bool>(), any::<[bool; 2]>(), any::<bool>());
+    let rules = (keys, any::<bool>(), any::<[bool; 2]>(), any::<bool>());
     (modes, unmatched, backends(), identity(), rules, vec(route(), 1..7)).prop_map(
         |((shadow, gateway_routes), unmatched, (mut backends, names), mut identity, rules, generated)| {
-            let (keys, strip, parameters, [future_keys, key_copies], mark_all) = rules;
+            let (keys, parameters, [future_keys, key_copies], mark_all) = rules;
             // A policy has a route.
             let of_first = generated[0].backend.min(backends.len() - 1);
             backends[of_first].reserved =
@@ -337,7 +336,6 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
                 names,
                 identity,
                 keys,
-                strip,
                 parameters,
                 future_keys,
                 key_copies,

@@ -264,14 +264,13 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     let caller = caller(&identity.sources, &policy.types(identity), &["service:hooks"], scope, request);
 
     let rules = route.and_then(|route| route.keys).unwrap_or(policy.keys);
-    let strips = route.and_then(|route| route.strip).unwrap_or(policy.strip) && kind == Kind::Prohibited;
 
     // The key.
     let lines: Vec<&[u8]> = key_lines(&request.headers);
     let decided: Result<Option<String>, Expected> = match kind {
         _ if is_watched => refused("watched"),
         Kind::HandlerInternalC => Ok(None),
-        Kind::Prohibited if lines.is_empty() || strips => Ok(None),
+        Kind::Prohibited if lines.is_empty() => Ok(None),
         Kind::Prohibited => refused("idempotency_key_prohibited"),
         Kind::RequiredA | Kind::Accepted => match read_key(&lines, rules) {
             Err(reason) => Err(Expected::Refused("idempotency_key_invalid", Some(reason))),
@@ -294,7 +293,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     };
     let backend = &policy.backends[route.map_or(0, |route| route.backend)];
     // In front of another backend than Restate shadow mode removes no key.
-    let acts = !shadow || backend.restate && (strips || kind == Kind::HandlerInternalC);
+    let acts = !shadow || backend.restate && kind == Kind::HandlerInternalC;
     let (key, stays, future) = if acts {
         (decided?, false, None)
     } else {
