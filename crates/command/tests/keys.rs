@@ -1,4 +1,4 @@
-//! `keys`, `key` and `retention` without a Restate: what is refused before anything is called.
+//! `keys`, `retention` and `explain --key` without a Restate: what is refused before anything is called.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -17,21 +17,21 @@ fn run(args: &[&str], input: &str) -> Result<(i32, String, String), Box<dyn Erro
 
 #[test]
 fn keys_are_split_from_the_left() -> Result<(), Box<dyn Error>> {
-    let (code, out, _) = run(&["key", "decode", "t-acme:_tenant:client:a%2Fb:x:y"], "")?;
+    let (code, out, _) = run(&["explain", "--key", "t-acme:_tenant:client:a%2Fb:x:y"], "")?;
     assert_eq!(
         (code, out.as_str()),
         (0, "tenant   acme\nproject  _tenant (routes of scope tenant)\nsubject  client:a/b\nkey      x:y\n")
     );
-    let (code, out, _) = run(&["key", "decode", "--json", "-"], "t-acme:shop:user:%1B%5B2J:k\n")?;
+    let (code, out, _) = run(&["explain", "--json", "--key", "-"], "t-acme:shop:user:%1B%5B2J:k\n")?;
     // A control byte is in no subject that the filter makes.
     assert_eq!((code, out.as_str()), (2, ""));
-    let (code, out, _) = run(&["key", "decode", "--json", "-"], "t-acme:shop:user:%E2%82%AC:k\r\n")?;
+    let (code, out, _) = run(&["explain", "--json", "--key", "-"], "t-acme:shop:user:%E2%82%AC:k\r\n")?;
     let json: serde_json::Value = serde_json::from_str(&out)?;
     assert_eq!(
         (code, &json["subject"], &json["key"], &json["scope"]),
         (0, &"user:€".into(), &"k".into(), &"project".into())
     );
-    let (code, _, error) = run(&["key", "decode", "sha256:12"], "")?;
+    let (code, _, error) = run(&["explain", "--key", "sha256:12"], "")?;
     assert!(code == 2 && error.contains("cannot be turned back"), "{error}");
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! `explain`: what the filter would do with one request, or has done with one.
 
+mod namespaced_key;
+
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::explain::request::Request;
 use crate::explain::request_input::{DescribedRequest, Files as _, RequestInput, curl};
@@ -22,6 +24,8 @@ use std::sync::Arc;
 ///   --request FILE   a request document in JSON, for programs, and for answers of stores
 ///   --log-line LINE  a line of a log: what became of a request that came
 ///
+/// --key KEY takes a namespaced key instead, and splits it into tenant, project, subject and the key that the caller sent.
+///
 /// Examples:
 ///   edge-idempotency explain --policy policy.json --jwt @token.txt \
 ///     --curl "curl https://api.example.com/orders -H 'Idempotency-Key: 8e03978e' -d '{}'"
@@ -29,6 +33,7 @@ use std::sync::Arc;
 ///     -H 'Idempotency-Key: 8e03978e' --jwt '{"tenant_id": "acme", "project_id": "shop", "sub": "u1"}'
 ///   edge-idempotency explain --policy policy.json --request request.json --json
 ///   grep 3f9fbb3c-6dbb-9a9c-8d5c-1f6f0d1c9d52 access.log | edge-idempotency explain --policy policy.json --log-line -
+///   edge-idempotency explain --key t-acme:health-prod:user:alice:refund-1001
 ///
 /// --curl takes a command as it is pasted, for bash. In its method, URL and key, write
 /// the values themselves in place of what the shell would replace, such as $KEY. The filter sees a URL without user information, and without the port and the
@@ -50,14 +55,18 @@ use std::sync::Arc;
 /// the request, what code and reason mean, what the log does not have, and a request document that is answered in the same
 /// way, as far as that can be known. With --policy it also says where line and policy disagree.
 ///
+/// --key takes a key of the form t-{tenant}:{project}:{type}:{id}:{key}, as Restate stores it, and the access log has it with
+/// "key_in_logs": "full". Only the last part can hold colons. The subject's id is shown as the identity source gave it, so
+/// percent-decoded.
+///
 /// Exit status: 0 if the request is forwarded, 1 if it is refused (of a line: by the filter, or by the gateway while the
-/// filter waited), 2 if the policy, the request or the line cannot be read.
+/// filter waited), 2 if the policy, the request, the line or the key cannot be read.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-#[command(group = ArgGroup::new("what").required(true).args(["request", "curl", "url", "log_line"]))]
+#[command(group = ArgGroup::new("what").required(true).args(["request", "curl", "url", "log_line", "key"]))]
 pub(crate) struct ExplainArguments {
-    /// The policy document, as given to the gateway. A line of a log can be explained without it.
-    #[arg(long, value_name = "FILE|-", required_unless_present = "log_line")]
+    /// The policy document, as given to the gateway. A line of a log can be explained without it, and a key always is.
+    #[arg(long, value_name = "FILE|-", required_unless_present_any = ["log_line", "key"], conflicts_with = "key")]
     policy: Option<PathBuf>,
     /// Prints JSON instead of text.
     #[arg(long)]
@@ -75,25 +84,33 @@ pub(crate) struct ExplainArguments {
     #[arg(long, value_name = "METHOD", requires = "url")]
     method: Option<String>,
     /// A header of the request. With --curl it is added.
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", conflicts_with_all = ["request", "log_line"])]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", conflicts_with_all = ["request", "log_line", "key"])]
     headers: Vec<String>,
     /// The request's body.
     #[arg(long, value_name = "TEXT|@FILE|@-", requires = "url")]
     data: Option<String>,
     /// The caller's token, or its claims as a JSON object. It is not verified. Give a real token as @FILE or -: other users of the
     /// machine can see arguments.
-    #[arg(long, value_name = "TOKEN|@FILE|-", conflicts_with_all = ["request", "log_line"])]
+    #[arg(long, value_name = "TOKEN|@FILE|-", conflicts_with_all = ["request", "log_line", "key"])]
     jwt: Option<String>,
     /// Prints the request document instead of the verdict.
-    #[arg(long, conflicts_with_all = ["request", "log_line"])]
+    #[arg(long, conflicts_with_all = ["request", "log_line", "key"])]
     print_request: bool,
     /// A line of a log; - reads the first line of standard input.
     #[arg(long, value_name = "LINE|-")]
     log_line: Option<String>,
+    /// A namespaced key; - reads the first line of standard input.
+    #[arg(long, value_name = "KEY|-")]
+    key: Option<String>,
 }
 
 /// Runs the command; its exit status.
 pub(crate) fn run(args: &ExplainArguments) -> Result<u8, String> {
+    if let Some(key) = &args.key {
+        let line = if key == "-" { first_line_of_input()?.0.ok_or("standard input has no line")? } else { key.clone() };
+        print(&namespaced_key::explained(line.trim_end(), args.json)?)?;
+        return Ok(FORWARD);
+    }
     let mut material = Material::default();
     let mut policy = None;
     if let Some(file) = &args.policy {

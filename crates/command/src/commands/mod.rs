@@ -4,10 +4,9 @@
 //! |---|---|
 //! | `check` | a policy document before it reaches a gateway |
 //! | `completions`, `man` | completions for shells, manual pages |
-//! | `explain` | one request, or one line of a log |
+//! | `explain` | one request, one line of a log, or a namespaced key |
 //! | `shadow_report` | logs of a policy in shadow mode |
 //! | `keys` | what Restate stores under keys, and purging of it |
-//! | `key` | a namespaced key in its parts |
 //! | `retention` | Restate's retention beside the policy's |
 //! | `init` | a first policy document |
 //! | `render` | configurations of gateways |
@@ -21,7 +20,6 @@ mod completions;
 mod explain;
 mod findings;
 mod init;
-mod key;
 mod keys;
 mod man;
 mod openapi;
@@ -63,7 +61,6 @@ enum Command {
     ShadowReport(shadow_report::ShadowReportArguments),
     Retention(retention::RetentionArguments),
     Keys(Box<keys::KeysArguments>),
-    Key(key::KeyArguments),
     Init(init::InitArguments),
     Render(render::RenderArguments),
     Openapi(openapi::OpenapiArguments),
@@ -88,7 +85,6 @@ impl Cli {
             Command::ShadowReport(args) => shadow_report::run(args),
             Command::Retention(args) => retention::run(args),
             Command::Keys(args) => keys::run(args),
-            Command::Key(args) => key::run(args),
             Command::Init(args) => init::run(args),
             Command::Render(args) => render::run(args),
             Command::Openapi(args) => openapi::run(args),
