@@ -2,36 +2,20 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | `kind` | what each kind of backend can do, in a table |
 //! | `restate` | the paths, statuses and headers of Restate's ingress |
 //! | `head` | what is read of a response's headers, and what of them clients do not see |
 
 mod head;
+mod kind;
 pub(crate) mod restate;
 
 pub(crate) use head::{ErrorSource, ResponseHead};
+pub(crate) use kind::BackendAbilities;
+pub use kind::BackendKind;
 
 use crate::headers::{NamePrefilter, NameSet, RESPONSE_NAMES};
 use std::sync::Arc;
-
-/// The kind of backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BackendKind {
-    /// Restate's HTTP ingress.
-    Restate,
-    /// Another service that deduplicates by `Idempotency-Key`.
-    Generic,
-}
-
-impl BackendKind {
-    /// The path in front of a target.
-    pub(crate) const fn target_prefix(self, one_way: bool) -> &'static str {
-        match (self, one_way) {
-            (Self::Generic, _) => "",
-            (Self::Restate, false) => restate::CALL,
-            (Self::Restate, true) => restate::SEND,
-        }
-    }
-}
 
 /// Where the ids of invocations are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,21 +137,12 @@ impl Backend {
         }
     }
 
-    /// Whether errors in JSON are cleaned, if the policy does not say. A generic backend's errors are
-    /// its API's own.
-    pub(crate) const fn cleans_errors(&self) -> bool {
-        self.is_restate()
-    }
-
-    /// Whether it may ignore the case of letters in paths. Restate does not.
-    pub(crate) const fn may_ignore_case(&self) -> bool {
-        !self.is_restate()
-    }
-
-    /// Whether the slashes of a path may decide about its resource: a slash at the end, and empty segments. Restate's paths have
-    /// none.
-    pub(crate) const fn keeps_slashes(&self) -> bool {
-        !self.is_restate()
+    /// What it can do.
+    pub(crate) const fn abilities(&self) -> &'static BackendAbilities {
+        match self.protocol {
+            Protocol::Restate => BackendKind::Restate.abilities(),
+            Protocol::Generic { .. } => BackendKind::Generic.abilities(),
+        }
     }
 
     /// Whether a response comes from Restate, or from the gateway in its place. `to_target`: the request went to a target.
@@ -176,7 +151,8 @@ impl Backend {
         self.is_restate() && (head.invoked || head.source.is_some() || to_target)
     }
 
-    pub(crate) const fn is_restate(&self) -> bool {
+    /// Whether it speaks as Restate's ingress does.
+    const fn is_restate(&self) -> bool {
         matches!(self.protocol, Protocol::Restate)
     }
 }

@@ -58,7 +58,7 @@ impl Decision {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value });
         }
         if rewritten.is_some() || !policy.only_watches() {
-            edit_path(line.target, path, rewritten.ok_or(backend.keeps_slashes()), &query, effects);
+            edit_path(line.target, path, rewritten.ok_or(backend.abilities().keeps_slashes), &query, effects);
         }
         let forward = &policy.identity_of(matched.route).forward;
         let mut added = matched.parameters();
@@ -167,7 +167,7 @@ enum KeptQuery<'p> {
 
 impl<'p> KeptQuery<'p> {
     const fn of(backend: &Backend, to_target: bool, names: &'p [String]) -> Self {
-        match (backend.is_restate(), to_target) {
+        match (backend.abilities().has_steering_query, to_target) {
             (true, false) if backend.rewrite_path => Self::NotSteering,
             (false, false) => Self::All,
             (semicolons, _) => Self::Listed { names, semicolons },

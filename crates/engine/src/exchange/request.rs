@@ -178,7 +178,7 @@ impl Exchange {
             self.note(|| TraceEvent::NoKey);
         }
         // Restate would run a key of the client's that enforcing removes.
-        let keeps = || matched.mode == Mode::Shadow && !policy.backend_of(matched.route).is_restate();
+        let keeps = || matched.mode == Mode::Shadow && !policy.backend_of(matched.route).abilities().acts_on_raw_keys;
         let stripped = || match keeps() {
             true => shadow(EnforcedDecision::Unkeyed(None), edited),
             false => Decision::default(),

@@ -84,7 +84,7 @@ impl<'a> RequestHead<'a> {
 
     /// Refuses a request that Restate would give to its own gRPC services, whatever its path.
     pub(super) fn refuse_rpc(&self, backend: &Backend) -> Result<(), Problem> {
-        if self.is_rpc && backend.is_restate() { Err(Problem::unsupported_content_type()) } else { Ok(()) }
+        if self.is_rpc && backend.abilities().has_own_rpc { Err(Problem::unsupported_content_type()) } else { Ok(()) }
     }
 }
 

@@ -287,7 +287,7 @@ impl Compiler<'_> {
             self.issues.add(at("policy"), message);
         }
         self.check_recovery(index, route);
-        if route.in_flight_conflict && !(recovery::has_results(route) && backend.is_restate()) {
+        if route.in_flight_conflict && !(recovery::has_results(route) && backend.abilities().finds_results) {
             self.issues.add(
                 at("in_flight"),
                 "`conflict` works only on a REQUIRED_A or ACCEPTED route with a `target` in Restate",
@@ -307,7 +307,7 @@ impl Compiler<'_> {
         }
         if route.one_way && route.target.is_none() {
             self.issues.add(at("one_way"), "a one-way route needs a `target` to send to");
-        } else if route.one_way && !backend.is_restate() {
+        } else if route.one_way && !backend.abilities().takes_one_way {
             self.issues.add(at("one_way"), "only a backend of kind `restate` takes one-way requests");
         }
         let is_rewritten = backend.rewrite_path && route.target.is_some();

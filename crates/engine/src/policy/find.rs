@@ -76,7 +76,7 @@ impl Policy {
     /// case.
     fn is_closed_respelled(&self, backend: usize, path: &str) -> bool {
         let is_service = |first: &str| self.names.find(SERVICES + backend, first).is_some();
-        self.backend_at(backend).may_ignore_case() && path::segments(path).next().is_some_and(is_service)
+        !self.backend_at(backend).abilities().tells_case_apart && path::segments(path).next().is_some_and(is_service)
     }
 
     /// How the backend closes the paths of the service that the first segment of a path names.
@@ -87,7 +87,7 @@ impl Policy {
     /// Whether a request that no route declares is forwarded all the same, although `unmatched` refuses it: in shadow mode, to a
     /// backend whose paths are its API's own.
     pub(crate) fn watches_unmatched(&self) -> bool {
-        self.mode == Mode::Shadow && !self.backend.is_restate() && !self.backend.rewrite_path
+        self.mode == Mode::Shadow && !self.backend.abilities().serves_by_name && !self.backend.rewrite_path
     }
 
     /// Whether a request is forwarded all the same whose path has these routes, none of them for its method.

@@ -207,7 +207,7 @@ impl Policy {
     /// Whether errors in JSON are cleaned, on this route or where no route was found.
     pub(crate) fn cleans_errors(&self, route: Option<&Route>, backend: &Backend) -> bool {
         let said = route.and_then(|route| route.clean_errors).or(self.answers.clean_errors);
-        said.unwrap_or_else(|| backend.cleans_errors())
+        said.unwrap_or(backend.abilities().cleans_errors)
     }
 
     /// The request header that carries the key of a request in shadow mode as enforcing would send it; lower case.

@@ -2,7 +2,7 @@
 //! get, and what the filter asks them.
 
 use super::{Compiler, RouteDocument};
-use crate::backend::{Backend, GuardService, InvocationStore, restate};
+use crate::backend::{Backend, BackendKind, GuardService, InvocationStore, restate};
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
 use crate::json::cursor::suggestion;
 use crate::policy::defaults::GUARD;
@@ -83,9 +83,10 @@ impl<'d> Compiler<'d> {
         let mut backend = Backend::new(declared.kind, declared.operation_id.clone(), declared.replay_headers.clone());
         // A gateway that chooses the backend by the path could take a client to Restate's own, whatever the route's backend is.
         let asks_guard = || self.document.routes.iter().any(|(_, route)| route.collision != Collision::Off);
-        let is_restate = self.document.backends.iter().any(BackendDocument::is_restate);
-        let own = (is_restate || asks_guard()).then_some([restate::PATHS, restate::RPC_PATHS]);
-        let own = own.into_iter().flatten().map(str::to_owned);
+        let kinds = self.document.backends.iter().map(|backend| backend.kind);
+        let kinds = kinds.chain(asks_guard().then_some(BackendKind::Restate));
+        let own = kinds.map(|kind| kind.abilities().own_paths).find(|paths| !paths.is_empty()).unwrap_or_default();
+        let own = own.iter().map(|path| (*path).to_owned());
         backend.reserved_paths = own.chain(declared.reserved_paths.iter().cloned()).collect();
         backend.rewrite_path = declared.rewrite_path;
         backend.keep_headers.clone_from(&declared.keep_headers);
@@ -98,8 +99,10 @@ impl<'d> Compiler<'d> {
                 let path = Target::call_path(&guard.service, "claim");
                 Arc::new(GuardService { cluster: cluster.clone(), authority: authority.clone(), path, timeout_ms })
             });
-            backend.invocations =
-                declared.is_restate().then(|| Arc::new(InvocationStore { cluster, authority, timeout_ms }));
+            backend.invocations = declared
+                .abilities()
+                .finds_results
+                .then(|| Arc::new(InvocationStore { cluster, authority, timeout_ms }));
         }
         backend
     }
@@ -115,20 +118,20 @@ impl<'d> Compiler<'d> {
             if !backend.is_known {
                 continue;
             }
-            let (rewrites, is_restate) = (backend.rewrite_path, backend.is_restate());
+            let (rewrites, is_open) = (backend.rewrite_path, backend.abilities().serves_by_name);
             if let Some(guard) = &backend.guard
-                && (rewrites || is_restate || self.routes_of(backend).any(|route| route.collision != Collision::Off))
+                && (rewrites || is_open || self.routes_of(backend).any(|route| route.collision != Collision::Off))
             {
                 names.get_or_insert(space, &guard.service, CLOSED);
             }
-            if rewrites || is_restate {
+            if rewrites || is_open {
                 let number = if rewrites { CLOSED } else { CLOSED_UNDECLARED };
                 let targets = self.routes_of(backend).filter_map(|route| route.target?.split('/').next());
-                let retained = self.document.retentions.iter().filter(|_| is_restate && !rewrites);
+                let retained = self.document.retentions.iter().filter(|_| is_open && !rewrites);
                 let retained = retained.map(|retention| &*retention.service);
                 targets.chain(retained).for_each(|service| _ = names.get_or_insert(space, service, number));
             }
-            if is_restate {
+            if is_open {
                 names.get_or_insert(space, restate::OPENAPI, CLOSED_UNDECLARED);
                 // Another policy before the same Restate may have a guard.
                 names.get_or_insert(space, GUARD, CLOSED_UNDECLARED);
@@ -151,8 +154,8 @@ impl<'d> Compiler<'d> {
                 );
                 self.issues.add(format!("/routes/{index}/path"), message);
             }
-            // A backend that is not Restate may ignore letter case, and gets this path as it is.
-            if !declared.is_restate()
+            // A backend that ignores letter case gets this path as it is.
+            if !declared.abilities().tells_case_apart
                 && route.target.is_none()
                 && let Some(first) = route.template.first_literal()
                 && let Some(service) = names.alike(space, first)
@@ -213,7 +216,7 @@ impl<'d> Compiler<'d> {
         let always =
             METHOD_OVERRIDES.into_iter().chain(identity.iter().copied()).chain(written.iter().map(String::as_str));
         let of_restate = restate::CREDENTIALS.into_iter().chain(of_webhooks.iter().map(String::as_str));
-        let of_restate = of_restate.filter(|_| backend.is_restate());
+        let of_restate = of_restate.filter(|_| !backend.abilities().gets_credentials);
         let names = signatures.iter().map(String::as_str).chain(of_restate).chain(always.clone());
         names.for_each(|name| strip.insert(name));
         if backend.name == self.document.backends.default.name {
@@ -240,7 +243,7 @@ impl<'d> Compiler<'d> {
     /// Reports a backend that is asked for the ids of invocations, and has no cluster for it.
     #[inline(never)]
     pub(super) fn check_clusters(&mut self, routes: &[(usize, Route)]) {
-        let has_none = |backend: &BackendDocument| backend.is_restate() && backend.cluster.is_none();
+        let has_none = |backend: &BackendDocument| backend.abilities().finds_results && backend.cluster.is_none();
         for (index, backend) in self.document.backends.iter().enumerate().filter(|(_, backend)| has_none(backend)) {
             let own = || routes.iter().filter(|(_, route)| route.backend == index);
             if let Some((index, _)) = own().find(|(_, route)| route.in_flight.is_some()) {

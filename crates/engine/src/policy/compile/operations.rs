@@ -31,7 +31,10 @@ impl Compiler<'_> {
         let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id.from == restate::INVOCATION);
         let id = backend.pointer("operation_id");
         for (fulfilled, message) in [
-            (backend.is_restate(), "only a backend of kind `restate` can be asked for operations".to_owned()),
+            (
+                backend.abilities().finds_results,
+                "only a backend of kind `restate` can be asked for operations".to_owned(),
+            ),
             (backend.rewrite_path, "operations are calls of targets: add `\"rewrite_path\": true`".to_owned()),
             (
                 self.document.identity.is_some(),

@@ -70,8 +70,7 @@ impl Compiler<'_> {
                 let closed: Vec<TemplateSegment<'_>> = path::segments(closed).map(TemplateSegment::Literal).collect();
                 below.found(&own, &closed)
             });
-            // Restate tells letter cases apart in the names of services.
-            let below = Spans { is_exact: self.backend_of(declared).is_restate(), ..below };
+            let below = Spans { is_exact: self.backend_of(declared).abilities().tells_case_apart, ..below };
             let services = closed_services.texts(SERVICES + route.backend).filter(|(service, number)| {
                 // A route whose first segment is such a service has an issue of its own.
                 (*number != CLOSED || route.template.first_literal() != Some(*service))

@@ -24,7 +24,7 @@ impl Compiler<'_> {
     pub(super) fn recovers(&self, route: &RouteDocument) -> bool {
         has_results(route)
             && route.recovery.unwrap_or(true)
-            && self.backend_of(route).is_restate()
+            && self.backend_of(route).abilities().finds_results
             && route.mode.unwrap_or(self.document.mode) == Mode::Enforce
     }
 
@@ -36,7 +36,7 @@ impl Compiler<'_> {
         let at = format!("/routes/{index}/recovery");
         if !has_results(route) {
             self.issues.add(at, "results can be recovered only on a REQUIRED_A or ACCEPTED route with a `target`");
-        } else if !self.backend_of(route).is_restate() {
+        } else if !self.backend_of(route).abilities().finds_results {
             self.issues.add(at, "results can be recovered only from a backend of kind `restate`");
         } else {
             self.warnings.add(

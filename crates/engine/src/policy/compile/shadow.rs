@@ -22,7 +22,7 @@ impl Compiler<'_> {
         };
         let listed = |names: &[String], what: &str| (!names.is_empty()).then(|| format!("{} {what}", names.join(", ")));
         let said = |is: bool, what: &str| is.then(|| what.to_owned());
-        let is_restate = backends.iter().any(Backend::is_restate);
+        let removes = backends.iter().any(|backend| backend.abilities().acts_on_raw_keys);
         let rewrites = backends.iter().any(|backend| backend.rewrite_path);
         let closed: Vec<String> =
             backends.iter().flat_map(|backend| &backend.reserved_paths).map(|path| format!("`{path}`")).collect();
@@ -34,7 +34,7 @@ impl Compiler<'_> {
             said(has_registry, "requests need an API key"),
             said(rewrites, "paths are rewritten to targets"),
             said(
-                backends.first().is_some_and(|first| first.is_restate() || first.rewrite_path),
+                backends.first().is_some_and(|first| first.abilities().serves_by_name || first.rewrite_path),
                 "what no route declares is refused",
             ),
             listed(&closed, "are closed"),
@@ -43,14 +43,14 @@ impl Compiler<'_> {
         .into_iter()
         .flatten()
         .collect();
-        let only_watches = acts.is_empty() && !is_restate;
+        let only_watches = acts.is_empty() && !removes;
         let read = identities.iter().flat_map(|rules| rules.source_headers().chain(rules.forward.names()));
         let copies = backends.iter().filter_map(|backend| backend.key_header.as_deref());
         let mut removed: Vec<&str> = METHOD_OVERRIDES.into_iter().chain(read).chain(copies).collect();
         removed.sort_unstable();
         removed.dedup();
         let of_restate =
-            if is_restate { ", and what Restate never gets (credentials, cookies, `x-restate-*`)" } else { "" };
+            if removes { ", and what Restate never gets (credentials, cookies, `x-restate-*`)" } else { "" };
         acts.extend(said(!only_watches, "paths that programs could read in two ways are refused"));
         acts.push(format!("these request headers are removed: {}{of_restate}", removed.join(", ")));
         acts.push("answers are edited as when enforcing".to_owned());

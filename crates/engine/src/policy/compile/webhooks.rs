@@ -58,7 +58,7 @@ impl Compiler<'_> {
                 "`body:` and `form:` name members of a verified delivery: the route needs a `webhook` block. What clients and \
                  signed callers choose comes in the path: write a parameter",
             );
-        } else if has_members && !(backend.is_restate() && backend.rewrite_path) {
+        } else if has_members && !(backend.abilities().takes_any_value && backend.rewrite_path) {
             self.issues.add(
                 at("target"),
                 "`body:` and `form:` work only where `rewrite_path` leads to a backend of kind `restate`: other backends may \

@@ -4,7 +4,7 @@
 use super::operations::OperationsDocument;
 use super::stores::{DEFAULT_TIMEOUT_MS, read_timeout};
 use super::{check_name, parse_duration, parse_header_name, parse_key_header, parse_text};
-use crate::backend::{BackendKind, OperationId, restate};
+use crate::backend::{BackendAbilities, BackendKind, OperationId};
 use crate::json::Json;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, child, suggestion};
 use crate::policy::defaults::GUARD;
@@ -145,26 +145,27 @@ impl<'j> BackendDocument<'j> {
         if member.is_empty() { own } else { child(&own, member) }
     }
 
-    /// Whether it is Restate.
-    pub(crate) fn is_restate(&self) -> bool {
-        self.kind == BackendKind::Restate
+    /// What it can do.
+    pub(crate) const fn abilities(&self) -> &'static BackendAbilities {
+        self.kind.abilities()
     }
 
     fn of_kind(kind: BackendKind) -> Self {
-        let is_restate = kind == BackendKind::Restate;
-        let names = |names: &[&str]| names.iter().filter(|_| is_restate).map(|name| (*name).to_owned()).collect();
+        let abilities = kind.abilities();
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Self {
             name: None,
             is_known: true,
             kind,
             rewrite_path: false,
             reserved_paths: Vec::new(),
-            operation_id: is_restate
-                .then(|| OperationId { from: restate::INVOCATION.to_owned(), to: "x-operation-id".to_owned() }),
-            hide_headers: names(&restate::HIDDEN),
+            operation_id: abilities
+                .operation_id
+                .map(|[from, to]| OperationId { from: from.to_owned(), to: to.to_owned() }),
+            hide_headers: owned(abilities.hidden),
             keep_headers: Vec::new(),
             key_header: None,
-            replay_headers: if is_restate { Vec::new() } else { vec!["idempotent-replayed".to_owned()] },
+            replay_headers: owned(abilities.replay_headers),
             cluster: None,
             authority: None,
             timeout_ms: DEFAULT_TIMEOUT_MS,
@@ -207,7 +208,9 @@ impl<'j> BackendDocument<'j> {
             hide_headers: fields.list("hide_headers", issues, parse_header_pattern).unwrap_or(default.hide_headers),
             keep_headers: fields.list("keep_headers", issues, parse_header_name).unwrap_or_default(),
             key_header: fields.parse("key_header", issues, parse_key_header),
-            replay_headers: replay_headers.filter(|_| kind == BackendKind::Generic).unwrap_or(default.replay_headers),
+            replay_headers: replay_headers
+                .filter(|_| !kind.abilities().replay_headers.is_empty())
+                .unwrap_or(default.replay_headers),
             // A cluster without a valid name has its own issue and is not missing.
             cluster: fields
                 .get("cluster")
