@@ -186,7 +186,7 @@ lint: ## format, layout of test data, and clippy (it is a part of the compilatio
 
 # Gateways wait for much of their time, so that their tests run beside the others.
 .PHONY: rust
-rust: tools ## every test in Rust but those of `compat`, after `make build`
+rust: tools ## the tests in Rust, after `make build`
 	@echo "== rust"
 	@mkdir -p target/test-logs; export EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS); \
 		EDGE_EXTENT=default cargo test --test e2e >target/test-logs/e2e.log 2>&1 & of_host=$$!; \
@@ -202,7 +202,7 @@ properties: build ## the engine's properties and enumerations with all their cas
 
 # Here the dynamic module is the one that is released, not that of the stand-in.
 .PHONY: compat
-compat: build $(DYNAMIC_MODULE_NEEDED) tools-all ## end-to-end tests with other people's software, those that flood a gateway, and the released dynamic module in a real Envoy
+compat: build $(DYNAMIC_MODULE_NEEDED) tools-all ## end-to-end tests with other people's software, those that flood a gateway, every behaviour case in Envoy, and the released dynamic module in a real Envoy
 	@echo "== compat"
 	@crates/xtask/scripts/clients.sh build
 	@crates/xtask/scripts/compile.sh --workspace --tests --bins

@@ -383,7 +383,7 @@ fn values_of_a_log_do_not_act_on_the_terminal() {
     assert!(!String::from_utf8(output.stderr).unwrap().contains('\u{1b}'));
 }
 
-/// Memory does not grow with the number of lines: 200 MB are read with 64 MiB of address space beyond the program's own.
+/// Memory does not grow with the number of lines: 140 MB are read with 128 MiB of address space.
 #[test]
 #[ignore = "make test-all: it reads 140 MB"]
 fn memory_does_not_grow_with_the_number_of_lines() {

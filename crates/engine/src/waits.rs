@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn nothing_stays_when_nobody_waits() {
         let waits = Waits::default();
-        let users = ["alice", "bob", "carol", "dave"];
+        let users = ["alice", "bob", "carol", "dave", "erin"];
         let places: Vec<_> =
-            (0..40).filter_map(|n| waits.begin(&identity("acme", "shop", users[n % 4])).ok()).collect();
-        assert_eq!(places.len(), 40);
+            (0..200).filter_map(|n| waits.begin(&identity("acme", "shop", users[n % 5])).ok()).collect();
+        assert_eq!(places.len() as u64, WAITS_OF_TENANT);
         drop(places);
         assert_eq!(waits.counts().len(), 0);
     }

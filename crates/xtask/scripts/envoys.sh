@@ -8,9 +8,9 @@ set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT" || exit 1
 
-# What is in these: behaviour cases, keys with a real Restate, webhooks, lookups, collisions, keys in flight, recovery, changes of the
+# What is in these: behaviour cases, keys with a real Restate, webhooks, collisions, keys in flight, recovery, changes of the
 # policy, answers, metrics, access logs, bodies.
-MODULES="answer_buffer body_buffer body_integrity cases collision guard lookups metrics framework_errors rbac recovery reload request_ids
+MODULES="answer_buffer body_buffer body_integrity cases collision guard metrics rbac recovery reload request_ids
     restate streamed_answers waits webhooks"
 # These have a minute of their own, and nothing of a gateway's version in it.
 LONG=("100,000 webhooks" "a store that is down")
@@ -24,7 +24,7 @@ run() {
     local log=$LOGS/envoy-$1-$2.log envoy=$TOOLS/envoy-$1/envoy skips=() name line
     say "envoys: $2 in Envoy $1 (log: $log)"
     for name in "${LONG[@]}"; do skips+=(--skip "$name"); done
-    EDGE_HOST=$2 EDGE_ENVOY=$envoy EDGE_LONG=1 EDGE_MODULES=$MODULES \
+    EDGE_HOST=$2 EDGE_ENVOY=$envoy EDGE_LONG=1 EDGE_EXTENT=all EDGE_MODULES=$MODULES \
         cargo test --test e2e -- "${skips[@]}" </dev/null >"$log" 2>&1
     local status=$?
     line=$(sed -n 's/^test result: //p' "$log")

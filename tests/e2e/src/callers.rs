@@ -15,6 +15,8 @@ pub fn signed_at(case: &Case, now: u64) -> Option<Case> {
     let then = case.now_unix_ms? / 1000;
     let policy: Value = serde_json::from_slice(&case.policy).ok()?;
     let scheduler = policy.pointer("/callers/scheduler")?;
+    let template = scheduler.pointer("/signature/template").and_then(Value::as_str);
+    template.filter(|template| *template == SignedCall::TEMPLATE)?;
     let mut case = Case { now_unix_ms: None, ..case.clone() };
     let lines: Vec<Vec<u8>> = case.request.headers.all(SIGNATURE).map(<[u8]>::to_vec).collect();
     if lines.is_empty() {

@@ -115,7 +115,7 @@ fn insert_metadata(filters: &mut Vec<Value>) -> bool {
     found
 }
 
-/// The policy of a filter that comes by discovery, whose type then is the dynamic one. While its file holds no policy, that is the
+/// The policy of a filter that comes by discovery, whose type then is the dynamic one. While its file names no metadata, that is the
 /// demo's: all policies under test read the same metadata as it does, or less.
 fn discovered(discovery: &mut Value) -> Option<String> {
     let types = discovery.get_mut("type_urls").filter(|types| **types == json!([WASM]))?;

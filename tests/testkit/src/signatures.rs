@@ -71,6 +71,10 @@ pub struct SignedCall<'a> {
 }
 
 impl SignedCall<'_> {
+    /// The `template` of a policy whose callers sign so.
+    pub const TEMPLATE: &'static str =
+        "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}";
+
     /// The signed text: the parts in the page's order, one line each.
     pub fn text(&self) -> Vec<u8> {
         let time = self.time.to_string();

@@ -11,7 +11,7 @@ use super::metrics::Metrics;
 use super::state::{Life, LogLine, Options, ROOT, State};
 use super::work::CallbackWork;
 
-/// What one guest call may burn before it counts as one that never returns; a second or two.
+/// What one guest call may burn before it counts as one that never returns; about a second.
 const FUEL: u64 = 1_000_000_000;
 
 /// One unit of fuel for each instruction, also for one that copies or fills memory: wasmtime's default adds one for each byte.

@@ -217,7 +217,7 @@ fn ask_routes(backend: BackendChoice, respondent: &mut dyn Respondent) -> Result
         "REQUIRED_A: a key is required",
         "ACCEPTED: a key is used if there is one",
         "PROHIBITED: a key is refused (reads)",
-        "HANDLER_INTERNAL_C: the handler deduplicates by itself and gets no key",
+        "HANDLER_INTERNAL_C: a key is removed; the handler deduplicates by itself, or there is nothing to repeat",
     ];
     let mut routes = Vec::new();
     loop {

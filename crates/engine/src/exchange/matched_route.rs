@@ -190,7 +190,6 @@ impl Exchange {
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };
-                self.note(|| TraceEvent::Unmatched);
                 Ok(MatchedRoute::unmatched(policy, kind))
             }
         }

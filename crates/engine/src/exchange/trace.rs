@@ -42,8 +42,6 @@ pub enum TraceEvent {
     Operation,
     /// This route counts.
     Route(RouteId),
-    /// No route counts, and the policy for unmatched requests does not refuse the request.
-    Unmatched,
     /// The policy that is applied, by its name
     Policy(&'static str),
     /// The signature fits.
@@ -60,8 +58,6 @@ pub enum TraceEvent {
     KeyRead(String),
     /// The key in the caller's namespace
     KeyNamespaced(String),
-    /// The delivery has an identifier of which a key is made, or has none (`false`).
-    Identifier(bool),
     /// The values of the body that the target is made of, each behind its JSON pointer or the name of its field
     Members(Vec<(String, Vec<u8>)>),
     /// The delivery is acknowledged without a call, with this sentence. It ends here.

@@ -239,9 +239,6 @@ impl Exchange {
         self.note(|| TraceEvent::Verified);
         self.begin(TraceStep::Key);
         let identifier = self.identifier(route, &bound, &delivery, &verified);
-        if let Ok(found) = &identifier {
-            self.note(|| TraceEvent::Identifier(found.is_some()));
-        }
         let read = match &identifier {
             _ if route.policy == PolicyKind::HandlerInternalC => IdentifierHeaders::All,
             identifier => IdentifierHeaders::Of(identifier.as_ref().ok().and_then(Option::as_ref)),

@@ -14,7 +14,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use super::{PromisesSetup, text};
 
-/// As many in `make test`, and a thousand in `make test-long`.
+/// As many in `make test-all`.
 const RUNS: u64 = 300;
 /// At the same time.
 const WORKERS: usize = 120;
