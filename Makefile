@@ -209,7 +209,7 @@ compat: build $(DYNAMIC_MODULE_NEEDED) tools-all ## end-to-end tests with other 
 	@cargo test --no-fail-fast --workspace --test compat; compat=$$?; \
 		cargo test --test cli -- --ignored --skip krakend_pass_its_published_schema; command=$$?; \
 		EDGE_EXTENT=beyond cargo test --test e2e; beyond=$$?; \
-		EDGE_MODULES="dynamic_module reload" cargo test --test e2e && [ $$beyond$$command = 00 ] && exit $$compat
+		EDGE_EXTENT=all EDGE_MODULES="dynamic_module reload" cargo test --test e2e && [ $$beyond$$command = 00 ] && exit $$compat
 
 # Where Go is missing it says what it leaves out.
 .PHONY: krakend

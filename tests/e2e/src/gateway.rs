@@ -277,7 +277,7 @@ impl TestGateway {
 }
 
 /// Between two questions whether something is so.
-const POLL: Duration = Duration::from_millis(5);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A program that starts Envoy with the filter's log at the level `trace`.
 fn traced(options: &EnvoyOptions, directory: &Path) -> Result<PathBuf> {

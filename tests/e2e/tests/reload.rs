@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::capture::Answer;
@@ -34,6 +34,8 @@ const COUNTERS: &str = "^extension_config_discovery.http_filter.edge-idempotency
 /// Connections that are open all the time.
 const CLIENTS: usize = 6;
 const SWITCHES: usize = 10;
+/// Between two looks at what the clients have seen.
+const POLL: Duration = Duration::from_millis(2);
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let test =
@@ -475,12 +477,12 @@ fn switches(setup: &ReloadSetup, progress: &Progress) -> Result<()> {
         let start = Instant::now();
         while progress.arrived.load(Ordering::SeqCst) < CLIENTS {
             ensure!(start.elapsed() < PATIENCE, "{document:?} does not reach every connection");
-            thread::yield_now();
+            thread::sleep(POLL);
         }
         let enough = progress.requests.load(Ordering::SeqCst) + 100;
         while progress.requests.load(Ordering::SeqCst) < enough {
             ensure!(start.elapsed() < PATIENCE, "there are no requests");
-            thread::yield_now();
+            thread::sleep(POLL);
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) const WITHOUT_GUARD: &str = "without-guard";
 pub(crate) const GENERIC: &str = "generic";
 /// How often a test repeats an observed request at most: on a busy machine a claim may take longer than the filter waits for it.
 pub(crate) const ATTEMPTS: usize = 20;
-const POLL: Duration = Duration::from_millis(5);
+const POLL: Duration = Duration::from_millis(20);
 
 /// The limit of the routes whose bodies are measured.
 pub(crate) const LIMIT: usize = 100_000;
