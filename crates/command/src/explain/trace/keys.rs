@@ -22,7 +22,7 @@ impl Told<'_> {
             "REQUIRED_B" => "the filter makes the key from the webhook's delivery",
             "ACCEPTED" => "a key is rewritten; a request without one is forwarded and not deduplicated",
             "HANDLER_INTERNAL_C" => {
-                "a key is removed unread: the handler deduplicates by itself, or the operation takes no key"
+                "a key is removed unread, because the handler deduplicates or the operation takes no key"
             }
             "PROHIBITED" => "no key is allowed here",
             _ => "the filter refuses what no route declares",
