@@ -18,7 +18,7 @@ const policy = `{
   "version": 1,
   "identity": {"sources": [{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
     "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}}]},
-  "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true, "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
+  "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true, "operation_id": "x-restate-id",
     "hide_headers": ["x-restate-*"]},
   "routes": [
     {"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create",

@@ -277,7 +277,7 @@ func (c *endpointCheck) timeout(way served) {
 		return
 	}
 	wait := defaultWaitMs * time.Millisecond
-	if ms := c.plan.policy.Recovery.WaitMs; ms != nil {
+	if ms := c.plan.policy.WaitMs; ms != nil {
 		wait = time.Duration(*ms) * time.Millisecond
 	}
 	timeout := time.Duration(c.route.Timeout)
@@ -288,7 +288,7 @@ func (c *endpointCheck) timeout(way served) {
 		timeout = 2 * time.Second
 	}
 	if timeout < wait+attachMargin {
-		c.add("/timeout", "KrakenD ends the request after %s, and the policy waits %s for a result (recovery.wait_ms): set it to %q or more",
+		c.add("/timeout", "KrakenD ends the request after %s, and the policy waits %s for a result (recovery_wait_ms): set it to %q or more",
 			timeout, wait, (wait + attachMargin).String())
 	}
 }

@@ -24,17 +24,13 @@ type policyView struct {
 	Callers map[string]struct {
 		Routes []string `json:"routes"`
 	} `json:"callers"`
-	Forward struct {
-		Parameters string `json:"parameters"`
-	} `json:"forward"`
-	Answers struct {
+	Parameters string `json:"parameter_headers"`
+	Answers    struct {
 		RetryHeaders []string `json:"retry_headers"`
 		ErrorMember  bool     `json:"error_member"`
 		MaxBodyBytes int      `json:"max_body_bytes"`
 	} `json:"answers"`
-	Recovery struct {
-		WaitMs *int `json:"wait_ms"`
-	} `json:"recovery"`
+	WaitMs *int `json:"recovery_wait_ms"`
 }
 
 type clusterView struct {
@@ -86,7 +82,7 @@ type routeView struct {
 // (docs/contract.md section 6).
 const recoverySegment, outputSegment = "by-idempotency-key", "output"
 
-// defaultWaitMs is the default of the policy's recovery.wait_ms, and defaultMaxBody that of max_body_bytes, of a
+// defaultWaitMs is the default of the policy's recovery_wait_ms, and defaultMaxBody that of max_body_bytes, of a
 // route and of answers (docs/contract.md sections 4 and 6).
 const defaultWaitMs, defaultMaxBody = 30_000, 1 << 20
 
@@ -259,7 +255,7 @@ func (p *policyView) ownedHeaders() func(name string) bool {
 			}
 		}
 	}
-	prefix := strings.ToLower(p.Forward.Parameters)
+	prefix := strings.ToLower(p.Parameters)
 	return func(name string) bool {
 		name = strings.ReplaceAll(name, "_", "-")
 		return owned[name] || prefix != "" && strings.HasPrefix(name, prefix)

@@ -194,7 +194,7 @@ func TestRecoveryAsksOnceMoreAfterA404(t *testing.T) {
 func TestRecoveryIsA202WhenTheWaitIsOver(t *testing.T) {
 	upstream := newRecorder(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	config := testConfig(t, upstream.URL)
-	set(config, object{"wait_ms": 1000}, "extra_config", serverPlugin, own, "policy", "recovery")
+	set(config, 1000, "extra_config", serverPlugin, own, "policy", "recovery_wait_ms")
 	g := load(t, config)
 	header := alice()
 	header.Del("Idempotency-Key")

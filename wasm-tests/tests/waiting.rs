@@ -289,7 +289,7 @@ fn a_success_that_turns_out_too_long_is_replaced() {
     let policy = serde_json::json!({
         "version": 1,
         "answers": {"max_body_bytes": 100},
-        "backend": {"kind": "restate", "rewrite_path": true, "operation_id": {"from": "x-restate-id", "to": "x-operation-id"}},
+        "backend": {"kind": "restate", "rewrite_path": true, "operation_id": "x-restate-id"},
         "identity": {"sources": [{
             "name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"},
         }]},

@@ -249,7 +249,7 @@ fn a_key_that_the_log_has_in_full_is_used() {
     assert!(!told["not_in_log"].to_string().contains("key"), "{told:#}");
 
     // Such a log has the path of a request that no route declares, too.
-    let full = POLICY.replace("\"version\": 1,", "\"version\": 1, \"telemetry\": {\"key_in_logs\": \"full\"},");
+    let full = POLICY.replace("\"version\": 1,", "\"version\": 1, \"key_in_logs\": \"full\",");
     for path in ["/nothing", "/a%2Fb"] {
         let record = record(&request("POST", path, &[], json!({})), &full);
         let (_, told) = explain_line(&access_line("POST", &record), Some(&full));

@@ -79,7 +79,7 @@ fn buffers_and_timeouts_fit_the_policy() {
     let policy = fs::read_to_string(repository().join("policies/examples/payments.json")).unwrap();
     let mut policy: serde_json::Value = serde_json::from_str(&policy).unwrap();
     policy["routes"][0]["max_body_bytes"] = 8_000_000.into();
-    policy["recovery"] = serde_json::json!({"wait_ms": 300_500});
+    policy["recovery_wait_ms"] = 300_500.into();
     fs::write(&file, policy.to_string()).unwrap();
     let made = printed(&[
         "render",

@@ -329,7 +329,7 @@ fn timeouts_fit_the_policy() {
         (json!("10s"), vec![none.clone(), json!("32s"), none.clone()], None)
     );
     assert_eq!(waits(&document, &["--timeout=120"]), (json!("120s"), vec![none.clone(); 3], Some(json!(120_000))));
-    document["recovery"] = json!({"wait_ms": 300_500});
+    document["recovery_wait_ms"] = json!(300_500);
     assert_eq!(waits(&document, &[]), (json!("60s"), vec![none.clone(), json!("303s"), none], Some(json!(303_000))));
 }
 

@@ -1,5 +1,5 @@
 //! Requests that wait for a result at the backend. Each of them holds a stream, and with HTTP/1 a connection, from the
-//! gateway to the backend for up to `recovery.wait_ms`, so a caller and a tenant may have so many at once and no more
+//! gateway to the backend for up to `recovery_wait_ms`, so a caller and a tenant may have so many at once and no more
 //! (docs/contract.md section 6).
 
 use crate::codes::Reason;

@@ -137,7 +137,7 @@ The `result` of `idempotency_lookup_total` is one of these, or else the reason w
 | `_none` | a value that is absent |
 | `_unmatched` | the endpoint of a request that matches no route |
 | `_operations` | the endpoint of a request for an operation |
-| `_other` | tenant and project of what is beyond `telemetry.max_series` |
+| `_other` | tenant and project of what is beyond `max_series` |
 ";
 
 /// The labels of every metric that has labels.

@@ -228,12 +228,6 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/fingerprint_headers/*", "/routes/*/fingerprint_headers/*", "the backend never gets"),
     ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
     ("/answers/retry_headers/*", "/answers/retry_headers", "already uses the header"),
-    ("/identity/sources/*/subject/value", "/identity/sources/*/subject/value", "is no subject type of this policy"),
-    (
-        "/routes/*/identity/sources/*/subject/value",
-        "/routes/*/identity/sources/*/subject/value",
-        "is no subject type of this policy",
-    ),
     ("/routes/*/policy", "/routes/*/subject", "takes keys of clients"),
     ("/shadow_key_header", "/shadow_key_header", "already uses the header"),
     ("/backends/*/key_header", "/backends/*/key_header", "already uses the header"),
@@ -245,7 +239,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/allow_inline_secrets", "/backends/*/operations/secret/*", "a secret in the document"),
     ("/backends/*/rewrite_path", "/backends/*/operations", "operations are calls of targets"),
     ("/backends/*/kind", "/backends/*/operations", "only a backend of kind `restate`"),
-    ("/backends/*/operation_id/from", "/backends/*/operations", "operations are found by Restate's ids"),
+    ("/backends/*/operation_id", "/backends/*/operations", "operations are found by Restate's ids"),
     ("/identity", "/backends/*/operations", "operations belong to callers"),
     ("/unmatched", "/unmatched", "`rewrite_path` needs `REJECT`"), // the schema says so of one backend
     ("/backend", "/backend", "`backends` has no"),
@@ -253,7 +247,6 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/backends", "/backend", "the name of a backend needs `backends`"),
     ("/backends", "/routes/*/backend", "`backends` has no"),
     ("/routes/*/backend", "/routes/*/backend", "`backends` has no"),
-    ("/callers/*/key_extra_chars", "/callers/*/key_prefix", "a prefix may hold only characters of keys"),
     ("/callers/*/key_prefix", "/callers/*/key_prefix", "a prefix may hold only characters of keys"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
@@ -267,7 +260,7 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/identity/sources/*/name", "/identity/sources/*", "is used twice"),
     ("/identity/sources/*/payload_header", "/identity/sources/*/project", "expected a string"),
     ("/identity/sources/*/payload_header", "/identity/sources/*/tenant", "with - instead of _"),
-    ("/forward/parameters", "/forward/parameters", "has the same beginning"),
+    ("/parameter_headers", "/parameter_headers", "has the same beginning"),
     ("/retention/classes", "/retention/services/*/class", "no class"),
     ("/retention/classes", "/backends/*/guard/retention", "would forget a request before"),
     ("/retention/classes", "/routes/*/key/max_age", "longer than the backend keeps"),
@@ -320,22 +313,17 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/webhook/provider", "/routes/*/webhook/provider", "no provider"),
     ("/routes/*/webhook", "/routes/*/policy", "needs a `webhook` block"), // the schema says so at the route
     ("/routes/*/webhook", "/routes/*/webhook", "the path has no"),
-    ("/webhooks/openbao/cache_ttl_s", "/webhooks/openbao", "together may be at most 900 seconds"),
     ("/webhooks/openbao/path", "/webhooks/openbao/path", "exactly once"),
-    ("/webhooks/openbao/stale_if_error_s", "/webhooks/openbao", "together may be at most 900 seconds"),
     ("/webhooks/openbao", "/webhooks/unkey", "where secrets are looked up"), // the schema says so at /webhooks
     ("/webhooks/providers", "/webhooks/providers/*", "is missing"),          // providers have a schema of their own
     ("/webhooks/providers", "/webhooks/providers/*/*", "unknown member"),
     ("/webhooks/static/*/provider", "/webhooks/static/*/provider", "no provider"),
-    ("/webhooks/unkey/cache_ttl_s", "/webhooks/unkey", "together may be at most 900 seconds"),
     (
         "/identity/sources/*/unkey/header",
         "/identity/sources/*/unkey/header",
         "this header carries a part of the identity, too",
     ),
     ("/identity", "/routes/*/api_key", "no source of the document's `identity` has `unkey`"),
-    ("/identity/sources/*/unkey/stale_if_error_s", "/identity/sources/*/unkey", "together may be at most 900 seconds"),
-    ("/webhooks/unkey/stale_if_error_s", "/webhooks/unkey", "together may be at most 900 seconds"),
 ];
 
 /// Whether a pattern leads to a place, or (`around`) to one above or below it.

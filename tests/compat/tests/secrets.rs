@@ -472,9 +472,7 @@ fn policy() -> Value {
             {"endpoint": "hooks", "path": "/api/v1/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B",
                 "target": "Refunds/create", "max_body_bytes": 2000, "webhook": {}},
         ],
-        "webhooks": {
-            "subject": "service:webhook-ingest",
-            "unkey": {"cluster": "unkey", "timeout_ms": 20_000},
+        "webhooks": {"unkey": {"cluster": "unkey", "timeout_ms": 20_000},
             "openbao": {"cluster": "openbao", "timeout_ms": 20_000, "mount": MOUNT},
             "static": {"wh_planted": binding("stripe", "E2E_STRIPE"), "wh_planted2": binding("github", "E2E_GITHUB")},
         },

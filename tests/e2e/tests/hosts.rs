@@ -55,7 +55,6 @@ fn policy(with_hosts: bool) -> Value {
             {"endpoint": "pay", "path": "/pay", "hosts": pay, "policy": "REQUIRED_A"},
         ],
         "webhooks": {
-            "subject": "service:hooks",
             "static": {"wh_stripe01": {
                 "tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": SECRET.0}],
             }},

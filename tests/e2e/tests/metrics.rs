@@ -32,7 +32,7 @@ fn start() -> Result<TestGateway> {
                 "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
             }]},
             "routes": [{"endpoint": endpoint, "path": "/api/v1/refunds", "policy": "REQUIRED_A"}],
-            "telemetry": {"max_series": max_series},
+            "max_series": max_series,
         })
         .to_string()
     };

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const WORKERS: u64 = 2;
-/// The default of `telemetry.max_series`.
+/// The default of `max_series`.
 const MAX_SERIES: u64 = 2000;
 /// The beginning of the series of a histogram.
 const ATTEMPTS: &str = "idempotency_attempt_";

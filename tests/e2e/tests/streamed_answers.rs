@@ -49,7 +49,7 @@ fn start() -> Result<StreamedAnswersSetup> {
             "tenant": "tenant_id", "project": {"value": "shop"}, "subject": {"field": "sub", "type": "user"},
         }]},
         "backend": {
-            "kind": "restate", "rewrite_path": true, "cluster": "backend", "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
+            "kind": "restate", "rewrite_path": true, "cluster": "backend", "operation_id": "x-restate-id",
         },
         "routes": [
             route("create", json!({"answer": {"status": 201, "location": "/api/v1/create/{body:/id}"}})),

@@ -151,7 +151,7 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
             "kind": "restate",
             "rewrite_path": true,
             "cluster": "backend",
-            "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
+            "operation_id": "x-restate-id",
             "hide_headers": ["x-restate-*", "access-control-*"],
             "guard": {"service": "IdempotencyGuard", "retention": GUARD_RETENTION},
             "operations": {
@@ -159,7 +159,7 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
                 "secret": {"env": OPERATIONS_SECRET},
             },
         },
-        "recovery": {"wait_ms": RECOVERY_WAIT_MS},
+        "recovery_wait_ms": RECOVERY_WAIT_MS,
         "routes": [
             route("payments.create", PAYMENTS, "Payments/create"),
             route("accounts.deposit", "/api/v1/accounts/{account_id}/deposits", deposit),
@@ -185,7 +185,7 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
             "public_base_url": "https://api.example.com",
             // Short, so that a store that is down is noticed.
             "openbao": {"cluster": "openbao", "mount": "webhooks", "path": "{tenant}:{project}:{provider}",
-                "timeout_ms": 1000, "cache_ttl_s": 2, "stale_if_error_s": 0},
+                "timeout_ms": 1000, "cache_ttl_s": 2},
             "static": {},
         },
     });

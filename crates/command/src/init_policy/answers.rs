@@ -233,13 +233,16 @@ impl InitAnswers {
             }
         }
         document.insert("identity".to_owned(), json!({"sources": [source]}));
-        document.insert("backend".to_owned(), match self.backend {
-            BackendChoice::Generic => json!({"kind": "generic"}),
-            BackendChoice::Restate => json!({
-                "kind": "restate", "rewrite_path": true, "cluster": self.cluster, "key_header": "x-idempotency-key",
-                "operation_id": {"from": "x-restate-id", "to": "x-operation-id"}, "hide_headers": ["x-restate-*", "access-control-*"],
-            }),
-        });
+        document.insert(
+            "backend".to_owned(),
+            match self.backend {
+                BackendChoice::Generic => json!({"kind": "generic"}),
+                BackendChoice::Restate => json!({
+                    "kind": "restate", "rewrite_path": true, "cluster": self.cluster, "key_header": "x-idempotency-key",
+                    "operation_id": "x-restate-id", "hide_headers": ["x-restate-*", "access-control-*"],
+                }),
+            },
+        );
         document.insert("routes".to_owned(), json!(self.routes()));
         compact_json(&Value::Object(document))
     }

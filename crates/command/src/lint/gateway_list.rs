@@ -355,8 +355,8 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-recovery-timeout",
         severity: Warning,
         summary: "A timeout is not longer than the wait for a result.",
-        why: "A client that asks for a stored result waits up to `recovery.wait_ms` (30 s). The gateway ends the request before.",
-        instead: "Make the timeout longer than `recovery.wait_ms`, or shorten `recovery.wait_ms`.",
+        why: "A client that asks for a stored result waits up to `recovery_wait_ms` (30 s). The gateway ends the request before.",
+        instead: "Make the timeout longer than `recovery_wait_ms`, or shorten `recovery_wait_ms`.",
     },
     Lint {
         name: "envoy-access-log",
@@ -438,7 +438,7 @@ pub(super) static LINTS: &[Lint] = &[
         name: "envoy-shared-waits",
         severity: Warning,
         summary: "Requests that wait for results go to the cluster of other requests.",
-        why: "Each of them holds a connection for up to `recovery.wait_ms`, and many of them leave none for other requests.",
+        why: "Each of them holds a connection for up to `recovery_wait_ms`, and many of them leave none for other requests.",
         instead: "Write a route for `/restate/attach/` before that of the backend, with the same \
                   header `x-edge-idempotency`, to a cluster of its own with the same endpoints.",
     },

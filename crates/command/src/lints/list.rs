@@ -80,7 +80,7 @@ pub static LINTS: &[Lint] = &[
         summary: "The backend does not get a parameter of the path.",
         why: "The path is rewritten to the target, and the target does not name the parameter. Requests with different \
               values reach the same handler, which cannot tell them apart.",
-        instead: "Put the parameter into the object key of the target, or set `forward.parameters`.",
+        instead: "Put the parameter into the object key of the target, or set `parameter_headers`.",
     },
     Lint {
         name: "idle-member",

@@ -2,7 +2,7 @@
 
 use crate::lints::backends::{BackendAt, Backends};
 use edge_idempotency_engine::Policy;
-use edge_idempotency_engine::policy::Route;
+use edge_idempotency_engine::policy::{OPERATION_ID, Route};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -32,15 +32,9 @@ struct DescribedDocument {
 pub(crate) struct DescribedBackend {
     kind: String,
     #[serde(default)]
-    operation_id: Option<OperationIdNames>,
+    operation_id: Option<String>,
     #[serde(default)]
     operations: Option<OperationsPath>,
-}
-
-/// `operation_id` of a backend.
-#[derive(Debug, Deserialize)]
-struct OperationIdNames {
-    to: String,
 }
 
 /// `operations` of a backend.
@@ -146,8 +140,8 @@ impl DescribedPolicy {
     /// The response header with the operation's id, if the backend of the route has one.
     pub(crate) fn operation_id_header(&self, route: &Route) -> Option<&str> {
         let backend = self.backend(route)?;
-        let named = backend.value.operation_id.as_ref().map(|names| names.to.as_str());
-        named.or_else(|| (backend.value.kind == "restate").then_some("x-operation-id"))
+        let has_one = backend.value.operation_id.is_some() || backend.value.kind == "restate";
+        has_one.then_some(OPERATION_ID)
     }
 
     /// Whether a request with a used key is refused if it is another request.

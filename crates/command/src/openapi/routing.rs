@@ -127,7 +127,7 @@ mod tests {
     const POLICY: &str = r#"{
       "version": 1,
       "identity": {"sources": [{"name": "jwt", "metadata": ["a", "b"], "tenant": "t", "project": "p", "subject": {"field": "sub", "type": "user"}}]},
-      "backend": {"kind": "restate", "cluster": "restate", "rewrite_path": true, "operation_id": {"from": "x-restate-id", "to": "x-operation-id"},
+      "backend": {"kind": "restate", "cluster": "restate", "rewrite_path": true, "operation_id": "x-restate-id",
         "operations": {"path": "/operations/{operation_id}", "secret": {"env": "S"}}},
       "routes": [
         {"endpoint": "refund", "path": "/v1/refunds", "policy": "REQUIRED_A", "target": "R/create"},

@@ -2,6 +2,7 @@
 
 use super::needs::GatewayNeeds;
 use crate::lints::backends::{BackendAt, Backends};
+use edge_idempotency_engine::policy::OPERATION_ID;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -69,8 +70,8 @@ pub(crate) fn exposed(document: &Value) -> Vec<String> {
     let backends = Backends::<Value>::deserialize(document);
     let operation = |backend: BackendAt<'_, Value>| {
         let is_restate = backend.value.get("kind").is_some_and(|kind| kind == "restate");
-        let named = backend.value.pointer("/operation_id/to").and_then(Value::as_str);
-        named.or_else(|| is_restate.then_some("x-operation-id")).map(str::to_owned)
+        let named = backend.value.get("operation_id").is_some();
+        (named || is_restate).then(|| OPERATION_ID.to_owned())
     };
     let operations: BTreeSet<String> = backends.iter().flat_map(Backends::iter).filter_map(operation).collect();
     let retry = retry.filter_map(Value::as_str).map(str::to_ascii_lowercase);

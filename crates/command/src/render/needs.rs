@@ -199,7 +199,7 @@ impl GatewayNeeds {
             .filter_map(|at| at.pointer("/identity/sources")?.as_array())
             .flatten()
             .collect();
-        let wait_ms = document.pointer("/recovery/wait_ms").and_then(Value::as_u64).unwrap_or(WAIT_MS);
+        let wait_ms = document.pointer("/recovery_wait_ms").and_then(Value::as_u64).unwrap_or(WAIT_MS);
         let mark_all = flag(Some(document), "mark_all");
         for (index, backend) in backends.iter_mut().enumerate() {
             let own = || routes.iter().filter(|route| route.backend == index);

@@ -1,5 +1,5 @@
 //! An audit line for each result that was to be purged: one JSON object (docs/contract.md section 11). It names the key as the
-//! policy's `telemetry.key_in_logs` says, and never what was stored.
+//! policy's `key_in_logs` says, and never what was stored.
 
 use super::invocations::{Invocation, PurgeOutcome};
 use crate::explain::terminal_text;

@@ -77,7 +77,6 @@ pub(crate) struct SecretPlace {
     pub(crate) mount: String,
     /// In the mount
     pub(crate) path: String,
-    pub(crate) namespace: Option<String>,
 }
 
 impl SecretPlace {
@@ -91,7 +90,6 @@ impl SecretPlace {
         Some(Self {
             mount: text("mount").unwrap_or("secret").to_owned(),
             path: values.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value)),
-            namespace: text("namespace").map(str::to_owned),
         })
     }
 
@@ -163,9 +161,9 @@ impl SecretPlace {
     }
 
     fn call(&self, client: &HttpClient, method: &str, url: &str, body: Option<&[u8]>) -> Result<HttpReply, String> {
-        let mut headers = vec![("content-type", "application/json")];
-        headers.extend(self.namespace.as_deref().map(|namespace| ("X-Vault-Namespace", namespace)));
-        client.send(method, url, &headers, body).map_err(|error| format!("the secret store: {error}"))
+        client
+            .send(method, url, &[("content-type", "application/json")], body)
+            .map_err(|error| format!("the secret store: {error}"))
     }
 }
 

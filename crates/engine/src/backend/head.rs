@@ -80,7 +80,7 @@ impl Backend {
                 b"vary" => hidden |= restate && value.starts_with(CORS_VARY),
                 _ => {}
             }
-            if self.operation_id().is_some_and(|id| id.from.as_bytes() == name) {
+            if self.names_operation(name) {
                 head.operation = Some(value);
             }
             if let Protocol::Generic { replay_headers } = &self.protocol
@@ -101,7 +101,7 @@ impl Backend {
         // With Restate the filter sets these headers itself, so the backend's own are hidden.
         let marks = [REPLAYED, STATUS, RETRY];
         self.hide.contains(name)
-            || self.operation_id().is_some_and(|id| id.from.as_bytes() == name)
+            || self.names_operation(name)
             || self.is_restate() && marks.iter().any(|mark| mark.as_bytes() == name)
     }
 }

@@ -42,8 +42,8 @@ pub(crate) struct BackendAbilities {
     pub(crate) own_paths: &'static [&'static str],
     /// The paths in front of a target, and of one that is called one way.
     pub(crate) target_prefixes: [&'static str; 2],
-    /// The default of `operation_id`: the header as it sends it, and as clients see it.
-    pub(crate) operation_id: Option<[&'static str; 2]>,
+    /// The default of `operation_id`.
+    pub(crate) operation_id: Option<&'static str>,
     /// The default of `hide_headers`.
     pub(crate) hidden: &'static [&'static str],
     /// The default of `replay_headers`.
@@ -64,7 +64,7 @@ const RESTATE: BackendAbilities = BackendAbilities {
     cleans_errors: true,
     own_paths: &[restate::PATHS, restate::RPC_PATHS],
     target_prefixes: [restate::CALL, restate::SEND],
-    operation_id: Some([restate::INVOCATION, "x-operation-id"]),
+    operation_id: Some(restate::INVOCATION),
     hidden: &restate::HIDDEN,
     replay_headers: &[],
 };

@@ -41,14 +41,8 @@ pub(crate) struct GuardService {
     pub(crate) timeout_ms: u32,
 }
 
-/// The response header with the backend's operation id, and its public name; lower case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OperationId {
-    /// As the backend sends it
-    pub from: String,
-    /// As clients see it
-    pub to: String,
-}
+/// The response header with the operation id, as clients see it.
+pub const OPERATION_ID: &str = "x-operation-id";
 
 /// A backend, in the form that requests need.
 #[derive(Debug, Default)]
@@ -56,7 +50,8 @@ pub(crate) struct Backend {
     protocol: Protocol,
     /// Response headers that are hidden from clients
     hide: NameSet,
-    operation_id: Option<OperationId>,
+    /// The response header with the operation id, as the backend sends it; lower case
+    operation_id: Option<String>,
     /// Lets the names of response headers pass that concern the filter
     names: NamePrefilter,
     /// The value of [`REWRITE_MARK`](crate::policy::REWRITE_MARK) on requests for it
@@ -92,7 +87,7 @@ pub(crate) enum Protocol {
 
 impl Backend {
     /// A backend, which hides nothing yet.
-    pub(crate) fn new(kind: BackendKind, operation_id: Option<OperationId>, replay_headers: Vec<String>) -> Self {
+    pub(crate) fn new(kind: BackendKind, operation_id: Option<String>, replay_headers: Vec<String>) -> Self {
         let protocol = match kind {
             BackendKind::Restate => Protocol::Restate,
             BackendKind::Generic => Protocol::Generic { replay_headers },
@@ -108,7 +103,7 @@ impl Backend {
             Protocol::Restate => &[],
             Protocol::Generic { replay_headers } => replay_headers.as_slice(),
         };
-        let own = self.operation_id.iter().map(|id| &id.from).chain(marks).map(String::as_str);
+        let own = self.operation_id.iter().chain(marks).map(String::as_str);
         let read: Vec<&str> = RESPONSE_NAMES.into_iter().chain(own).collect();
         self.names = NamePrefilter::new(&self.hide, &read);
     }
@@ -123,9 +118,9 @@ impl Backend {
         &self.protocol
     }
 
-    /// The response header with the operation id.
-    pub(crate) const fn operation_id(&self) -> Option<&OperationId> {
-        self.operation_id.as_ref()
+    /// Whether a response header with this very name has the operation id.
+    pub(crate) fn names_operation(&self, name: &[u8]) -> bool {
+        self.operation_id.as_ref().is_some_and(|id| id.as_bytes() == name)
     }
 
     /// The method with which a target is called instead of the client's; `None` if it takes the client's.

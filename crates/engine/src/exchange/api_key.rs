@@ -113,7 +113,7 @@ fn without_caller(
     headers: &Headers<'_>,
     attributes: &dyn Attributes,
 ) -> Problem {
-    let rules_of_scope = Rules { scope: None, types: &rules.types, reserved: policy.reserved_subjects(), holder: None };
+    let rules_of_scope = Rules { scope: None, reserved: policy.reserved_subjects(), holder: None };
     let resolved = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes);
     resolved.err().map_or_else(Problem::internal_error, |why| Problem::identity(&why))
 }

@@ -114,7 +114,7 @@ fn callers<'p>(
 ) -> Result<(Identity, Vec<Project>), IdentityRefusal<'p>> {
     let rules = policy.identity_of(None);
     let resolve = |scope: Option<Project>| {
-        let rules_of_scope = Rules { scope, types: &rules.types, reserved: policy.reserved_subjects(), holder };
+        let rules_of_scope = Rules { scope, reserved: policy.reserved_subjects(), holder };
         identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
     };
     let wider: Vec<Project> = operations.wider_scopes().iter().filter_map(|scope| wider_scope(*scope)).collect();

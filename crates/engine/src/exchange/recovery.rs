@@ -71,12 +71,8 @@ impl Exchange {
         self.keep_path_values(&matched);
         let rules = policy.identity_of(Some(route));
         let holder = self.holder.clone();
-        let rules_of_scope = Rules {
-            scope: matched.wider_scope(),
-            types: &rules.types,
-            reserved: policy.reserved_subjects(),
-            holder: holder.as_deref(),
-        };
+        let rules_of_scope =
+            Rules { scope: matched.wider_scope(), reserved: policy.reserved_subjects(), holder: holder.as_deref() };
         self.begin(TraceStep::Identity);
         let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
             .map_err(|why| Problem::identity(&why))?;

@@ -119,12 +119,8 @@ impl Exchange {
         }
         let (rules, holder) = (policy.identity_of(matched.route), self.holder.clone());
         let resolve = || {
-            let rules_of_scope = Rules {
-                scope: matched.wider_scope(),
-                types: &rules.types,
-                reserved: policy.reserved_subjects(),
-                holder: holder.as_deref(),
-            };
+            let rules_of_scope =
+                Rules { scope: matched.wider_scope(), reserved: policy.reserved_subjects(), holder: holder.as_deref() };
             identity::resolve(&rules.sources, &rules_of_scope, headers, attributes)
         };
         let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);

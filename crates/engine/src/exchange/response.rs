@@ -5,7 +5,7 @@ use super::decision::Decision;
 use super::edits::{bound_retry_after, set, set_body, set_retry_headers, set_status_of};
 use super::response_body::{AwaitedBody, ERROR_LIMIT, ONE_WAY_LIMIT, PROCESSING, status_body};
 use super::{BackendAnswer, Case, Effect, Exchange, HeaderMapKind, Outcome, ResponseFlow, State, TrailerEdit};
-use crate::backend::{Backend, ErrorSource, Protocol, ResponseHead, restate};
+use crate::backend::{Backend, ErrorSource, OPERATION_ID, Protocol, ResponseHead, restate};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, REPLAYED, RETRY, STATUS, distinct};
 use crate::key::{is_forged, is_sent_key, raw_of};
 use crate::policy::answer::Unmapped;
@@ -97,7 +97,7 @@ impl Exchange {
                     let outcome = if stored_result.is_some() { "recovered" } else { status.unwrap_or("passed") };
                     self.telemetry.answer = Some(BackendAnswer { outcome, error: head.is_error() });
                 }
-                if let (Some(value), Some(id)) = (head.operation, backend.operation_id()) {
+                if let Some(value) = head.operation {
                     self.telemetry.invocation = Some(text(value));
                     if let Some(operation) = self.operation_id(policy, &decision, value, head.status) {
                         let tagged = self.operations(policy).is_some();
@@ -106,7 +106,7 @@ impl Exchange {
                         }
                         // The body of a one-way target's answer tells whose invocation it is.
                         if !tagged || !accepts(route, &decision, &head) {
-                            set(&id.to, operation, effects);
+                            set(OPERATION_ID, operation, effects);
                         }
                     }
                 }
@@ -231,9 +231,8 @@ impl Exchange {
 
     /// Tells the operation id of work under way, and at which path the caller can ask for its answer.
     pub(super) fn set_operation<'a>(&self, policy: &'a Policy, decision: &Decision, effects: &mut Vec<Effect<'a>>) {
-        let id = self.backend(policy).operation_id();
-        if let (Some(id), Some(operation)) = (id, &self.operation) {
-            set(&id.to, operation.clone().into_bytes(), effects);
+        if let Some(operation) = &self.operation {
+            set(OPERATION_ID, operation.clone().into_bytes(), effects);
         }
         if let Some(path) = self.operation_path(policy, decision) {
             set("location", path.into_bytes(), effects);

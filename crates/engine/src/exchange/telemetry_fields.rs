@@ -109,7 +109,7 @@ impl Exchange {
         }
         let scope = route.and_then(|route| wider_scope(route.scope));
         let holder = self.holder.as_deref();
-        let rules_of_scope = Rules { scope, types: &rules.types, reserved: policy.reserved_subjects(), holder };
+        let rules_of_scope = Rules { scope, reserved: policy.reserved_subjects(), holder };
         let identity = identity::resolve(&rules.sources, &rules_of_scope, headers, attributes);
         self.telemetry.verified_identity = identity.ok().map(Box::new);
     }

@@ -72,8 +72,7 @@ impl BoundWebhook<'_> {
         self.provider.verify(delivery, &texts(&secret_values(self.secrets, now_unix_ms)), now_unix_ms)
     }
 
-    /// The namespaced key of a delivery, and the digest of its body if the key is bound to it. If the identifier makes the key
-    /// too long, the key has a digest of the identifier instead.
+    /// The namespaced key of a delivery, and the digest of its body if the key is bound to it.
     fn key(
         &self,
         identity: &Identity,
@@ -86,7 +85,6 @@ impl BoundWebhook<'_> {
         let bound = self.binding.bind_body.unwrap_or_else(|| self.provider.binds_body(verified, identifier));
         let digest = bound.then(|| body_digest(body));
         key::encode(identity, &self.provider.raw_key(identifier, webhook_id, digest.as_ref()))
-            .or_else(|_| key::encode(identity, &self.provider.digest_key(identifier, webhook_id, digest.as_ref())))
             .map(|key| (key, digest))
             .map_err(|_| Problem::transport_translation_failed())
     }

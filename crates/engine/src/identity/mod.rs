@@ -31,8 +31,6 @@ pub const MAX_SEGMENT_LENGTH: usize = 63;
 pub const MAX_SUBJECT_ID_LENGTH: usize = 200;
 /// Longest subject type, in bytes.
 pub const MAX_SUBJECT_TYPE_LENGTH: usize = 63;
-/// The subject types that need no declaration.
-pub const SUBJECT_TYPES: [&str; 5] = ["user", "service", "tenant_member", "client", "platform_member"];
 
 /// The project segment in keys of a route with `"scope": "tenant"`.
 pub const TENANT_SENTINEL: &str = "_tenant";

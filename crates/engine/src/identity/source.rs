@@ -303,8 +303,6 @@ fn first_missing(sources: &[IdentitySource], faults: [Option<IdentityFault>; 3])
 pub struct Rules<'p> {
     /// The project segment of a route with a wider scope; `None` if the source gives the project.
     pub scope: Option<Project>,
-    /// The types that a `{type}:{id}` subject may have.
-    pub types: &'p [String],
     /// Subjects that no identity source may give.
     pub reserved: &'p [String],
     /// What the registry says of the request's API key, if it was asked: then the source of API keys counts.
@@ -349,7 +347,7 @@ pub fn resolve<'p>(
             Some(wider) => Ok(wider.clone()),
             None => part(&project, Project::parse),
         };
-        let subject = part(&subject, |text| parse_subject(&source.subject, rules.types, text));
+        let subject = part(&subject, |text| parse_subject(&source.subject, text));
         return match (tenant, project, subject) {
             (Ok(tenant), Ok(project), Ok(subject)) => {
                 if rules.reserved.iter().any(|reserved| reserved == subject.as_str()) {
@@ -375,7 +373,7 @@ fn part<T>(value: &AttributeValue<'_>, parse: impl Fn(&[u8]) -> Result<T, Malfor
     }
 }
 
-fn parse_subject(rule: &SubjectRule, types: &[String], text: &[u8]) -> Result<Subject, Malformed> {
+fn parse_subject(rule: &SubjectRule, text: &[u8]) -> Result<Subject, Malformed> {
     if let IdentityPlace::Constant(constant) = &rule.field {
         let (kind, id) = constant.split_once(':').ok_or(Malformed::SubjectType)?;
         return Subject::from_encoded(kind, id);
@@ -386,9 +384,6 @@ fn parse_subject(rule: &SubjectRule, types: &[String], text: &[u8]) -> Result<Su
     let colon = text.iter().position(|byte| *byte == b':').ok_or(Malformed::SubjectType)?;
     let (kind, id) = text.split_at_checked(colon).ok_or(Malformed::SubjectType)?;
     let kind = std::str::from_utf8(kind).map_err(|_| Malformed::SubjectType)?;
-    if !types.iter().any(|known| known == kind) {
-        return Err(Malformed::SubjectType);
-    }
     Subject::new(kind, id.strip_prefix(b":").ok_or(Malformed::SubjectType)?)
 }
 

@@ -24,7 +24,6 @@ pub(super) fn call(openbao: &OpenBao, id: CallId, version: u64) -> (CallId, Call
     }
     let mut headers = request_lines(&openbao.service, "GET", path);
     headers.push(("x-vault-request", "true".to_owned()));
-    headers.extend(openbao.namespace.clone().map(|namespace| ("x-vault-namespace", namespace)));
     headers.extend(credential(&openbao.service).map(|token| ("x-vault-token", token)));
     let call = Call {
         cluster: openbao.service.cluster.clone(),

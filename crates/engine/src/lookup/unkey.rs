@@ -16,6 +16,9 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// The path at which keys are verified.
+const VERIFY: &str = "/v2/keys.verifyKey";
+
 /// The body of `keys.verifyKey`.
 #[derive(Serialize)]
 struct VerifyKey<'k> {
@@ -45,7 +48,7 @@ pub(super) fn key_call(unkey: &Unkey, id: CallId, question: &KeyQuestion) -> (Ca
 }
 
 fn verification(unkey: &Unkey, body: String) -> Call {
-    let mut headers = request_lines(&unkey.service, "POST", unkey.path.clone());
+    let mut headers = request_lines(&unkey.service, "POST", VERIFY.to_owned());
     headers.push(("content-type", "application/json".to_owned()));
     headers.extend(credential(&unkey.service).map(|root_key| ("authorization", format!("Bearer {root_key}"))));
     Call {

@@ -20,7 +20,7 @@ use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::text_index::TextIndex;
 use super::{ENDPOINTS, Policy, PolicyErrors, Route};
-use crate::backend::Backend;
+use crate::backend::{Backend, OPERATION_ID};
 use crate::headers::{NamePrefilter, NameSet, REQUEST_NAMES};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, syntax_error};
@@ -176,9 +176,9 @@ impl Compiler<'_> {
             unmatched: document.unmatched,
             mode: document.mode,
             only_watches,
-            max_series: usize::try_from(document.telemetry.max_series).unwrap_or(usize::MAX),
+            max_series: usize::try_from(document.max_series).unwrap_or(usize::MAX),
             answers: document.answers.clone(),
-            key_in_logs: document.telemetry.key_in_logs,
+            key_in_logs: document.key_in_logs,
             warnings: Vec::new(),
             identities,
             reserved_subjects,
@@ -194,7 +194,7 @@ impl Compiler<'_> {
             callers: Vec::new(),
             caller_sources: self.caller_sources(caller_headers.as_ref()),
             caller_headers,
-            recovery: document.recovery,
+            recovery_wait_ms: document.recovery_wait_ms,
             bindings: BTreeMap::new(),
             providers,
             webhook_subject: document.webhooks.as_ref().map(|webhooks| webhooks.subject.clone()),
@@ -389,9 +389,14 @@ impl Compiler<'_> {
     #[inline(never)]
     fn check_retry_headers(&mut self) {
         for backend in self.document.backends.iter() {
-            let of_operation = backend.operation_id.iter().flat_map(|id| [&id.from, &id.to]);
-            let used: Vec<&String> = of_operation.chain(&backend.replay_headers).collect();
-            for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(name)) {
+            let used: Vec<&str> = backend
+                .operation_id
+                .iter()
+                .chain(&backend.replay_headers)
+                .map(String::as_str)
+                .chain([OPERATION_ID])
+                .collect();
+            for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(&name.as_str())) {
                 let own = backend.pointer("");
                 let message = format!("{own} already uses the header `{name}`: choose another one for the advice");
                 self.issues.add("/answers/retry_headers", message);

@@ -7,7 +7,7 @@ pub const MAX_BODY_BYTES: u64 = 1 << 20;
 /// How much more than `max_body_bytes` a gateway has to buffer, in bytes (docs/contract.md section 5).
 pub const BUFFER_MARGIN: u64 = 64 << 10;
 
-/// The default of `recovery.wait_ms`, in milliseconds.
+/// The default of `recovery_wait_ms`, in milliseconds.
 pub const WAIT_MS: u64 = 30_000;
 
 /// The default of `backend.guard.service`.

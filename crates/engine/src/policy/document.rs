@@ -10,7 +10,6 @@ mod identity;
 mod keys;
 mod live_secret;
 mod operations;
-mod recovery;
 mod retention;
 mod routes;
 mod secrets;
@@ -22,7 +21,6 @@ pub(crate) use backend::{BackendDocument, BackendsDocument};
 pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityOwner, IdentityRules};
 pub use live_secret::{LiveSecret, SecretReader};
-pub(crate) use recovery::RecoverySettings;
 pub(crate) use retention::ServiceRetention;
 pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, WebhookBlock};
 pub use routes::{KeySubject, PolicyKind, Scope};
@@ -33,6 +31,7 @@ pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
 use crate::headers::IDEMPOTENCY_KEY;
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::KeyRules;
+use crate::policy::defaults;
 #[cfg(feature = "describe")]
 use crate::policy::members::Object;
 use crate::policy::members::{Choice, Custom, Flag, Integer, OptionalInteger, Text, members};
@@ -77,6 +76,12 @@ members! {
 
     IDENTITY: Custom {} = "identity", schema r##"{"$ref": "#/$defs/identity"}"##;
 
+    /// The beginning of the request headers that carry the path's parameters to the backend: with `x-path-` the parameter `{cart_id}` is in
+    /// `x-path-cart-id`. The value is percent-encoded except for A-Z a-z 0-9 . _ ~ -; decode it once. A client's own headers and trailers
+    /// that begin so, with `_` for `-` too, are removed on every route.
+    PARAMETER_HEADERS: Text<String> { parse: parse_prefix } = "parameter_headers", "Parameter headers",
+        schema r#"{"type": "string", "pattern": "^(?!x-(?:edge|envoy|forwarded|http|request|restate)-)x-[a-z0-9]+(?:-[a-z0-9]+)*-$", "examples": ["x-path-"]}"#;
+
     KEY: Custom {} = "key", schema r##"{"$ref": "#/$defs/keyRules"}"##;
 
     /// A request header in which the backend gets, in shadow mode, the namespaced key that `enforce` would send, beside the client's own
@@ -86,8 +91,6 @@ members! {
     /// others).
     SHADOW_KEY_HEADER: Text<String> { parse: parse_key_header } = "shadow_key_header", "Header of future keys",
         schema r##"{"$ref": "#/$defs/extraHeader", "examples": ["future-idempotency-key"]}"##;
-
-    FORWARD: Custom {} = "forward", schema r##"{"$ref": "#/$defs/forward"}"##;
 
     /// What stands behind the gateway: a backend, or the name of one of `/backends`, which is then the backend of every request whose route
     /// names none.
@@ -111,30 +114,10 @@ members! {
     CALLERS: Custom {} = "callers", "Signed callers",
         schema r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/caller"}}"##;
 
-    RECOVERY: Custom {} = "recovery", schema r##"{"$ref": "#/$defs/recovery"}"##;
+    /// How long a client that asks for a result waits for it before it is told 202, in milliseconds; 0 never waits.
+    RECOVERY_WAIT_MS: Integer { least: 0, most: 600_000, default: defaults::WAIT_MS } = "recovery_wait_ms", "Waiting for results";
 
     RETENTION: Custom {} = "retention", schema r##"{"$ref": "#/$defs/retention"}"##;
-
-    TELEMETRY: Custom {} = "telemetry", schema r##"{"$ref": "#/$defs/telemetry"}"##;
-
-    /// Whether the document may have literal secrets, which the gateway's config dump shows. This is for tests and trials.
-    ALLOW_INLINE_SECRETS: Flag { default: false } = "allow_inline_secrets", "Secrets in the document";
-}
-
-members! {
-    /// What the backend learns of a request in addition to the caller (`/identity/forward`).
-    forward = "forward", "Forward";
-
-    /// The beginning of the request headers that carry the path's parameters to the backend: with `x-path-` the parameter `{cart_id}` is in
-    /// `x-path-cart-id`. The value is percent-encoded except for A-Z a-z 0-9 . _ ~ -; decode it once. A client's own headers and trailers
-    /// that begin so, with `_` for `-` too, are removed on every route.
-    PARAMETERS: Text<String> { parse: parse_prefix } = "parameters", "Parameter headers",
-        schema r#"{"type": "string", "pattern": "^(?!x-(?:edge|envoy|forwarded|http|request|restate)-)x-[a-z0-9]+(?:-[a-z0-9]+)*-$", "examples": ["x-path-"]}"#;
-}
-
-members! {
-    /// This object is about metrics and logs.
-    telemetry = "telemetry", "Telemetry";
 
     /// The greatest number of series of counters of one VM; histograms have as much room again. The rest goes to `_other`.
     MAX_SERIES: Integer { least: 1, most: 1_000_000, default: 2_000 } = "max_series", "Most series";
@@ -144,11 +127,14 @@ members! {
     /// show the route's path.
     KEY_IN_LOGS: Choice<KeyInLogs> { words: &[("full", KeyInLogs::Full), ("hash", KeyInLogs::Hash), ("off", KeyInLogs::Off)] }
         = "key_in_logs", "Keys in logs";
+
+    /// Whether the document may have literal secrets, which the gateway's config dump shows. This is for tests and trials.
+    ALLOW_INLINE_SECRETS: Flag { default: false } = "allow_inline_secrets", "Secrets in the document";
 }
 
 /// The objects of a document, in the order of the schema's definitions.
 #[cfg(feature = "describe")]
-pub(super) const OBJECTS: [&Object; 29] = [
+pub(super) const OBJECTS: &[&Object] = &[
     &answers::answers::OBJECT,
     &routes::answer::OBJECT,
     &routes::internal_hit::OBJECT,
@@ -159,7 +145,6 @@ pub(super) const OBJECTS: [&Object; 29] = [
     &identity::identity_forward::OBJECT,
     &identity::constant::OBJECT,
     &backend::backend::OBJECT,
-    &backend::operation_id::OBJECT,
     &backend::guard::OBJECT,
     &operations::operations::OBJECT,
     &routes::route::OBJECT,
@@ -173,11 +158,8 @@ pub(super) const OBJECTS: [&Object; 29] = [
     &callers::caller::OBJECT,
     &secrets::variable::OBJECT,
     &secrets::live_secret::OBJECT,
-    &recovery::recovery::OBJECT,
     &retention::retention::OBJECT,
     &retention::service_retention::OBJECT,
-    &forward::OBJECT,
-    &telemetry::OBJECT,
 ];
 
 /// Whether decisions have an effect, or are only logged and counted.
@@ -214,21 +196,6 @@ pub enum KeyInLogs {
     Off,
 }
 
-/// The `telemetry` object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Telemetry {
-    /// The maximum number of metric series of one VM.
-    pub max_series: u64,
-    /// How keys appear in logs.
-    pub key_in_logs: KeyInLogs,
-}
-
-impl Default for Telemetry {
-    fn default() -> Self {
-        Self { max_series: telemetry::MAX_SERIES.kind.default, key_in_logs: KeyInLogs::default() }
-    }
-}
-
 /// A policy document. Invalid parts are left out, and each of them has an issue.
 #[derive(Debug, Default)]
 pub(crate) struct Document<'j> {
@@ -252,13 +219,15 @@ pub(crate) struct Document<'j> {
     pub webhooks: Option<Webhooks>,
     /// `callers`
     pub callers: Vec<SignedCaller>,
-    /// `recovery`
-    pub recovery: RecoverySettings,
-    /// `telemetry`
-    pub telemetry: Telemetry,
+    /// `recovery_wait_ms`: how long a request for a result waits for it at most, in milliseconds
+    pub recovery_wait_ms: u64,
+    /// `max_series`: the maximum number of metric series of one VM
+    pub max_series: u64,
+    /// `key_in_logs`
+    pub key_in_logs: KeyInLogs,
     /// `key`: the rules of routes without rules of their own
     pub key: Option<Arc<KeyRules>>,
-    /// `forward.parameters`: the beginning of the headers that carry path parameters; lower case
+    /// `parameter_headers`: the beginning of the headers that carry path parameters; lower case
     pub parameter_prefix: Option<String>,
     /// `shadow_key_header`: the request header with the future key in shadow mode; lower case
     pub shadow_key_header: Option<String>,
@@ -274,7 +243,6 @@ impl<'j> Document<'j> {
         document::VERSION.read(&fields, issues);
         let inline = document::ALLOW_INLINE_SECRETS.read(&fields, issues);
         let retentions = document::RETENTION.at(&fields, issues).and_then(|at| retention::read(&at, issues));
-        let forward = document::FORWARD.at(&fields, issues).and_then(|at| forward::OBJECT.read(&at, issues));
         let docs_url = document::DOCS_URL.read(&fields, issues);
         let items = document::ROUTES.at(&fields, issues).and_then(|at| at.items(issues)).unwrap_or_default();
         Self {
@@ -302,16 +270,11 @@ impl<'j> Document<'j> {
                 .at(&fields, issues)
                 .map(|at| callers::read(&at, inline, issues))
                 .unwrap_or_default(),
-            recovery: document::RECOVERY
-                .at(&fields, issues)
-                .map(|at| RecoverySettings::read(&at, issues))
-                .unwrap_or_default(),
-            telemetry: document::TELEMETRY
-                .at(&fields, issues)
-                .and_then(|at| read_telemetry(&at, issues))
-                .unwrap_or_default(),
+            recovery_wait_ms: document::RECOVERY_WAIT_MS.read(&fields, issues),
+            max_series: document::MAX_SERIES.read(&fields, issues),
+            key_in_logs: document::KEY_IN_LOGS.read(&fields, issues),
             key: read_key(document::KEY.at(&fields, issues), issues),
-            parameter_prefix: forward.and_then(|fields| forward::PARAMETERS.read(&fields, issues)),
+            parameter_prefix: document::PARAMETER_HEADERS.read(&fields, issues),
             shadow_key_header: document::SHADOW_KEY_HEADER.read(&fields, issues),
             retentions: retentions.unwrap_or_default(),
         }
@@ -440,15 +403,6 @@ fn parse_fingerprint_header(text: &str) -> Result<String, String> {
     } else {
         Ok(name)
     }
-}
-
-#[inline(never)]
-fn read_telemetry(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Telemetry> {
-    let fields = telemetry::OBJECT.read(at, issues)?;
-    Some(Telemetry {
-        max_series: telemetry::MAX_SERIES.read(&fields, issues),
-        key_in_logs: telemetry::KEY_IN_LOGS.read(&fields, issues),
-    })
 }
 
 /// Parses a duration such as `30s`, `15m`, `24h` or `7d` into seconds.

@@ -26,7 +26,6 @@ impl Policy {
         static NONE: IdentityRules = IdentityRules {
             sources: Vec::new(),
             forward: Forward { tenant: None, project: None, subject: None },
-            types: Vec::new(),
             registry: None,
         };
         self.identities.get(route.map_or(0, |route| route.identity)).unwrap_or(&NONE)

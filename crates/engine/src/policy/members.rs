@@ -9,7 +9,7 @@ pub(crate) struct Object {
     pub names: &'static [&'static str],
     /// What the schema says of it
     #[cfg(feature = "describe")]
-    pub texts: super::schema::ObjectTexts,
+    pub texts: description::ObjectTexts,
 }
 
 /// A member of an object; `K` says what its value may be, and how it is read.
@@ -22,7 +22,7 @@ pub(crate) struct Member<K> {
     pub kind: K,
     /// What the schema says of it
     #[cfg(feature = "describe")]
-    pub texts: super::schema::MemberTexts,
+    pub texts: description::MemberTexts,
 }
 
 /// An integer with a default.
@@ -177,6 +177,163 @@ impl<T> Member<Texts<T>> {
     }
 }
 
+/// What blocks say to people and tools.
+#[cfg(feature = "describe")]
+pub(crate) mod description {
+    use super::{
+        Choice, Custom, Flag, Integer, Member, OptionalChoice, OptionalFlag, OptionalInteger, Text, TextOr, Texts,
+    };
+    use crate::json::to_text;
+
+    /// What the schema says of an object.
+    pub(crate) struct ObjectTexts {
+        /// The name of its definition
+        pub definition: &'static str,
+        /// Its title; empty for a small object, which has no section on the page
+        pub title: &'static str,
+        /// Its description
+        pub text: &'static str,
+        /// More members of its schema, as a JSON object; empty if there are none
+        pub schema: &'static str,
+        /// Its members
+        pub members: &'static [&'static dyn Described],
+    }
+
+    /// What the schema says of a member, besides what its kind says.
+    pub(crate) struct MemberTexts {
+        /// Its title; empty if its object has one
+        pub title: &'static str,
+        /// Its description; empty if its object has one
+        pub text: &'static str,
+        /// More members of its schema, as a JSON object; empty if there are none
+        pub schema: &'static str,
+    }
+
+    /// What several members refer to: a definition that is no object of its own.
+    pub(crate) struct Grammar {
+        /// The name of the definition
+        pub definition: &'static str,
+        /// Its title
+        pub title: &'static str,
+        /// Its description
+        pub text: &'static str,
+        /// Its schema, as a JSON object
+        pub schema: fn() -> String,
+    }
+
+    /// A member of whatever kind.
+    pub(crate) trait Described {
+        /// Its name
+        fn name(&self) -> &'static str;
+        /// Whether its object needs it
+        fn is_required(&self) -> bool;
+        /// Its schema
+        fn schema(&self) -> String;
+    }
+
+    /// What a kind of member says of its values.
+    trait Kind {
+        /// Members of the schema, each with a comma behind it
+        fn schema(&self) -> String;
+    }
+
+    impl<K: Kind> Described for Member<K> {
+        fn name(&self) -> &'static str {
+            self.name
+        }
+
+        fn is_required(&self) -> bool {
+            self.required.is_some()
+        }
+
+        fn schema(&self) -> String {
+            join(self.texts.title, self.texts.text, &self.kind.schema(), self.texts.schema)
+        }
+    }
+
+    impl Kind for Integer {
+        fn schema(&self) -> String {
+            format!("{} \"default\": {},", integer(self.least, self.most), self.default)
+        }
+    }
+
+    impl Kind for OptionalInteger {
+        fn schema(&self) -> String {
+            integer(self.least, self.most)
+        }
+    }
+
+    fn integer(least: u64, most: u64) -> String {
+        format!(r#""type": "integer", "minimum": {least}, "maximum": {most},"#)
+    }
+
+    impl Kind for Flag {
+        fn schema(&self) -> String {
+            format!(r#""type": "boolean", "default": {},"#, self.default)
+        }
+    }
+
+    impl Kind for OptionalFlag {
+        fn schema(&self) -> String {
+            r#""type": "boolean","#.to_owned()
+        }
+    }
+
+    impl<T: Default + PartialEq> Kind for Choice<T> {
+        fn schema(&self) -> String {
+            let default = self.words.iter().find(|(_, value)| *value == T::default());
+            let default = default.map(|(word, _)| format!(" \"default\": \"{word}\",")).unwrap_or_default();
+            words(self.words) + &default
+        }
+    }
+
+    impl<T> Kind for OptionalChoice<T> {
+        fn schema(&self) -> String {
+            words(self.words)
+        }
+    }
+
+    fn words<T>(words: &[(&str, T)]) -> String {
+        format!("\"enum\": {},", to_text(&words.iter().map(|(word, _)| *word).collect::<Vec<_>>()))
+    }
+
+    impl<T> Kind for Text<T> {
+        fn schema(&self) -> String {
+            String::new()
+        }
+    }
+
+    impl<T> Kind for TextOr<T> {
+        fn schema(&self) -> String {
+            format!("\"default\": {},", to_text(&self.default))
+        }
+    }
+
+    impl<T> Kind for Texts<T> {
+        fn schema(&self) -> String {
+            String::new()
+        }
+    }
+
+    impl Kind for Custom {
+        fn schema(&self) -> String {
+            String::new()
+        }
+    }
+
+    /// An object of JSON: title and description, unless they are empty, then `own`, whose members end with commas, then the members of
+    /// `more`.
+    pub(crate) fn join(title: &str, text: &str, own: &str, more: &str) -> String {
+        let text = text.trim();
+        let said = |name: &str, text: &str| {
+            if text.is_empty() { String::new() } else { format!("\"{name}\": {},", to_text(&text)) }
+        };
+        let more = more.trim().strip_prefix('{').and_then(|more| more.strip_suffix('}')).unwrap_or_default();
+        let members = [&said("title", title), &said("description", text), own, more].concat();
+        format!("{{{}}}", members.trim_end_matches(','))
+    }
+}
+
 /// Makes an object and its members of their blocks, in a module with the object's name.
 ///
 /// The first block is the object's: a text for the page, the module, the name of the definition in the schema, the title, then `also`
@@ -214,7 +371,7 @@ macro_rules! members {
                     required: $crate::policy::members::members!(@required $($advice)?),
                     kind: $kind { $($fields)* },
                     #[cfg(feature = "describe")]
-                    texts: $crate::policy::schema::MemberTexts {
+                    texts: $crate::policy::members::description::MemberTexts {
                         title: concat!("" $(, $title)?),
                         text: concat!("" $(, $text)*),
                         schema: concat!("" $(, $schema)?),
@@ -226,7 +383,7 @@ macro_rules! members {
             pub(crate) const OBJECT: Object = Object {
                 names: &[$($member.name,)* $($($shared.name,)*)?],
                 #[cfg(feature = "describe")]
-                texts: $crate::policy::schema::ObjectTexts {
+                texts: $crate::policy::members::description::ObjectTexts {
                     definition: $definition,
                     title: concat!("" $(, $object_title)?),
                     text: concat!("" $(, $object_text)*),

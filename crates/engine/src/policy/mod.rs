@@ -24,7 +24,7 @@ pub(crate) mod target;
 pub(crate) mod template;
 mod text_index;
 
-pub use crate::backend::BackendKind;
+pub use crate::backend::{BackendKind, OPERATION_ID};
 pub use document::{
     Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, SecretReader, Unmatched,
     parse_duration,
@@ -44,7 +44,7 @@ use crate::headers::NamePrefilter;
 use crate::identity::{AttributeValue, Attributes, IdentityPlace, IdentitySource, MetadataPath, Subject};
 use crate::json::Issue;
 use crate::provider::Provider;
-use document::{Binding, CallerHeaders, IdentityRules, KeyRegistry, OpenBao, RecoverySettings, SignedCaller, Unkey};
+use document::{Binding, CallerHeaders, IdentityRules, KeyRegistry, OpenBao, SignedCaller, Unkey};
 use operations::Operations;
 use routes::RouteTable;
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +110,7 @@ pub struct Policy {
     /// The request header with the future key in shadow mode.
     shadow_key_header: Option<String>,
     /// `recovery`
-    recovery: RecoverySettings,
+    recovery_wait_ms: u64,
     /// Bindings of webhook ids.
     bindings: BTreeMap<String, Arc<Binding>>,
     /// Whether a route needs a call to its backend before a request is forwarded.
@@ -277,7 +277,7 @@ impl Policy {
 
     /// The maximum wait of a recovery request, in milliseconds.
     pub(crate) fn recovery_wait_ms(&self) -> u64 {
-        self.recovery.wait_ms
+        self.recovery_wait_ms
     }
 
     /// The store of bindings that the document does not list.

@@ -16,7 +16,7 @@ pub(super) const OUTPUT: &str = "output";
 /// Whether the response waits for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// It waits, at most for the policy's `recovery.wait_ms`.
+    /// It waits, at most for the policy's `recovery_wait_ms`.
     Attach,
     /// It does not wait.
     Output,

@@ -56,7 +56,7 @@ pub struct Route {
     /// The rules for clients' keys; `None` if the grammar is all
     pub key: Option<Arc<KeyRules>>,
     /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
-    /// without `forward.parameters`
+    /// without `parameter_headers`
     pub parameter_headers: Vec<String>,
     /// What becomes of the target's answers with status 200
     pub(crate) answer: Option<AnswerMapping>,

@@ -51,7 +51,7 @@ impl Provider {
     }
 
     /// As [`Provider::raw_key`], but always with a digest, for an identifier that makes the namespaced key too long.
-    pub fn digest_key(&self, identifier: &Identifier, webhook_id: Option<&str>, body: Option<&[u8; 32]>) -> String {
+    fn digest_key(&self, identifier: &Identifier, webhook_id: Option<&str>, body: Option<&[u8; 32]>) -> String {
         let mut key = [&self.name, "-~"].concat();
         URL_SAFE_NO_PAD.encode_string(crypto::sha_256(&self.digested(identifier, webhook_id, body)), &mut key);
         key

@@ -297,7 +297,7 @@ fn made_up_ids_keep_nothing_from_being_fetched_that_is_in_use() {
 
 #[test]
 fn made_up_ids_drop_nothing_that_is_in_use() {
-    let mut setup = CacheSetup::with(&json!({"cache_ttl_s": 600, "negative_ttl_s": 300}), &json!({}));
+    let mut setup = CacheSetup::with(&json!({"cache_ttl_s": 600}), &json!({}));
     setup.fetch(StoreKind::Bindings, HOOK, 200, &verified("acme"));
     let unknown = not_found().to_string();
     for number in 0..12_000_u32 {

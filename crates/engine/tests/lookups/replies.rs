@@ -22,33 +22,29 @@ fn unkey_is_asked_to_verify_a_key_at_no_cost() {
     let body: Value = serde_json::from_slice(&call.1.body).unwrap();
     assert_eq!(body, json!({"key": HOOK, "credits": {"cost": 0}}));
 
-    let mut setup = CacheSetup::with(&json!({"path": "/proxy/verify"}), &json!({}));
+    let mut setup = CacheSetup::new();
     setup.ask(StoreKind::Bindings, HOOK);
     let call = setup.call();
-    assert_eq!(
-        (path(&call), header(&call, ":authority"), header(&call, "authorization")),
-        ("/proxy/verify", Some("unkey"), None)
-    );
+    assert_eq!((header(&call, ":authority"), header(&call, "authorization")), (Some("unkey"), None));
 }
 
 #[test]
 fn openbao_is_asked_for_the_owner_s_secret() {
-    let options = json!({"mount": "kv/hooks", "token": "s.token", "namespace": "edge/prod", "authority": "bao:8200"});
+    let options = json!({"mount": "edge/kv/hooks", "token": "s.token", "authority": "bao:8200"});
     let mut setup = CacheSetup::with(&json!({}), &options);
     setup.ask(StoreKind::Secrets, "a~1.x:p-2_y:twilio_event_streams");
     let call = setup.call();
     assert_eq!(header(&call, ":method"), Some("GET"));
-    assert_eq!(path(&call), "/v1/kv/hooks/data/a~1.x:p-2_y:twilio_event_streams");
+    assert_eq!(path(&call), "/v1/edge/kv/hooks/data/a~1.x:p-2_y:twilio_event_streams");
     assert_eq!(header(&call, ":authority"), Some("bao:8200"));
     assert_eq!(header(&call, "x-vault-token"), Some("s.token"));
-    assert_eq!(header(&call, "x-vault-namespace"), Some("edge/prod"));
     assert_eq!((call.1.cluster.as_str(), call.1.timeout_ms, call.1.body.len()), ("openbao", 1000, 0));
 
     let mut setup = CacheSetup::with(&json!({}), &json!({"path": "hooks/{tenant}/{project}/{provider}"}));
     setup.ask(StoreKind::Secrets, OWNER);
     let call = setup.call();
     assert_eq!(path(&call), "/v1/secret/data/hooks/acme/shop/stripe");
-    assert_eq!((header(&call, "x-vault-token"), header(&call, "x-vault-namespace")), (None, None));
+    assert_eq!(header(&call, "x-vault-token"), None);
 }
 
 fn data(valid: bool, code: &str) -> Value {

@@ -54,7 +54,7 @@ fn check_i1(
     assert_eq!(record["project"], json_text(identity.project.as_str()));
     if route.is_some_and(|route| route.webhook) {
         assert_eq!(identity.tenant.as_str(), "hook-tenant");
-        assert_eq!(identity.subject.as_str(), "service:hooks");
+        assert_eq!(identity.subject.as_str(), "service:webhook-ingest");
     }
 }
 
@@ -191,8 +191,11 @@ fn judge(policy: &PolicyModel, request: &Request) {
             generate::ScopeModel::Tenant => "_tenant",
             generate::ScopeModel::Platform => "_platform",
         };
-        let caller =
-            CallerModel { tenant: "hook-tenant".into(), project: project.into(), subject: "service:hooks".into() };
+        let caller = CallerModel {
+            tenant: "hook-tenant".into(),
+            project: project.into(),
+            subject: "service:webhook-ingest".into(),
+        };
         check_i5(policy, Some(&caller), forward, &headers);
         check_delivery(policy, backend, forward, request, &headers);
     }

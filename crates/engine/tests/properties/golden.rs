@@ -3,7 +3,7 @@
 use direct::attributes::JsonAttributes;
 use direct::requests::{self, Request};
 use edge_idempotency_engine::Policy;
-use edge_idempotency_engine::identity::{Identity, Project, SUBJECT_TYPES, Subject, Tenant};
+use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
 use edge_idempotency_engine::key;
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
@@ -80,7 +80,7 @@ fn requests_get_the_golden_keys() {
         json!({"endpoint": format!("{scope}.shared"), "path": path, "policy": "REQUIRED_A", "scope": scope, "subject": "none"})
     });
     let routes: Vec<Json> = routes.into_iter().chain(shared).collect();
-    let sources = SUBJECT_TYPES.map(|kind| {
+    let sources = ["user", "service", "tenant_member", "client", "platform_member"].map(|kind| {
         json!({"name": kind, "metadata": ["jwt", kind], "tenant": "t", "project": "p", "subject": {"field": "s", "type": kind}})
     });
     let document = json!({

@@ -89,7 +89,7 @@ proptest! {
     ) {
         plant(&mut policy, &mut request, in_path);
         let mut document = policy.document();
-        document["telemetry"] = json!({"key_in_logs": form});
+        document["key_in_logs"] = json!(form);
         document["docs_url"] = json!("https://developers.example.com");
         let compiled = Policy::from_json(document.to_string().as_bytes()).unwrap();
         let (mut exchange, verdict) = requests::run(&compiled, &request, &request.attributes);

@@ -8,7 +8,6 @@ fn timer(more: Value) -> Value {
     let mut timer = json!({
         "subject": "service:timer",
         "key_prefix": "timer:",
-        "key_extra_chars": ":",
         "routes": ["orders.create"],
         "signature": {
             "algorithm": "hmac-sha256",
@@ -154,17 +153,13 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         // Keys.
         row(
-            [("/callers", only(json!({"key_extra_chars": ":,"})))],
-            [("/callers/timer/key_extra_chars", "the characters that can be added are !$&'()*+:=@")],
-        ),
-        row(
-            [("/callers", only(json!({"key_extra_chars": ""})))],
+            [("/callers", only(json!({"key_prefix": "timer,"})))],
             [(
                 "/callers/timer/key_prefix",
-                "a prefix may hold only characters of keys: A-Z a-z 0-9 . _ ~ - and those of `key_extra_chars`",
+                "a prefix may hold only characters of keys: A-Z a-z 0-9 . _ ~ - ! $ & ' ( ) * + : = @",
             )],
         ),
-        row([("/callers", only(json!({"key_extra_chars": "!$&'()*+:=@"})))], []),
+        row([("/callers", only(json!({"key_prefix": "!$&'()*+:=@"})))], []),
         row(
             [("/callers", only(json!({"key_prefix": "t-timer:"})))],
             [(

@@ -190,7 +190,6 @@ impl ApiSetup {
                         "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
                         "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": subject_type},
                     }],
-                    "subject_types": [LONG_TYPE],
                 },
                 "backend": {"kind": "generic"},
                 "routes": [

@@ -64,7 +64,7 @@ fn reloads(setup: &Reloaded) -> Result<()> {
             let before = sent.load(Ordering::Relaxed);
             setup.gateway.until("deliveries come in", |_| Ok(sent.load(Ordering::Relaxed) >= before + BETWEEN))?;
             // Another document each time, so that there is something to reload.
-            let times = Times { negative_ttl_s: 100 + u32::try_from(number)?, ..LONG };
+            let times = Times { timeout_ms: LONG.timeout_ms + u32::try_from(number)?, ..LONG };
             let counted = setup.gateway.stat(COUNTERS)?;
             setup.discovery.put(&policy(times))?;
             setup.gateway.until("the policy is replaced", |gateway| Ok(gateway.stat(COUNTERS)? > counted))

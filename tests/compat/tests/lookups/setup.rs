@@ -33,16 +33,13 @@ pub(crate) const PROXIED: &str = "proxied";
 pub(crate) struct Times {
     pub(crate) timeout_ms: u32,
     pub(crate) cache_ttl_s: u32,
-    pub(crate) stale_if_error_s: u32,
-    pub(crate) negative_ttl_s: u32,
 }
 
-pub(crate) const LONG: Times =
-    Times { timeout_ms: 20_000, cache_ttl_s: 600, stale_if_error_s: 300, negative_ttl_s: 300 };
+pub(crate) const LONG: Times = Times { timeout_ms: 20_000, cache_ttl_s: 600 };
 const LISTENERS: [(&str, Times); 7] = [
     (LASTING, LONG),
-    (BRIEF, Times { cache_ttl_s: 1, stale_if_error_s: 0, negative_ttl_s: 1, ..LONG }),
-    (STALE, Times { cache_ttl_s: 1, stale_if_error_s: 800, ..LONG }),
+    (BRIEF, Times { cache_ttl_s: 1, ..LONG }),
+    (STALE, Times { cache_ttl_s: 2, ..LONG }),
     (SHORT_TIMEOUT, Times { timeout_ms: 100, ..LONG }),
     // Envoy gives listeners with the same plugin configuration one root context, and so one cache: these have their own.
     (FLOODED, Times { cache_ttl_s: 599, ..LONG }),
@@ -55,8 +52,7 @@ pub(crate) fn policy(times: Times) -> String {
     let service = |cluster: &str| {
         json!({
             "cluster": cluster, "authority": format!("{cluster}.internal"), "timeout_ms": times.timeout_ms,
-            "cache_ttl_s": times.cache_ttl_s, "stale_if_error_s": times.stale_if_error_s,
-            "negative_ttl_s": times.negative_ttl_s,
+            "cache_ttl_s": times.cache_ttl_s,
         })
     };
     let mut openbao = service("openbao");

@@ -221,7 +221,7 @@ fn policy(routes: &[Route]) -> String {
         "version": 1,
         "unmatched": "HANDLER_INTERNAL_C",
         "identity": identity(NOTHING),
-        "forward": {"parameters": PARAMETERS},
+        "parameter_headers": PARAMETERS,
         "backend": {"kind": "generic", "reserved_paths": ["/internal"]},
         "routes": declared.collect::<Vec<_>>(),
         "allow_inline_secrets": true,

@@ -137,8 +137,7 @@ impl Behind {
                 .for_each(|routes| routes.push(hook.clone()));
             let owner =
                 json!({"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": SECRET}]});
-            members
-                .insert("webhooks".to_owned(), json!({"subject": "service:hooks", "static": {"wh_stripe01": owner}}));
+            members.insert("webhooks".to_owned(), json!({"static": {"wh_stripe01": owner}}));
         }
         policy
     }
@@ -479,7 +478,7 @@ fn webhook<S: Scene>(scene: &S) -> Result<()> {
         }
     })?;
     let [key] = arrived.as_slice() else { bail!("{arrived:?}") };
-    ensure!(key.starts_with("t-acme:shop:service:hooks:"), "{key}");
+    ensure!(key.starts_with("t-acme:shop:service:webhook-ingest:"), "{key}");
     Ok(())
 }
 

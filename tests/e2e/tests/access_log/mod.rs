@@ -45,10 +45,10 @@ fn listener(key_in_logs: &str, mode: &str) -> ListenerSpec {
             {"endpoint": "hooks", "path": "/api/v1/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B",
                 "target": "Hooks/take", "mode": "enforce", "webhook": {}},
         ],
-        "webhooks": {"subject": "service:hooks", "static": {"wh_planted": {
+        "webhooks": {"static": {"wh_planted": {
             "tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": SECRET_VARIABLE}],
         }}},
-        "telemetry": {"key_in_logs": key_in_logs},
+        "key_in_logs": key_in_logs,
     });
     let changes = vec![Change::EveryPath, Change::Environment(vec![SECRET_VARIABLE.to_owned()])];
     ListenerSpec { policy: policy.to_string(), changes }

@@ -264,7 +264,7 @@ fn recoveries_and_webhooks(gateway: &TestGateway) -> Result<Vec<Row>> {
     };
     let event = json!({"id": "evt_1"}).to_string();
     let hooks = "/api/v1/hooks/stripe/wh_planted";
-    // Of `t-acme:shop:service:hooks:stripe-evt_1`.
+    // Of `t-acme:shop:service:webhook-ingest:stripe-evt_1`.
     let digest = "sha256:f3b3876be5b1a56bd07a1b7b1d769b9b35414171f3d53d06d6a1bc66698b6063";
     Ok(vec![
         row(

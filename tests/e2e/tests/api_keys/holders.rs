@@ -23,7 +23,7 @@ pub(crate) struct Holders {
 
 pub(crate) fn start() -> Result<Holders> {
     let unkey = runtime()?.block_on(Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY))?;
-    let mut policy = policy(&json!({"cache_ttl_s": 1, "negative_ttl_s": 1}));
+    let mut policy = policy(&json!({"cache_ttl_s": 1}));
     if let Some(members) = policy.as_object_mut() {
         members.insert(
             "backend".to_owned(),

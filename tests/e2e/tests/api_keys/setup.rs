@@ -15,8 +15,6 @@ use serde_json::{Value, json};
 pub(crate) const LASTING: &str = "lasting";
 /// What Unkey says counts for a second.
 pub(crate) const BRIEF: &str = "brief";
-/// What Unkey says counts for a second, and for longer while it is down.
-pub(crate) const STALE: &str = "stale";
 /// Calls may take next to no time.
 pub(crate) const SHORT_TIMEOUT: &str = "short-timeout";
 /// As the first, for floods.
@@ -59,12 +57,11 @@ pub(crate) struct KeysSetup {
 impl KeysSetup {
     pub(crate) fn start() -> Result<Self> {
         let unkey = runtime()?.block_on(Unkey::start(SocketAddr::from(([127, 0, 0, 1], 0)), ROOT_KEY))?;
-        let long = json!({"timeout_ms": 20_000, "cache_ttl_s": 60, "negative_ttl_s": 60});
-        let brief = json!({"timeout_ms": 20_000, "cache_ttl_s": 1, "negative_ttl_s": 1});
+        let long = json!({"timeout_ms": 20_000, "cache_ttl_s": 60});
+        let brief = json!({"timeout_ms": 20_000, "cache_ttl_s": 1});
         let listeners = [
             (LASTING, long),
             (BRIEF, brief),
-            (STALE, json!({"timeout_ms": 20_000, "cache_ttl_s": 1, "stale_if_error_s": 800})),
             (SHORT_TIMEOUT, json!({"timeout_ms": 100})),
             // Envoy gives listeners with the same plugin configuration one root context, and so one cache: this has its own.
             (FLOODED, json!({"timeout_ms": 20_000, "cache_ttl_s": 59})),

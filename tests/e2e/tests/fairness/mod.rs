@@ -97,7 +97,7 @@ fn policy() -> Value {
                 "template": "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}",
             },
         }},
-        "webhooks": {"subject": "service:webhook-ingest", "static": bindings.collect::<Map<_, _>>()},
+        "webhooks": {"static": bindings.collect::<Map<_, _>>()},
     })
 }
 

@@ -56,7 +56,7 @@ fn policy(kind: &str) -> String {
         },
         "backend": {"kind": kind},
         "routes": [{"endpoint": "hooks", "path": "/webhooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}}],
-        "webhooks": {"subject": "service:hooks", "static": {
+        "webhooks": {"static": {
             "wh_standard": binding("standard_webhooks"), "wh_github01": binding("github"),
         }},
     })
@@ -68,7 +68,7 @@ fn captured(random: &mut Random, number: u64) -> (Captured, String) {
         ["webhook-id", "webhook-timestamp", "webhook-signature", "svix-id", "svix-timestamp", "svix-signature"];
     let id = format!("msg_{number}");
     let standard = || deliveries::standard("/webhooks/standard_webhooks/wh_standard", SECRET.1, &id, now(), "{}");
-    let key = format!("t-acme:shop:service:hooks:standard_webhooks-{id}");
+    let key = format!("t-acme:shop:service:webhook-ingest:standard_webhooks-{id}");
     match random.below(3) {
         0 => (
             Captured {
@@ -90,7 +90,7 @@ fn captured(random: &mut Random, number: u64) -> (Captured, String) {
         _ => {
             let request = deliveries::github("/webhooks/github/wh_github01", SECRET.1, &id, "{}");
             let read = &["x-hub-signature-256", "x-hub-signature", "x-github-delivery"];
-            let key = format!("t-acme:shop:service:hooks:github-{id}");
+            let key = format!("t-acme:shop:service:webhook-ingest:github-{id}");
             (Captured { request, read, unread: &["x-hub-signature"], repeated: "x-github-delivery" }, key)
         }
     }
@@ -144,7 +144,7 @@ impl TwinsSetup {
         let own = [
             ("x-tenant-id", "acme"),
             ("x-project-id", "shop"),
-            ("x-subject", "service:hooks"),
+            ("x-subject", "service:webhook-ingest"),
             ("idempotency-key", &key),
         ];
         expected.extend(own.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec())));

@@ -26,7 +26,7 @@ fn policy() -> Value {
         "identity": {"sources": [{
             "name": "partner",
             "unkey": {"header": "x-partner-key", "prefix": "sk_", "cluster": "unkey", "root_key": {"env": "PARTNER_ROOT_KEY"},
-                      "cache_ttl_s": 1, "negative_ttl_s": 1},
+                      "cache_ttl_s": 1},
             "tenant": "/identity/externalId", "project": "/meta/project_id", "subject": {"field": "/keyId", "type": "client"},
         }]},
         "routes": [

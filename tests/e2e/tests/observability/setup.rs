@@ -200,7 +200,7 @@ fn folding() -> ListenerSpec {
         "backend": {"kind": "restate"},
         "identity": identity(),
         "routes": [{"endpoint": FOLDING, "path": "/api/v1/refunds", "policy": "REQUIRED_A"}],
-        "telemetry": {"max_series": 4},
+        "max_series": 4,
     });
     ListenerSpec { policy: policy.to_string(), changes: Vec::new() }
 }
@@ -209,7 +209,6 @@ fn hooks() -> ListenerSpec {
     let service = |cluster: &str| {
         json!({
             "cluster": cluster, "authority": format!("{cluster}.internal"), "timeout_ms": 20_000, "cache_ttl_s": 1,
-            "stale_if_error_s": 800, "negative_ttl_s": 300,
         })
     };
     let mut openbao = service("openbao");

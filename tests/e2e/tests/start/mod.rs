@@ -91,7 +91,7 @@ const BAD_POLICY: [&str; 16] = [
     "/routes/6/policy",
     "/routes/7/path",
     "/routes/7/target",
-    "/telemetry/key_in_logs",
+    "/key_in_logs",
     "/unmatched",
     "/webhooks/static/wh_01JABC/provider",
     "/webhooks/static/wh_01JABC/secrets/0",

@@ -110,7 +110,7 @@ impl Told<'_> {
                     "wrong_type" => "is not one string",
                     "length" => "is too long",
                     "characters" => "has characters that it must not have",
-                    "subject_type" => "is of a type that the policy does not have (`subject_types`)",
+                    "subject_type" => "does not begin with a type, `[a-z][a-z0-9_]*` and a colon",
                     other => other,
                 };
                 format!("The {} of source `{}` {why} ({place}).", part.member, part.source)

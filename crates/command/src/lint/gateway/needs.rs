@@ -94,7 +94,7 @@ struct PolicyOfGateway {
     #[serde(default)]
     callers: BTreeMap<String, CallerOfGateway>,
     #[serde(default)]
-    recovery: RecoveryOfGateway,
+    recovery_wait_ms: Option<u64>,
     #[serde(default)]
     answers: AnswersOfGateway,
 }
@@ -198,12 +198,6 @@ struct CallerOfGateway {
     routes: Vec<String>,
 }
 
-#[derive(Default, Deserialize)]
-struct RecoveryOfGateway {
-    #[serde(default)]
-    wait_ms: Option<u64>,
-}
-
 impl CheckedNeeds {
     /// Reads a document, which the engine has accepted as this policy; `None` if it cannot be read.
     pub(super) fn read(text: &str, policy: &Policy) -> Option<Self> {
@@ -297,7 +291,7 @@ impl CheckedNeeds {
             route_hosts: document.routes.iter().flat_map(|route| route.hosts.iter().cloned()).collect(),
             forwards_unmatched: document.unmatched.clone().filter(|unmatched| unmatched != "REJECT"),
             rewritten: rewritten.collect(),
-            wait_ms: document.routes.iter().any(recovers).then(|| document.recovery.wait_ms.unwrap_or(WAIT_MS)),
+            wait_ms: document.routes.iter().any(recovers).then(|| document.recovery_wait_ms.unwrap_or(WAIT_MS)),
             metadata: sources.iter().copied().filter_map(pair).collect(),
             headers: sources.iter().filter_map(|source| source.headers()).collect(),
             samples: samples.collect(),
@@ -310,7 +304,7 @@ impl CheckedNeeds {
             }),
             calls,
             encoded_slash: document.routes.iter().find(slashes).map(|route| route.endpoint.clone()),
-            waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),
+            waits: waits_at.filter(|_| document.recovery_wait_ms != Some(0)),
             is_generic: document.backends.iter().any(|backend| backend.value.kind == "generic"),
             keeps_headers,
             namespaces: policy

@@ -28,7 +28,7 @@ impl Compiler<'_> {
                 format!("a document has operations of one backend: {own} has them, too"),
             );
         }
-        let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id.from == restate::INVOCATION);
+        let names_invocations = backend.operation_id.as_ref().is_none_or(|id| id == restate::INVOCATION);
         let id = backend.pointer("operation_id");
         for (fulfilled, message) in [
             (
@@ -40,10 +40,7 @@ impl Compiler<'_> {
                 self.document.identity.is_some(),
                 "operations belong to callers: add `identity`, which says who is calling".to_owned(),
             ),
-            (
-                names_invocations,
-                format!("operations are found by Restate's ids: write `\"from\": \"x-restate-id\"` in {id}"),
-            ),
+            (names_invocations, format!("operations are found by Restate's ids: write `x-restate-id` in {id}")),
         ] {
             if !fulfilled {
                 self.issues.add(&own, message);

@@ -6,7 +6,7 @@ use crate::policy::target::Target;
 
 impl Compiler<'_> {
     /// The headers that carry the route's path parameters, in the order of the parameters; none without
-    /// `forward.parameters`. A name has `-` where the parameter has `_`.
+    /// `parameter_headers`. A name has `-` where the parameter has `_`.
     pub(super) fn parameter_headers(&self, route: &RouteDocument) -> Vec<String> {
         let Some(prefix) = &self.document.parameter_prefix else { return Vec::new() };
         route.template.parameters().map(|name| format!("{prefix}{}", canonical(name))).collect()
@@ -19,7 +19,7 @@ impl Compiler<'_> {
         if let Some(name) = names.find(|name| canonical(name).starts_with(prefix.as_str())) {
             let message =
                 format!("the header `{name}`, which this policy uses, has the same beginning: choose another one");
-            self.issues.add("/forward/parameters", message);
+            self.issues.add("/parameter_headers", message);
         }
     }
 
@@ -47,7 +47,7 @@ impl Compiler<'_> {
         if !lost.is_empty() {
             let message = format!(
                 "the backend does not get {}: the path is rewritten, and the target does not name it. Put it into the object key, \
-                 or set /forward/parameters, for example to `x-path-`",
+                 or set /parameter_headers, for example to `x-path-`",
                 lost.join(", ")
             );
             self.warnings.add(format!("/routes/{index}/target"), message);

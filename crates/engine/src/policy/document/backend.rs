@@ -2,19 +2,19 @@
 //! as `backend`; one with several names them in `backends`, and `backend` is the name of the default.
 
 use super::operations::OperationsDocument;
-use super::stores::{DEFAULT_TIMEOUT_MS, milliseconds};
+use super::stores::{DEFAULT_TIMEOUT_MS, milliseconds, unkey as store};
 use super::{check_name, document, parse_duration, parse_header_name, parse_key_header, parse_text};
-use crate::backend::{BackendAbilities, BackendKind, OperationId};
+use crate::backend::{BackendAbilities, BackendKind};
 use crate::json::Json;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, child, suggestion};
 use crate::policy::defaults::GUARD;
-use crate::policy::members::{Custom, Integer, OptionalChoice, OptionalFlag, Text, TextOr, Texts, members};
+use crate::policy::members::{Custom, OptionalChoice, OptionalFlag, Text, TextOr, Texts, members};
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
 
 members! {
     /// This object says what stands behind the gateway, which headers it gets, and which of its headers clients see.
-    backend = "backend", "Backend";
+    backend = "backend", "Backend", also [store::AUTHORITY, store::TIMEOUT_MS];
 
     /// `restate` is Restate's HTTP ingress. `generic` is any other API or service that deduplicates by `Idempotency-Key` itself. There is
     /// no default, because the two differ in what the filter removes, hides and promises; docs/backends.md compares them.
@@ -30,7 +30,9 @@ members! {
     RESERVED_PATHS: Texts<String> { parse: parse_reserved_path } = "reserved_paths", "Reserved paths",
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+)+$"}, "default": [], "examples": [["/internal"]]}"#;
 
-    OPERATION_ID: Custom {} = "operation_id", schema r##"{"$ref": "#/$defs/operationId"}"##;
+    /// The response header with the backend's operation id. Clients get it as `x-operation-id`. Default for `restate`: `x-restate-id`.
+    OPERATION_ID: Text<String> { parse: parse_header_name } = "operation_id", "Operation id",
+        schema r##"{"$ref": "#/$defs/headerName", "examples": ["x-job-id"]}"##;
 
     /// Response headers that clients do not see: names, or beginnings followed by `*`. Default for `restate`: `x-restate-*` and
     /// `access-control-*`; for `generic`: none.
@@ -60,31 +62,9 @@ members! {
     /// client goes: else clients can use up its connections.
     CLUSTER: Custom {} = "cluster", "Cluster", schema r##"{"$ref": "#/$defs/text", "examples": ["restate"]}"##;
 
-    /// The authority (`Host`) of these calls. Default: the cluster's name.
-    AUTHORITY: Text<String> { parse: parse_text } = "authority", "Authority",
-        schema r##"{"$ref": "#/$defs/text", "examples": ["restate"]}"##;
-
-    /// How long the answer to one of these calls may take, in milliseconds: a claim at the guard, or a question for an invocation. A
-    /// request waits for it that long. How long a client's request may take is the gateway's matter.
-    TIMEOUT_MS: Integer { least: 10, most: 30_000, default: DEFAULT_TIMEOUT_MS } = "timeout_ms", "Time limit of these calls";
-
     GUARD: Custom {} = "guard", schema r##"{"$ref": "#/$defs/guard"}"##;
 
     OPERATIONS: Custom {} = "operations", schema r##"{"$ref": "#/$defs/operations"}"##;
-}
-
-members! {
-    /// The response header with the backend's operation id, and its public name. Default for `restate`: from `x-restate-id` to
-    /// `x-operation-id`.
-    operation_id = "operationId", "Operation id";
-
-    /// The header's name in the backend's answers.
-    FROM: Text<String> { parse: parse_header_name } = "from", "From", required "",
-        schema r##"{"$ref": "#/$defs/headerName", "examples": ["x-restate-id"]}"##;
-
-    /// The header's name for clients.
-    TO: Text<String> { parse: parse_header_name } = "to", "To", required "",
-        schema r##"{"$ref": "#/$defs/headerName", "examples": ["x-operation-id"]}"##;
 }
 
 members! {
@@ -135,7 +115,7 @@ pub(crate) struct BackendDocument<'j> {
     /// Path prefixes that are closed to clients beside those of the kind of backend, normalised
     pub reserved_paths: Vec<String>,
     /// `operation_id`
-    pub operation_id: Option<OperationId>,
+    pub operation_id: Option<String>,
     /// Response headers that are hidden from clients: names, or prefixes with `*`
     pub hide_headers: Vec<String>,
     /// Request headers that the backend gets although the default removes them
@@ -249,9 +229,7 @@ impl<'j> BackendDocument<'j> {
             kind,
             rewrite_path: false,
             reserved_paths: Vec::new(),
-            operation_id: abilities
-                .operation_id
-                .map(|[from, to]| OperationId { from: from.to_owned(), to: to.to_owned() }),
+            operation_id: abilities.operation_id.map(str::to_owned),
             hide_headers: owned(abilities.hidden),
             keep_headers: Vec::new(),
             key_header: None,
@@ -278,9 +256,7 @@ impl<'j> BackendDocument<'j> {
             kind,
             rewrite_path: backend::REWRITE_PATH.read(&fields, issues).unwrap_or(default.rewrite_path),
             reserved_paths: backend::RESERVED_PATHS.read(&fields, issues).unwrap_or_default(),
-            operation_id: backend::OPERATION_ID
-                .at(&fields, issues)
-                .map_or(default.operation_id, |at| read_operation_id(&at, issues)),
+            operation_id: backend::OPERATION_ID.read(&fields, issues).or(default.operation_id),
             hide_headers: backend::HIDE_HEADERS.read(&fields, issues).unwrap_or(default.hide_headers),
             keep_headers: backend::KEEP_HEADERS.read(&fields, issues).unwrap_or_default(),
             key_header: backend::KEY_HEADER.read(&fields, issues),
@@ -292,8 +268,8 @@ impl<'j> BackendDocument<'j> {
                 .at(&fields, issues)
                 .map(|at| at.parse(issues, parse_text).unwrap_or_default())
                 .or(default.cluster),
-            authority: backend::AUTHORITY.read(&fields, issues),
-            timeout_ms: milliseconds(backend::TIMEOUT_MS.read(&fields, issues)),
+            authority: store::AUTHORITY.read(&fields, issues),
+            timeout_ms: milliseconds(store::TIMEOUT_MS.read(&fields, issues)),
             guard: backend::GUARD.at(&fields, issues).map_or(default.guard, |at| {
                 let fields = guard::OBJECT.read(&at, issues)?;
                 let retention = guard::RETENTION.read(&fields, issues);
@@ -304,14 +280,6 @@ impl<'j> BackendDocument<'j> {
                 .and_then(|at| OperationsDocument::read(&at, inline, issues)),
         })
     }
-}
-
-#[inline(never)]
-fn read_operation_id(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<OperationId> {
-    let fields = operation_id::OBJECT.read(at, issues)?;
-    let from = operation_id::FROM.read(&fields, issues);
-    let to = operation_id::TO.read(&fields, issues);
-    Some(OperationId { from: from?, to: to? })
 }
 
 fn parse_header_pattern(text: &str) -> Result<String, String> {

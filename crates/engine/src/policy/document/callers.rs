@@ -5,8 +5,8 @@ use super::secrets::{Live, Secret, read_secrets};
 use super::webhooks::parse_subject;
 use crate::identity::Subject;
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::key::{EXTRA_CHARACTERS, KeyError, KeyGrammar};
-use crate::policy::members::{Custom, Text, members};
+use crate::key::{KeyError, KeyGrammar};
+use crate::policy::members::{Custom, Text, TextOr, members};
 use crate::provider::Provider;
 
 members! {
@@ -16,13 +16,10 @@ members! {
     /// The subject of the caller's keys. No other identity may have it.
     SUBJECT: Text<Subject> { parse: parse_subject } = "subject", "Subject", required "", schema r##"{"$ref": "#/$defs/subject"}"##;
 
-    /// The text with which the caller's keys begin. It has only characters that the keys may have, and something has to follow it.
-    KEY_PREFIX: Custom {} = "key_prefix", "Key prefix",
-        schema r#"{"type": "string", "pattern": "^(?!t-)[A-Za-z0-9._~!$&'()*+:=@-]{0,254}$", "default": "", "examples": ["sched:"]}"#;
-
-    /// Characters that the caller's keys may have in addition to those of clients' keys.
-    KEY_EXTRA_CHARS: Custom {} = "key_extra_chars", "Extra characters",
-        schema r#"{"type": "string", "pattern": "^[!$&'()*+:=@]*$", "default": "", "examples": [":"]}"#;
+    /// The text with which the caller's keys begin. Its keys have characters of clients' keys
+    /// and `! $ & ' ( ) * + : = @`, and something has to follow the prefix.
+    KEY_PREFIX: TextOr<KeyGrammar> { parse: parse_keys, default: "" } = "key_prefix", "Key prefix",
+        schema r#"{"type": "string", "pattern": "^(?!t-)[A-Za-z0-9._~!$&'()*+:=@-]{0,254}$", "examples": ["sched:"]}"#;
 
     /// The endpoints that the caller may call. Each is a REQUIRED_A or ACCEPTED route.
     ROUTES: Custom {} = "routes", "Routes", required "",
@@ -76,14 +73,7 @@ pub(super) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Ve
 #[inline(never)]
 fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<SignedCaller> {
     let fields = caller::OBJECT.read(at, issues)?;
-    let extra = match caller::KEY_EXTRA_CHARS.at(&fields, issues) {
-        Some(at) => at.parse(issues, parse_extra),
-        None => Some(""),
-    };
-    let keys = match caller::KEY_PREFIX.at(&fields, issues) {
-        Some(at) => at.parse(issues, |prefix| parse_keys(prefix, extra)),
-        None => KeyGrammar::new("", extra.unwrap_or_default()).ok(),
-    };
+    let keys = caller::KEY_PREFIX.read(&fields, issues);
     let signature = caller::SIGNATURE.at(&fields, issues).and_then(|at| Provider::of_caller(name, &at, issues));
     let secrets = caller::SECRETS.at(&fields, issues).map(|at| read_secrets(&at, (inline, Live::Allowed), issues));
     let subject = caller::SUBJECT.read(&fields, issues);
@@ -104,25 +94,14 @@ fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
     })
 }
 
-fn parse_extra(text: &str) -> Result<&str, String> {
-    match KeyGrammar::new("", text) {
-        Ok(_) => Ok(text),
-        Err(_) => Err(format!("the characters that can be added are {}", EXTRA_CHARACTERS)),
-    }
-}
-
-/// `extra`: the additional characters, or `None` if they are invalid.
-#[inline(never)]
-fn parse_keys(prefix: &str, extra: Option<&str>) -> Result<KeyGrammar, String> {
-    // A prefix cannot be checked if the additional characters are invalid.
-    let Some(extra) = extra else { return KeyGrammar::new("", "").map_err(|_| String::new()) };
-    KeyGrammar::new(prefix, extra).map_err(|why| {
+fn parse_keys(prefix: &str) -> Result<KeyGrammar, String> {
+    KeyGrammar::of_caller(prefix).map_err(|why| {
         match why {
             KeyError::ReservedPrefix => {
                 "no key of a client may begin with `t-`, as namespaced keys do: choose another prefix"
             }
             KeyError::Length => "the prefix is too long: a key has at most 255 characters with its prefix",
-            _ => "a prefix may hold only characters of keys: A-Z a-z 0-9 . _ ~ - and those of `key_extra_chars`",
+            _ => "a prefix may hold only characters of keys: A-Z a-z 0-9 . _ ~ - ! $ & ' ( ) * + : = @",
         }
         .to_owned()
     })

@@ -2,7 +2,7 @@
 //! them are named; crates/engine/tests/schema.rs compares the two.
 
 use super::{MEANT, MEANT_FAMILIES, UNCOMPARED, UNCOMPARED_FAMILIES, answers, identity, routes};
-use crate::policy::schema::Grammar;
+use crate::policy::members::description::Grammar;
 
 /// Makes the grammars of their blocks: a description, the name of the definition, the title, the schema.
 macro_rules! grammars {

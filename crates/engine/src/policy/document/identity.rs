@@ -5,11 +5,11 @@ use super::webhooks::parse_subject;
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
 use crate::identity::{
-    ApiKeyPlace, IdentityPlace, IdentitySource, KeyMember, MetadataPath, PayloadClaim, SUBJECT_TYPES, SubjectRule,
-    Tenant, is_subject_type,
+    ApiKeyPlace, IdentityPlace, IdentitySource, KeyMember, MetadataPath, PayloadClaim, SubjectRule, Tenant,
+    is_subject_type,
 };
-use crate::json::cursor::{Issues, JsonCursor, child, suggestion};
-use crate::policy::members::{Custom, Text, Texts, members};
+use crate::json::cursor::{Issues, JsonCursor, child};
+use crate::policy::members::{Custom, Text, members};
 
 members! {
     /// This object says where the caller's identity is read, and in which headers the backend gets it.
@@ -20,10 +20,6 @@ members! {
         schema r##"{"type": "array", "items": {"$ref": "#/$defs/source"}, "minItems": 1}"##;
 
     FORWARD: Custom {} = "forward", schema r##"{"$ref": "#/$defs/identityForward"}"##;
-
-    /// Types beside `user`, `service`, `tenant_member`, `client` and `platform_member` that a `{type}:{id}` subject may have.
-    SUBJECT_TYPES: Texts<String> { parse: parse_type } = "subject_types", "Subject types",
-        schema r##"{"type": "array", "items": {"$ref": "#/$defs/subjectType"}, "default": [], "examples": [["device"]]}"##;
 }
 
 members! {
@@ -93,8 +89,8 @@ members! {
     source_subject = "sourceSubject", "Subject",
         schema r#"{"if": {"required": ["value"]}, "then": {"properties": {"field": false, "type": false}}, "else": {"required": ["field"]}}"#;
 
-    /// The subject of all callers of this source, `{type}:{id}`, in the place of `field` and `type`. Its type is one of those that need no
-    /// declaration, or of `subject_types`. Webhooks and signed callers must not have it.
+    /// The subject of all callers of this source, `{type}:{id}`, in the place of `field` and `type`. Webhooks and signed
+    /// callers must not have it.
     VALUE: Custom {} = "value", "Constant", schema r##"{"$ref": "#/$defs/subject", "examples": ["service:worker"]}"##;
 
     /// Where the subject stands: a member of the metadata, a header, with `payload_header` a claim, or with `unkey` a JSON pointer.
@@ -139,8 +135,6 @@ pub struct IdentityRules {
     pub sources: Vec<IdentitySource>,
     /// The headers for the backend.
     pub forward: Forward,
-    /// The subject types that a `{type}:{id}` subject may have.
-    pub types: Vec<String>,
     /// The JSON pointer of the registry of API keys, and the registry if it is valid.
     pub(crate) registry: Option<(String, Option<Unkey>)>,
 }
@@ -161,8 +155,6 @@ impl IdentityRules {
     /// Reads an `identity` object.
     pub(crate) fn read(at: &JsonCursor<'_>, owner: IdentityOwner, issues: &mut Issues) -> Option<Self> {
         let fields = identity::OBJECT.read(at, issues)?;
-        let added = identity::SUBJECT_TYPES.read(&fields, issues).unwrap_or_default();
-        let types: Vec<String> = SUBJECT_TYPES.iter().map(|name| (*name).to_owned()).chain(added).collect();
         let mut sources: Vec<IdentitySource> = Vec::new();
         let mut registry = None;
         if let Some(list) = identity::SOURCES.at(&fields, issues) {
@@ -171,7 +163,7 @@ impl IdentityRules {
                 issues.add(list.pointer.clone(), "name at least one identity source");
             }
             for item in items {
-                let Some(source) = read_source(&item, (&types, owner), &mut registry, issues) else { continue };
+                let Some(source) = read_source(&item, owner, &mut registry, issues) else { continue };
                 if sources.iter().any(|other| other.name == source.name) {
                     issues.add(
                         item.pointer,
@@ -183,7 +175,7 @@ impl IdentityRules {
         }
         let forward =
             identity::FORWARD.at(&fields, issues).and_then(|at| read_forward(&at, issues)).unwrap_or_default();
-        Some(Self { sources, forward, types, registry })
+        Some(Self { sources, forward, registry })
     }
 
     /// The sources with a constant subject: index, source, subject.
@@ -232,7 +224,7 @@ fn parse_type(text: &str) -> Result<String, String> {
 #[inline(never)]
 fn read_source(
     at: &JsonCursor<'_>,
-    (types, owner): (&[String], IdentityOwner),
+    owner: IdentityOwner,
     registry: &mut Option<(String, Option<Unkey>)>,
     issues: &mut Issues,
 ) -> Option<IdentitySource> {
@@ -290,7 +282,7 @@ fn read_source(
             {
                 issues.add(child(&at.pointer, name), "a constant subject is the whole subject: leave this member out");
             }
-            return read_constant_subject(&value, types, issues);
+            return read_constant_subject(&value, issues);
         }
         let subject_type = source_subject::TYPE.read_if_given(&fields, issues);
         let Some(field) = source_subject::FIELD.at(&fields, issues) else {
@@ -319,16 +311,8 @@ fn read_source(
 
 /// Reads the constant subject `{"value": "service:worker"}` of a source.
 #[inline(never)]
-fn read_constant_subject(value: &JsonCursor<'_>, types: &[String], issues: &mut Issues) -> Option<SubjectRule> {
+fn read_constant_subject(value: &JsonCursor<'_>, issues: &mut Issues) -> Option<SubjectRule> {
     let subject = value.parse(issues, parse_subject)?;
-    let (kind, _) = subject.as_str().split_once(':').unwrap_or_default();
-    if !types.iter().any(|known| known == kind) {
-        let near = suggestion(kind, types.iter().map(String::as_str));
-        issues.add(
-            value.pointer.clone(),
-            format!("`{kind}` is no subject type of this policy, and `subject_types` can add it{near}"),
-        );
-    }
     Some(SubjectRule { field: IdentityPlace::Constant(subject.as_str().to_owned()), kind: None })
 }
 

@@ -2,7 +2,7 @@
 
 use super::identity::{parse_key_header, parse_key_prefix};
 use super::parse_text;
-use super::secrets::{Live, Secret, read_secret};
+use super::secrets::{Live, Secret, live_secret, read_secret};
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 use crate::policy::members::{Custom, Flag, Integer, Member, Text, TextOr, members};
 
@@ -11,7 +11,7 @@ const MAX_LIFETIME_S: u64 = 900;
 
 members! {
     /// Where the bindings are looked up that `static` does not list: `keys.verifyKey` with the webhook id as the key. Their secrets come
-    /// from `openbao`. `cache_ttl_s` and `stale_if_error_s` make at most 900 together.
+    /// from `openbao`.
     unkey = "unkey", "Unkey";
 
     /// The gateway's cluster for these calls.
@@ -22,10 +22,6 @@ members! {
     AUTHORITY: Text<String> { parse: parse_authority } = "authority", "Authority",
         schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._:\\[\\]-]+$", "examples": ["openbao.internal:8200"]}"#;
 
-    /// The path at which keys are verified.
-    PATH: TextOr<String> { parse: parse_path, default: "/v2/keys.verifyKey" } = "path", "Path",
-        schema r#"{"type": "string", "pattern": "^(/(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+)+$"}"#;
-
     /// The key that is sent as a bearer token. It is better to leave it out here and to let the gateway add it (Envoy's credential
     /// injector).
     ROOT_KEY: Custom {} = "root_key", "Root key", schema r##"{"$ref": "#/$defs/secret"}"##;
@@ -35,19 +31,13 @@ members! {
 
     /// How long an answer is used before the store is asked again, in seconds. What is revoked works for so long.
     CACHE_TTL_S: Integer { least: 1, most: MAX_LIFETIME_S, default: 60 } = "cache_ttl_s", "Lifetime";
-
-    /// How long the filter remembers that the store has no answer, in seconds. What is new does not work for so long.
-    NEGATIVE_TTL_S: Integer { least: 1, most: 300, default: 10 } = "negative_ttl_s", "Negative lifetime";
-
-    /// How much longer an answer is used while the service answers 5xx or not at all, in seconds.
-    STALE_IF_ERROR_S: Integer { least: 0, most: MAX_LIFETIME_S, default: 300 } = "stale_if_error_s", "Stale if error";
 }
 
 members! {
     /// Where the secrets are looked up that bindings do not list: a KV engine, version 2, of OpenBao or Vault, whose data is `{"secret":
-    /// "…"}` or `{"secrets": ["…", …]}`, newest first. `cache_ttl_s` and `stale_if_error_s` make at most 900 together.
+    /// "…"}` or `{"secrets": ["…", …]}`, newest first.
     openbao = "openbao", "OpenBao",
-        also [unkey::CLUSTER, unkey::AUTHORITY, unkey::TIMEOUT_MS, unkey::CACHE_TTL_S, unkey::NEGATIVE_TTL_S, unkey::STALE_IF_ERROR_S];
+        also [unkey::CLUSTER, unkey::AUTHORITY, unkey::TIMEOUT_MS, unkey::CACHE_TTL_S, live_secret::ROTATION_GRACE_S];
 
     /// The mount path of the engine.
     MOUNT: TextOr<String> { parse: parse_mount, default: "secret" } = "mount", "Mount",
@@ -60,21 +50,13 @@ members! {
     /// The token that is sent as `X-Vault-Token`. It is better to leave it out here and to let the gateway add it (Envoy's credential
     /// injector).
     TOKEN: Custom {} = "token", "Token", schema r##"{"$ref": "#/$defs/secret"}"##;
-
-    /// The namespace that is sent as `X-Vault-Namespace`.
-    NAMESPACE: Text<String> { parse: parse_mount } = "namespace", "Namespace",
-        schema r#"{"type": "string", "pattern": "^(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+(/(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+)*$", "examples": ["edge"]}"#;
-
-    /// How long the previous version of a secret counts after there is a new one, in seconds, unless it is deleted.
-    ROTATION_GRACE_S: Integer { least: 0, most: 604_800, default: 3_600 } = "rotation_grace_s", "Rotation grace";
 }
 
 members! {
     /// The registry of API keys (Unkey), and where requests have their keys. It is asked with `keys.verifyKey`, and tenant, project and
-    /// subject are JSON pointers into `data` of its reply. A document has one such source, in its `identity`. `cache_ttl_s` and
-    /// `stale_if_error_s` make at most 900 together.
+    /// subject are JSON pointers into `data` of its reply. A document has one such source, in its `identity`.
     key_registry = "keyRegistry", "API keys",
-        also [unkey::CLUSTER, unkey::AUTHORITY, unkey::PATH, unkey::ROOT_KEY, unkey::TIMEOUT_MS];
+        also [unkey::CLUSTER, unkey::AUTHORITY, unkey::ROOT_KEY, unkey::TIMEOUT_MS];
 
     /// The header with the API key; in `authorization` it stands behind `Bearer`. It cannot be `cookie`, `content-type` or `x-request-id`.
     /// The header is removed before every backend.
@@ -92,13 +74,6 @@ members! {
     /// How long the filter uses what Unkey said of a key, in seconds. A revoked key works for so long, and as long again where Unkey still
     /// answers from its own cache.
     CACHE_TTL_S: Integer { least: 1, most: 60, default: 30 } = "cache_ttl_s", "Lifetime";
-
-    /// How long the filter remembers that a key was refused, in seconds; a rate limit is remembered until it is over, if that is sooner. A
-    /// new key that was tried too early does not work for so long.
-    NEGATIVE_TTL_S: Integer { least: 1, most: 60, default: 10 } = "negative_ttl_s", "Negative lifetime";
-
-    /// How much longer an answer is used while Unkey answers 5xx or not at all, in seconds. A revoked key then works for so long, too.
-    STALE_IF_ERROR_S: Integer { least: 0, most: MAX_LIFETIME_S, default: 0 } = "stale_if_error_s", "Stale if error";
 }
 
 /// A service that the filter calls over HTTP, through a cluster of the gateway.
@@ -125,8 +100,6 @@ pub(crate) struct Service {
 pub(crate) struct Unkey {
     /// Where it is
     pub service: Service,
-    /// The path of the verification
-    pub path: String,
 }
 
 /// The registry of API keys.
@@ -149,8 +122,6 @@ pub(crate) struct OpenBao {
     pub mount: String,
     /// The path of a secret in the mount, with `{tenant}`, `{project}` and `{provider}` once each
     path: String,
-    /// The namespace
-    pub namespace: Option<String>,
     /// How long the previous version is valid after a new one, in milliseconds
     pub grace_ms: u64,
 }
@@ -182,9 +153,7 @@ pub(super) fn read_key_registry(fields: &ObjectCursor<'_>, inline: bool, issues:
 }
 
 fn read_registry(fields: &ObjectCursor<'_>, of: &Lifetimes, inline: bool, issues: &mut Issues) -> Option<Unkey> {
-    let path = unkey::PATH.read(fields, issues);
-    let service = read_service(fields, (&unkey::ROOT_KEY, of), inline, issues);
-    Some(Unkey { service: service?, path: path? })
+    read_service(fields, (&unkey::ROOT_KEY, of), inline, issues).map(|service| Unkey { service })
 }
 
 /// Reads `openbao`.
@@ -193,28 +162,25 @@ pub(super) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
     let fields = openbao::OBJECT.read(at, issues)?;
     let mount = openbao::MOUNT.read(&fields, issues);
     let path = openbao::PATH.read(&fields, issues);
-    let namespace = openbao::NAMESPACE.read(&fields, issues);
-    let grace_ms = openbao::ROTATION_GRACE_S.read(&fields, issues) * 1000;
+    let grace_ms = live_secret::ROTATION_GRACE_S.read(&fields, issues) * 1000;
     let service = read_service(&fields, (&openbao::TOKEN, &BINDING_LIFETIMES), inline, issues);
-    Some(OpenBao { service: service?, mount: mount?, path: path?, namespace, grace_ms })
+    Some(OpenBao { service: service?, mount: mount?, path: path?, grace_ms })
 }
 
-/// The members that say how long results live.
+/// How long results live.
 struct Lifetimes {
+    /// The member with the lifetime of a positive result
     positive: Member<Integer>,
-    negative: Member<Integer>,
-    stale: Member<Integer>,
+    /// How much longer a positive result is used while the service is down, in seconds
+    stale_s: u64,
 }
 
 /// The lifetimes of bindings and secrets.
-const BINDING_LIFETIMES: Lifetimes =
-    Lifetimes { positive: unkey::CACHE_TTL_S, negative: unkey::NEGATIVE_TTL_S, stale: unkey::STALE_IF_ERROR_S };
+const BINDING_LIFETIMES: Lifetimes = Lifetimes { positive: unkey::CACHE_TTL_S, stale_s: 300 };
 /// The lifetimes of what is known about API keys.
-const KEY_LIFETIMES: Lifetimes = Lifetimes {
-    positive: key_registry::CACHE_TTL_S,
-    negative: key_registry::NEGATIVE_TTL_S,
-    stale: key_registry::STALE_IF_ERROR_S,
-};
+const KEY_LIFETIMES: Lifetimes = Lifetimes { positive: key_registry::CACHE_TTL_S, stale_s: 0 };
+/// How long a negative result lives, in seconds, if a positive one does not live shorter: what is new does not work for so long.
+const NEGATIVE_S: u64 = 10;
 
 /// How long an answer to a call of the filter's own may take if the document does not say it, in milliseconds.
 pub(super) const DEFAULT_TIMEOUT_MS: u64 = 1000;
@@ -230,22 +196,14 @@ fn read_service(
     let authority = unkey::AUTHORITY.read(fields, issues);
     let credential = credential.at(fields, issues).and_then(|at| read_secret(&at, (inline, Live::Refused), issues));
     let cache_s = lifetimes.positive.read(fields, issues);
-    let negative_s = lifetimes.negative.read(fields, issues);
-    let mut stale_s = lifetimes.stale.read(fields, issues);
-    if fields.get(lifetimes.stale.name).is_none() {
-        stale_s = stale_s.min(MAX_LIFETIME_S - cache_s);
-    }
-    if cache_s + stale_s > MAX_LIFETIME_S {
-        issues.add(fields.pointer.clone(), "`cache_ttl_s` and `stale_if_error_s` together may be at most 900 seconds");
-    }
     let cluster = cluster?;
     Some(Service {
         authority: authority.unwrap_or_else(|| cluster.clone()),
         cluster,
         timeout_ms: milliseconds(unkey::TIMEOUT_MS.read(fields, issues)),
         cache_ms: cache_s * 1000,
-        negative_ms: negative_s * 1000,
-        stale_ms: stale_s * 1000,
+        negative_ms: cache_s.min(NEGATIVE_S) * 1000,
+        stale_ms: (MAX_LIFETIME_S - cache_s).min(lifetimes.stale_s) * 1000,
         credential,
     })
 }
@@ -271,14 +229,6 @@ const fn is_path_byte(byte: u8) -> bool {
 
 fn is_path(text: &str) -> bool {
     text.bytes().all(is_path_byte) && text.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
-}
-
-fn parse_path(text: &str) -> Result<String, String> {
-    if text.strip_prefix('/').is_some_and(is_path) {
-        Ok(text.to_owned())
-    } else {
-        Err("expected a path such as `/v2/keys.verifyKey`".to_owned())
-    }
 }
 
 const SEGMENTS: &str = "expected segments of A-Z a-z 0-9 . _ ~ : -";
@@ -326,7 +276,7 @@ mod tests {
                 stale_ms: 1,
                 credential: None,
             };
-            Ok::<_, String>(OpenBao { service, mount: "kv/hooks".into(), path, namespace: None, grace_ms: 0 })
+            Ok::<_, String>(OpenBao { service, mount: "kv/hooks".into(), path, grace_ms: 0 })
         };
         let of = |template: &str| bao(template).map(|bao| bao.request_path("acme:shop:stripe"));
         assert_eq!(of("{tenant}:{project}:{provider}").unwrap(), "/v1/kv/hooks/data/acme:shop:stripe");

@@ -5,7 +5,7 @@ use super::secrets::{Live, Secret, read_secrets};
 use super::stores::{OpenBao, Unkey, read_openbao, read_unkey};
 use crate::identity::{Project, Subject, Tenant};
 use crate::json::cursor::{Issues, JsonCursor, suggestion};
-use crate::policy::members::{Custom, OptionalChoice, OptionalFlag, Text, TextOr, members};
+use crate::policy::members::{Custom, OptionalChoice, OptionalFlag, Text, members};
 use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,6 @@ members! {
     /// This object describes the third parties that send signed requests.
     webhooks = "webhooks", "Webhooks",
         schema r#"{"dependentRequired": {"unkey": ["openbao"]}}"#;
-
-    /// The subject of every webhook's keys; no caller's identity may have it.
-    SUBJECT: TextOr<Subject> { parse: parse_subject, default: "service:webhook-ingest" } = "subject", "Subject",
-        schema r##"{"$ref": "#/$defs/subject"}"##;
 
     /// Scheme and host by which providers reach the gateway, where they sign the URL and a proxy before the gateway changes it.
     PUBLIC_BASE_URL: Text<String> { parse: parse_base_url } = "public_base_url", "Public URL",
@@ -103,7 +99,6 @@ impl Webhooks {
     #[inline(never)]
     pub(crate) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let fields = webhooks::OBJECT.read(at, issues)?;
-        let subject = webhooks::SUBJECT.read(&fields, issues);
         let openbao = webhooks::OPENBAO.at(&fields, issues);
         let stored = openbao.is_some();
         let mut bindings = BTreeMap::new();
@@ -137,7 +132,7 @@ impl Webhooks {
         let unkey = unkey.and_then(|at| read_unkey(&at, inline, issues));
         let openbao = openbao.and_then(|at| read_openbao(&at, inline, issues));
         Some(Self {
-            subject: subject.or_else(|| parse_subject(webhooks::SUBJECT.kind.default).ok())?,
+            subject: Subject::new("service", b"webhook-ingest").ok()?,
             public_base_url: webhooks::PUBLIC_BASE_URL.read(&fields, issues),
             bindings,
             providers,

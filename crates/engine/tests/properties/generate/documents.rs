@@ -53,7 +53,6 @@ pub(crate) struct IdentityModel {
     pub(crate) sources: Vec<SourceModel>,
     /// For tenant, project and subject
     pub(crate) forward: [Option<&'static str>; 3],
-    pub(crate) device: bool,
 }
 
 /// A target; pieces of the object key are `tenant`, `project`, `subject`, `p0` … or literal text.
@@ -213,7 +212,7 @@ impl PolicyModel {
             subject: at("sub"),
             kind: Some("user"),
         };
-        let identity = IdentityModel { sources: vec![source], forward: [None; 3], device: false };
+        let identity = IdentityModel { sources: vec![source], forward: [None; 3] };
         Self {
             shadow: false,
             backends: vec![BackendModel { restate: true, rewrite: false, keep: Vec::new(), reserved: None }],
@@ -270,11 +269,6 @@ impl PolicyModel {
         self.routes_of(backend).filter_map(|route| route.target.as_ref()).map(|target| target.service).collect()
     }
 
-    pub(crate) fn types(&self, identity: &IdentityModel) -> Vec<&'static str> {
-        let device = identity.device.then_some("device");
-        ["user", "service", "tenant_member", "client", "platform_member"].into_iter().chain(device).collect()
-    }
-
     /// The policy document.
     pub(crate) fn document(&self) -> Json {
         let mode = |shadow: bool| if shadow { "shadow" } else { "enforce" };
@@ -288,10 +282,8 @@ impl PolicyModel {
             "gateway_routes": self.gateway_routes,
             "mark_all": self.mark_all,
             "key": self.keys.document(),
-            "forward": if self.parameters { json!({"parameters": PARAMETERS}) } else { json!({}) },
             "routes": routes,
             "webhooks": {
-                "subject": "service:hooks",
                 "static": {
                     HOOK.0: {"tenant": "hook-tenant", "project": "hook-project", "provider": HOOK.1, "secrets": [HOOK_TOKEN]}
                 },
@@ -312,6 +304,9 @@ impl PolicyModel {
             }
             backend
         });
+        if self.parameters {
+            document["parameter_headers"] = json!(PARAMETERS);
+        }
         match self.names {
             None => document["backend"] = backends.next().unwrap(),
             Some(names) => {
@@ -370,8 +365,7 @@ fn identity_document(identity: &IdentityModel) -> Json {
     let names = ["tenant", "project", "subject"].into_iter().zip(identity.forward);
     let forward: Map<String, Json> =
         names.filter_map(|(name, header)| Some((name.to_owned(), json!(header?)))).collect();
-    let types: &[&str] = if identity.device { &["device"] } else { &[] };
-    json!({"sources": sources.collect::<Vec<_>>(), "forward": forward, "subject_types": types})
+    json!({"sources": sources.collect::<Vec<_>>(), "forward": forward})
 }
 
 pub(crate) fn template(route: &RouteModel) -> String {

@@ -100,7 +100,7 @@ fn identity() -> impl Strategy<Value = IdentityModel> {
         Just([Some("x-auth-subject"), None, Some("x-who")]),
         Just([None, Some("x-tenant-id"), Some("x-auth-tenant")]),
     ];
-    (sources, forward, any::<bool>()).prop_map(|(sources, forward, device)| IdentityModel { sources, forward, device })
+    (sources, forward).prop_map(|(sources, forward)| IdentityModel { sources, forward })
 }
 
 fn segment() -> impl Strategy<Value = Segment> {

@@ -82,7 +82,7 @@ fn identity_text() -> BoxedStrategy<String> {
         "user:a:b",
         "é",
         "t-acme",
-        "service:hooks",
+        "service:webhook-ingest",
         "device:d9",
     ];
     prop_oneof![
@@ -100,7 +100,7 @@ fn tenant_text() -> BoxedStrategy<String> {
 }
 
 fn subject_text() -> BoxedStrategy<String> {
-    prop_oneof![8 => select(vec!["user:u1", "u1", "client:a b", "user:u:1", "service:hooks"]).prop_map(str::to_owned), 1 => identity_text()].boxed()
+    prop_oneof![8 => select(vec!["user:u1", "u1", "client:a b", "user:u:1", "service:webhook-ingest"]).prop_map(str::to_owned), 1 => identity_text()].boxed()
 }
 
 /// A claim: mostly text, but any type of JSON.

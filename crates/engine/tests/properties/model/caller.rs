@@ -161,7 +161,9 @@ fn part(place: &Place, request: &Request) -> SourcePart {
     }
 }
 
-fn subject(source: &SourceModel, types: &[&str], text: &[u8]) -> Option<String> {
+pattern!(TYPE, r"^[a-z][a-z0-9_]{0,62}$");
+
+fn subject(source: &SourceModel, text: &[u8]) -> Option<String> {
     if let Place::Constant(subject) = source.subject {
         return Some(subject.to_owned());
     }
@@ -169,7 +171,7 @@ fn subject(source: &SourceModel, types: &[&str], text: &[u8]) -> Option<String> 
         Some(kind) => (kind, text),
         None => {
             let colon = text.iter().position(|byte| *byte == b':')?;
-            let kind = std::str::from_utf8(&text[..colon]).ok().filter(|kind| types.contains(kind))?;
+            let kind = std::str::from_utf8(&text[..colon]).ok().filter(|kind| TYPE.is_match(kind.as_bytes()))?;
             (kind, &text[colon + 1..])
         }
     };
@@ -181,7 +183,6 @@ fn subject(source: &SourceModel, types: &[&str], text: &[u8]) -> Option<String> 
 /// The caller, or the code of the refusal.
 pub(crate) fn caller(
     sources: &[SourceModel],
-    types: &[&str],
     reserved: &[&str],
     scope: ScopeModel,
     request: &Request,
@@ -212,7 +213,7 @@ pub(crate) fn caller(
             ScopeModel::Tenant => Some("_tenant".to_owned()),
             ScopeModel::Platform => Some("_platform".to_owned()),
         };
-        let subject = read(&subject_part, &|text| subject(source, types, text))?;
+        let subject = read(&subject_part, &|text| subject(source, text))?;
         let (Some(tenant), Some(project), Some(subject)) = (tenant, project, subject) else {
             return Err("identity_missing");
         };

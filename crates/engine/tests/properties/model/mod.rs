@@ -261,7 +261,7 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     let shadow = route.and_then(|route| route.shadow).unwrap_or(policy.shadow);
     let scope = route.map_or(ScopeModel::Project, |route| route.scope);
     let identity = route.and_then(|route| route.identity.as_ref()).unwrap_or(&policy.identity);
-    let caller = caller(&identity.sources, &policy.types(identity), &["service:hooks"], scope, request);
+    let caller = caller(&identity.sources, &["service:webhook-ingest"], scope, request);
 
     let rules = route.and_then(|route| route.keys).unwrap_or(policy.keys);
 
