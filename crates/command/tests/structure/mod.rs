@@ -30,7 +30,7 @@ const HOST_NAMES: [&str; 12] = [
 /// Where the engine may write the name of a host, and why.
 const NAMED_HOSTS: [(&str, &str, &str); 5] = [
     (
-        "crates/engine/src/policy/document.rs",
+        "crates/engine/src/policy/document/header_names.rs",
         "x-envoy-",
         "headers that no policy may use, on whatever host: the contract lists them",
     ),

@@ -6,6 +6,7 @@ mod backend;
 mod callers;
 #[cfg(feature = "describe")]
 mod grammars;
+mod header_names;
 mod identity;
 mod keys;
 mod live_secret;
@@ -28,7 +29,6 @@ pub use secrets::Secret;
 pub(crate) use stores::{KeyRegistry, OpenBao, Service, Unkey};
 pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
 
-use crate::headers::IDEMPOTENCY_KEY;
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::KeyRules;
 use crate::policy::defaults;
@@ -37,6 +37,7 @@ use crate::policy::members::Object;
 use crate::policy::members::{Choice, Custom, Flag, Integer, OptionalInteger, Text, members};
 #[cfg(feature = "describe")]
 pub(super) use grammars::GRAMMARS;
+use header_names::{parse_key_header, parse_prefix};
 use std::sync::Arc;
 
 members! {
@@ -287,124 +288,6 @@ fn read_key(key: Option<JsonCursor<'_>>, issues: &mut Issues) -> Option<Arc<KeyR
     key.map(|at| Arc::new(KeyRules::read(&at, issues).unwrap_or_default()))
 }
 
-/// Parses the beginning of the headers that carry path parameters. Every header that begins so is removed from clients'
-/// requests, so the beginning has to be particular.
-fn parse_prefix(text: &str) -> Result<String, String> {
-    const TAKEN: [&str; 6] = ["x-edge-", "x-envoy-", "x-forwarded-", "x-http-", "x-request-", "x-restate-"];
-    let words = text.strip_prefix("x-").and_then(|rest| rest.strip_suffix('-'));
-    let is_word =
-        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    if !words.is_some_and(|words| words.split('-').all(is_word)) {
-        Err("expected the beginning of a header name in lower case, such as `x-path-`".to_owned())
-    } else if TAKEN.iter().any(|taken| text.starts_with(taken)) {
-        Err(format!("headers that begin with `{text}` already have a meaning: choose another beginning"))
-    } else {
-        Ok(text.to_owned())
-    }
-}
-
-/// The beginnings of headers that have a meaning of their own
-const MEANT_FAMILIES: [&str; 12] = [
-    "accept",
-    "access-control-",
-    "content-",
-    "if-",
-    "proxy-",
-    "sec-",
-    "x-b3-",
-    "x-edge-",
-    "x-envoy-",
-    "x-forwarded-",
-    "x-http-",
-    "x-restate-",
-];
-/// Headers that have a meaning of their own
-const MEANT: [&str; 24] = [
-    IDEMPOTENCY_KEY,
-    "authorization",
-    "cache-control",
-    "connection",
-    "cookie",
-    "date",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "origin",
-    "range",
-    "referer",
-    "te",
-    "traceparent",
-    "tracestate",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "user-agent",
-    "via",
-    "x-api-key",
-    "x-method-override",
-    "x-request-id",
-];
-
-/// Parses the name of a request header that nothing else uses, for a namespaced key.
-fn parse_key_header(text: &str) -> Result<String, String> {
-    let name = parse_header_name(text)?;
-    if name.contains('_') {
-        Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
-    } else if MEANT_FAMILIES.iter().any(|family| name.starts_with(family)) || MEANT.contains(&name.as_str()) {
-        Err(format!("`{name}` already has a meaning: choose another header, such as `x-idempotency-key`"))
-    } else {
-        Ok(name)
-    }
-}
-
-/// The beginnings of names that no fingerprint has: keys, what Restate knows, and what proxies write.
-const UNCOMPARED_FAMILIES: [&str; 6] =
-    ["idempotency-", "idempotent-", "x-restate-", "x-forwarded-", "x-envoy-", "x-b3-"];
-
-/// Headers that no fingerprint has: those of the connection, credentials, what is new in each attempt, and what is in it anyway.
-const UNCOMPARED: [&str; 22] = [
-    "authorization",
-    "connection",
-    "content-length",
-    "content-type",
-    "cookie",
-    "date",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "proxy-authorization",
-    "te",
-    "traceparent",
-    "tracestate",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "x-api-key",
-    super::REWRITE_MARK,
-    "x-request-id",
-    "x-retry-attempt",
-];
-
-/// Parses the name of a request header that can be a part of a request's meaning.
-fn parse_fingerprint_header(text: &str) -> Result<String, String> {
-    let name = parse_header_name(text)?;
-    if name.contains('_') {
-        Err("write the header with - instead of _: `_` counts as `-`, and many proxies drop such names".to_owned())
-    } else if name == "content-type" {
-        Err("every fingerprint has `content-type`: remove it from this list".to_owned())
-    } else if UNCOMPARED.contains(&name.as_str()) || UNCOMPARED_FAMILIES.iter().any(|family| name.starts_with(family)) {
-        Err(format!(
-            "`{name}` says nothing of what the client wants: credentials, keys, and headers of connections, proxies and attempts \
-             may differ between two attempts at the same request. Name headers such as `if-match`"
-        ))
-    } else {
-        Ok(name)
-    }
-}
-
 /// Parses a duration such as `30s`, `15m`, `24h` or `7d` into seconds.
 ///
 /// # Errors
@@ -429,37 +312,6 @@ fn parse_url(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("expected an absolute http or https URL without a fragment".to_owned())
-    }
-}
-
-/// The most headers in a list: each of them is one more edit of an error, or lines that a waiting request keeps.
-const MAX_HEADER_NAMES: usize = 8;
-
-/// Reads a list of a few header names, each of them once.
-#[inline(never)]
-fn read_header_names(
-    at: &JsonCursor<'_>,
-    parse: fn(&str) -> Result<String, String>,
-    issues: &mut Issues,
-) -> Vec<String> {
-    let names = at.list(issues, parse).unwrap_or_default();
-    if names.len() > MAX_HEADER_NAMES {
-        issues.add(&at.pointer, "the list may have at most 8 headers");
-    }
-    for (index, name) in names.iter().enumerate() {
-        if names.iter().take(index).any(|other| other == name) {
-            issues.add(&at.pointer, format!("`{name}` is in the list twice"));
-        }
-    }
-    names
-}
-
-/// Parses a header name into lower case. RFC 9110 allows `*` in a name, but here it is a mistake.
-fn parse_header_name(text: &str) -> Result<String, String> {
-    if crate::headers::is_field_name(text) && !text.contains('*') {
-        Ok(text.to_ascii_lowercase())
-    } else {
-        Err("expected a header name".to_owned())
     }
 }
 

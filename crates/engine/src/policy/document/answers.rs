@@ -1,7 +1,7 @@
 //! The `answers` object: what refusals and errors say to clients that this project's own conventions do not reach, and how
 //! much of an answer is waited for.
 
-use super::{parse_header_name, read_header_names};
+use super::header_names::{parse_retry_header, read_header_names};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::policy::defaults;
 use crate::policy::members::{Custom, Flag, Integer, OptionalFlag, members};
@@ -75,36 +75,5 @@ impl Answers {
             max_body_bytes: answers::MAX_BODY_BYTES.read(&fields, issues),
             clean_errors: answers::CLEAN_ERRORS.read(&fields, issues),
         }
-    }
-}
-
-/// The beginnings of response headers that have a meaning of their own
-pub(super) const MEANT_FAMILIES: [&str; 4] = ["idempotency-", "idempotent-", "content-", "access-control-"];
-/// Response headers that have a meaning of their own
-pub(super) const MEANT: [&str; 13] = [
-    "allow",
-    "cache-control",
-    "connection",
-    "date",
-    "link",
-    "location",
-    "retry-after",
-    "set-cookie",
-    "transfer-encoding",
-    "upgrade",
-    "vary",
-    "www-authenticate",
-    super::super::REWRITE_MARK,
-];
-
-/// Parses the name of a response header that nothing else uses.
-fn parse_retry_header(text: &str) -> Result<String, String> {
-    let name = parse_header_name(text)?;
-    if name.contains('_') {
-        Err("write the header with - instead of _: `_` counts as `-`, and many proxies drop such names".to_owned())
-    } else if MEANT_FAMILIES.iter().any(|family| name.starts_with(family)) || MEANT.contains(&name.as_str()) {
-        Err(format!("`{name}` already has a meaning: choose another header, such as `x-should-retry`"))
-    } else {
-        Ok(name)
     }
 }

@@ -1,9 +1,10 @@
 //! The backends: the kind of each, and the headers that it gets and that clients get from it. A document with one writes it
 //! as `backend`; one with several names them in `backends`, and `backend` is the name of the default.
 
+use super::header_names::{parse_header_name, parse_key_header};
 use super::operations::OperationsDocument;
 use super::stores::{DEFAULT_TIMEOUT_MS, milliseconds, unkey as store};
-use super::{check_name, document, parse_duration, parse_header_name, parse_key_header, parse_text};
+use super::{check_name, document, parse_duration, parse_text};
 use crate::backend::{BackendAbilities, BackendKind};
 use crate::json::Json;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, child, suggestion};

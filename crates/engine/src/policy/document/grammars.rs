@@ -1,7 +1,10 @@
 //! What several members refer to in the JSON Schema: a grammar of texts, or a value of several types. The functions that read
 //! them are named; crates/engine/tests/schema.rs compares the two.
 
-use super::{MEANT, MEANT_FAMILIES, UNCOMPARED, UNCOMPARED_FAMILIES, answers, identity, routes};
+use super::header_names::{
+    IDENTITY_TAKEN, MEANT, MEANT_FAMILIES, NO_API_KEYS, RETRY_FAMILIES, RETRY_TAKEN, UNCOMPARED, UNCOMPARED_FAMILIES,
+};
+use super::routes;
 use crate::policy::members::description::Grammar;
 
 /// Makes the grammars of their blocks: a description, the name of the definition, the title, the schema.
@@ -106,16 +109,16 @@ grammars! {
 
     /// A header's name with - instead of _, none that has a meaning of its own (`idempotency-key`, `x-edge-idempotency`, `host`,
     /// `content-length`, `transfer-encoding`, `connection`).
-    "identityHeader", "Header", header_but(&[], &identity::MEANT);
+    "identityHeader", "Header", header_but(&[], &IDENTITY_TAKEN);
 
     "apiKeyHeader", "", format!(
         r##"{{"$ref": "#/$defs/identityHeader", "not": {{"pattern": "{}"}}}}"##,
-        none_of(&[], &identity::NO_API_KEYS)
+        none_of(&[], &NO_API_KEYS)
     );
 
     /// A header's name with - instead of _, none that has a meaning of its own (`retry-after`, `link`, `idempotency-…`, `content-…` and
     /// others).
-    "retryHeader", "Header", header_but(&answers::MEANT_FAMILIES, &answers::MEANT);
+    "retryHeader", "Header", header_but(&RETRY_FAMILIES, &RETRY_TAKEN);
 
     /// A header's name with - instead of _. None of a credential, a key, a connection, a proxy or an attempt (`authorization`, `host`,
     /// `x-forwarded-…`, `traceparent` and others), and not `content-type`, which every fingerprint has.

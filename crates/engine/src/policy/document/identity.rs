@@ -1,9 +1,9 @@
 //! The `identity` object: the sources, and the headers that carry the identity to the backend.
 
+use super::header_names::parse_identity_header;
 use super::stores::{KeyRegistry, Unkey, key_registry, read_key_registry};
 use super::webhooks::parse_subject;
-use super::{parse_header_name, parse_name, parse_text};
-use crate::headers::IDEMPOTENCY_KEY;
+use super::{parse_name, parse_text};
 use crate::identity::{
     ApiKeyPlace, IdentityPlace, IdentitySource, KeyMember, MetadataPath, PayloadClaim, SubjectRule, Tenant,
     is_subject_type,
@@ -343,30 +343,6 @@ fn read_api_keys(
     Some(ApiKeyPlace { header: header?, prefix: prefix?.unwrap_or_default(), keep })
 }
 
-/// Headers that carry no API key, beside those of [`MEANT`]
-pub(super) const NO_API_KEYS: [&str; 3] = ["cookie", "x-request-id", "content-type"];
-
-/// Parses the name of the header with API keys.
-pub(super) fn parse_key_header(text: &str) -> Result<String, String> {
-    match parse_identity_header(text)? {
-        name if NO_API_KEYS.contains(&name.as_str()) => {
-            Err(format!("`{name}` already has a meaning: choose another header, such as `x-api-key`"))
-        }
-        name => Ok(name),
-    }
-}
-
-/// Parses the beginning of every API key.
-pub(super) fn parse_key_prefix(text: &str) -> Result<String, String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
-    if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
-        Ok(text.to_owned())
-    } else {
-        Err("expected the beginning of the keys, 1 to 64 characters of A-Z a-z 0-9 . _ ~ -, such as `sk_live_`"
-            .to_owned())
-    }
-}
-
 /// Where a source reads its parts from.
 enum SourceKind {
     Metadata(Vec<String>),
@@ -451,21 +427,5 @@ fn parse_constant(text: &str) -> Result<String, String> {
                  neither . nor .."
                 .to_owned())
         }
-    }
-}
-
-/// Headers that carry no part of an identity
-pub(super) const MEANT: [&str; 6] =
-    [IDEMPOTENCY_KEY, super::super::REWRITE_MARK, "host", "content-length", "transfer-encoding", "connection"];
-
-/// Parses the name of a header that may carry a part of an identity.
-fn parse_identity_header(text: &str) -> Result<String, String> {
-    let name = parse_header_name(text)?;
-    if name.contains('_') {
-        Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
-    } else if MEANT.contains(&name.as_str()) {
-        Err(format!("`{name}` already has a meaning: choose another header"))
-    } else {
-        Ok(name)
     }
 }

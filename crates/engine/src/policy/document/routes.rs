@@ -2,12 +2,10 @@
 
 use super::super::authority::{self, canonical, is_host};
 use super::super::template::Template;
+use super::header_names::{parse_fingerprint_header, parse_header_name, read_header_names};
 use super::identity::{IdentityOwner, IdentityRules};
 use super::webhooks::{parse_provider, parse_webhook_id};
-use super::{
-    MODES, Mode, answers::answers, check_name, check_text, parse_fingerprint_header, parse_header_name, parse_text,
-    read_header_names, read_key,
-};
+use super::{MODES, Mode, answers::answers, check_name, check_text, parse_text, read_key};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::json::scan::Pointer;
 use crate::key::KeyRules;

@@ -1,6 +1,6 @@
 //! `webhooks.unkey` and `webhooks.openbao`: the services for lookups of bindings and secrets.
 
-use super::identity::{parse_key_header, parse_key_prefix};
+use super::header_names::parse_api_key_header;
 use super::parse_text;
 use super::secrets::{Live, Secret, live_secret, read_secret};
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
@@ -60,7 +60,7 @@ members! {
 
     /// The header with the API key; in `authorization` it stands behind `Bearer`. It cannot be `cookie`, `content-type` or `x-request-id`.
     /// The header is removed before every backend.
-    HEADER: Text<String> { parse: parse_key_header } = "header", "Header", required "",
+    HEADER: Text<String> { parse: parse_api_key_header } = "header", "Header", required "",
         schema r##"{"$ref": "#/$defs/apiKeyHeader", "examples": ["x-api-key", "authorization"]}"##;
 
     /// How every API key begins. What begins otherwise is no API key: it is not sent to the registry, and the next source is asked. Write
@@ -211,6 +211,17 @@ fn read_service(
 /// A time limit as calls have it.
 pub(super) fn milliseconds(limit: u64) -> u32 {
     limit.try_into().unwrap_or(u32::MAX)
+}
+
+/// Parses the beginning of every API key.
+fn parse_key_prefix(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
+    if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected the beginning of the keys, 1 to 64 characters of A-Z a-z 0-9 . _ ~ -, such as `sk_live_`"
+            .to_owned())
+    }
 }
 
 /// Parses the value of a `Host` header.
