@@ -54,7 +54,7 @@ lints! {
         severity: Warning,
         summary: "Restate keeps results for another time than the policy declares.",
         why: "A retry that comes after the result is gone runs the work again. `check` has compared the policy's other times with what it declares.",
-        instead: "Run `edge-idempotency retention apply`, or correct the policy.",
+        instead: "Run `edge-idempotency retention --apply`, or correct the policy.",
     }
 
     LIVE_LOOKUP {

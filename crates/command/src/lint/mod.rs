@@ -1,4 +1,4 @@
-//! What `check` and `openapi check` look for beside the policy document, and the list of all lints.
+//! What `check` looks for beside the policy document, and the list of all lints.
 //!
 //! | module | subject |
 //! |---|---|

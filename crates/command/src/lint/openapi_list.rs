@@ -49,7 +49,7 @@ lints! {
               route refuses (400 `idempotency_key_prohibited`) or removes, or cannot call an operation without one, although it takes such \
               requests.",
         instead: "Write the header parameter `Idempotency-Key` with `required: true` for a `REQUIRED_A` route and `required: false` for an \
-              `ACCEPTED` one, and none for others; `openapi overlay` writes it.",
+              `ACCEPTED` one, and none for others; `overlay` writes it.",
     }
 
     OPENAPI_INCOMPLETE {
@@ -59,7 +59,7 @@ lints! {
         why: "Clients that are made of the description cannot send the key, so their retries run the work twice. They cannot read a \
               refusal, which is a problem document (`application/problem+json`), and do not see whether an answer is a replay, and when to \
               send a request again.",
-        instead: "Add what the message names; `openapi overlay` writes it.",
+        instead: "Add what the message names; `overlay` writes it.",
     }
 
     OPENAPI_KEY_SCHEMA {
@@ -68,7 +68,7 @@ lints! {
         summary: "The schema of the key takes texts that the filter refuses, or none that it takes.",
         why: "A client that follows the description gets 400 `idempotency_key_invalid`. The command tries keys of usual forms and the \
               examples of the description. A schema that is narrower than the policy is fine.",
-        instead: "Write the schema in the message; `openapi overlay` writes it, too.",
+        instead: "Write the schema in the message; `overlay` writes it, too.",
     }
 
     OPENAPI_POLICY_DIFFERS {

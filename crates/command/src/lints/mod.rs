@@ -28,8 +28,6 @@ mod subjects;
 pub mod view;
 mod webhooks;
 
-pub use start::errors;
-
 use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::{EmbeddedText, SourceText};
 use crate::lints::diagnostics::tree::SpannedNode;
@@ -245,10 +243,4 @@ pub fn check_file(
     }
     let summary = checked.policy.as_ref().map(Policy::summary);
     CheckedFile { summary, ..checked.in_file(source) }
-}
-
-/// Findings in a policy document, with their places. Its secrets are hidden.
-pub fn located(source: SourceText, findings: Vec<PolicyFinding>) -> CheckedFile {
-    let tree = json::read(&source.text);
-    CheckedPolicy { findings, policy: None, tree }.in_file(source)
 }

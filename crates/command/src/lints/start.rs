@@ -13,7 +13,7 @@ use edge_idempotency_engine::{Policy, PolicyErrors};
 use std::collections::BTreeSet;
 
 /// What the filter refuses.
-pub fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
+pub(super) fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
     let twice = issues.iter().any(|issue| issue.message.contains("stands twice in the object"));
     let twice = if twice { second_members(document) } else { Vec::new() };
     if !twice.is_empty() {

@@ -167,7 +167,7 @@ fn retention(live: &mut LiveCheck<'_>, services: &[Service]) {
                 )
             }
         };
-        let help = "edge-idempotency retention plan --policy FILE shows what to change, and retention apply changes it";
+        let help = "edge-idempotency retention --policy FILE shows what to change, and with --apply changes it";
         live.add(&LIVE_RETENTION, &row.declared.pointer, message, help);
     }
 }

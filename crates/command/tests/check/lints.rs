@@ -26,7 +26,7 @@ fn every_lint_of_a_document_has_documents() {
     let found: Vec<&str> = documents.iter().map(|name| lint_of(&lints, name)).collect();
     for name in &lints {
         let name = name.as_str();
-        // `tests/e2e/tests/admin/live.rs` has what `--live` finds, and `tests/openapi` what `openapi check` finds.
+        // `tests/e2e/tests/admin/live.rs` has what `--live` finds, and `tests/openapi` what `check --openapi` finds.
         let is_elsewhere =
             ["envoy-", "live-", "openapi-"].iter().any(|kind| name.starts_with(kind)) || name == "not-openapi";
         let is_of_documents = !is_elsewhere && !WITHOUT.contains(&name);

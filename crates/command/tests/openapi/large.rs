@@ -42,6 +42,6 @@ fn a_large_description_goes_through_every_command() {
     let found = findings("-", file, &drafted.output);
     assert_eq!(names(&found), ["openapi-incomplete", "openapi-key-schema"]);
     assert_eq!(found.len(), 3 * PATHS);
-    let overlay = run_with(&["openapi", "overlay", "-", "--openapi", file], &drafted.output);
+    let overlay = run_with(&["overlay", "-", "--openapi", file], &drafted.output);
     assert_eq!(overlay.output.matches("x-idempotency-policy: REQUIRED_A").count(), PATHS);
 }

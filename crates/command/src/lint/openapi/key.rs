@@ -30,14 +30,14 @@ pub(super) fn check<'t>(
             at,
             &operation.name_span,
             format!("`{title}` has no header parameter `{KEY_HEADER}`, and `{endpoint}` ({policy}) answers 400 without a key"),
-            "add the parameter with `required: true`, or apply what `openapi overlay` writes",
+            "add the parameter with `required: true`, or apply what `overlay` writes",
         ),
         (None, KeyUse::Optional) => found.add(
             &OPENAPI_INCOMPLETE,
             at,
             &operation.name_span,
             format!("`{title}` has no header parameter `{KEY_HEADER}`, so clients cannot make its retries safe"),
-            "add the parameter with `required: false`, or apply what `openapi overlay` writes",
+            "add the parameter with `required: false`, or apply what `overlay` writes",
         ),
         (None, KeyUse::Refused | KeyUse::Removed) => {}
         (Some(key), KeyUse::Required | KeyUse::Optional) => {

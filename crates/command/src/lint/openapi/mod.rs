@@ -1,4 +1,4 @@
-//! What `openapi check` looks for: differences between an OpenAPI description and a policy.
+//! What `check --openapi` looks for: differences between an OpenAPI description and a policy.
 //!
 //! | module | subject |
 //! |---|---|
@@ -11,12 +11,12 @@ mod responses;
 use crate::lint::openapi_list::{
     NOT_OPENAPI, OPENAPI_NO_OPERATION, OPENAPI_NO_ROUTE, OPENAPI_OPEN_WRITE, OPENAPI_POLICY_DIFFERS, OPENAPI_WEBHOOK,
 };
+use crate::lints::PolicyFinding;
 use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::SourceText;
 use crate::lints::diagnostics::tree::SpannedNode;
 use crate::lints::diagnostics::{CheckedFile, Finding};
 use crate::lints::list::{NOT_SEEN, START_WARNING};
-use crate::lints::{PolicyFinding, errors, located};
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;
 use crate::openapi::interface::RouteInterface;
@@ -50,37 +50,31 @@ impl DescriptionFindings {
     }
 }
 
-/// What a policy file and a description file say of each other.
+/// What a policy and a description file say of each other.
 struct Comparison {
     of_policy: Vec<PolicyFinding>,
     of_description: Vec<Finding>,
-    summary: String,
+    summary: Option<String>,
 }
 
-/// Compares a description with a policy. Of a policy that does not start only its errors are told.
-pub(crate) fn check_files(policy: SourceText, policy_bytes: &[u8], described: SourceText) -> Vec<CheckedFile> {
-    let started = Policy::from_json(policy_bytes);
-    let (mut findings, mut of_description, mut summary) = (Vec::new(), Vec::new(), None);
-    match started {
-        Err(refused) => findings = errors(&policy, &refused.0),
-        Ok(started) => match description::read(&described) {
-            Err(error) => {
-                let mut found = DescriptionFindings::default();
-                found.add(&NOT_OPENAPI, String::new(), &(error.at..error.at), error.message, error.help);
-                of_description = found.0;
-            }
-            Ok(tree) => match described_policy(started, policy_bytes) {
-                Err(message) => findings.push(PolicyFinding::new(&START_WARNING, "", message, "")),
-                Ok(started) => {
-                    let comparison = compare(&started, &tree);
-                    findings = comparison.of_policy;
-                    of_description = comparison.of_description;
-                    summary = Some(comparison.summary);
-                }
-            },
+/// Compares a description with a policy: findings in the policy document, and the description with its own. Of a policy that does not
+/// start nothing is told here.
+pub(crate) fn check(policy: &[u8], described: SourceText) -> (Vec<PolicyFinding>, CheckedFile) {
+    let of_policy = |of_policy| Comparison { of_policy, of_description: Vec::new(), summary: None };
+    let compared = match (Policy::from_json(policy), description::read(&described)) {
+        (Err(_), _) => of_policy(Vec::new()),
+        (Ok(_), Err(error)) => {
+            let mut found = DescriptionFindings::default();
+            found.add(&NOT_OPENAPI, String::new(), &(error.at..error.at), error.message, error.help);
+            Comparison { of_description: found.0, ..of_policy(Vec::new()) }
+        }
+        (Ok(started), Ok(tree)) => match described_policy(started, policy) {
+            Err(message) => of_policy(vec![PolicyFinding::new(&START_WARNING, "", message, "")]),
+            Ok(started) => compare(&started, &tree),
         },
-    }
-    vec![located(policy, findings), CheckedFile { source: described, findings: of_description, summary }]
+    };
+    let Comparison { of_policy, of_description, summary } = compared;
+    (of_policy, CheckedFile { source: described, findings: of_description, summary })
 }
 
 fn described_policy(policy: Policy, bytes: &[u8]) -> Result<DescribedPolicy, String> {
@@ -118,7 +112,7 @@ fn compare(policy: &DescribedPolicy, tree: &SpannedNode) -> Comparison {
         if count == 1 { "" } else { "s" },
         if routes == 1 { "" } else { "s" }
     );
-    Comparison { of_policy, of_description: found.0, summary }
+    Comparison { of_policy, of_description: found.0, summary: Some(summary) }
 }
 
 fn no_operation(interface: &RouteInterface<'_>) -> PolicyFinding {

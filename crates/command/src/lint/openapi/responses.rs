@@ -50,7 +50,7 @@ pub(super) fn check<'t>(
             at.clone(),
             span,
             format!("`{}` has no problem document for {statuses}, which the filter answers", operation.title()),
-            "add `application/problem+json` to these responses, or apply what `openapi overlay` writes",
+            "add `application/problem+json` to these responses, or apply what `overlay` writes",
         );
     }
     let headers: BTreeSet<&str> = resolved
@@ -65,7 +65,7 @@ pub(super) fn check<'t>(
             at,
             span,
             format!("not every response of `{}` has the headers {names}", operation.title()),
-            "add them to every response, or apply what `openapi overlay` writes",
+            "add them to every response, or apply what `overlay` writes",
         );
     }
 }

@@ -1,5 +1,6 @@
-//! `openapi overlay`: an OpenAPI Overlay from a policy.
+//! `overlay`: an OpenAPI Overlay from a policy.
 
+use crate::commands::check::BOTH_FROM_INPUT;
 use crate::commands::{BAD_INPUT, FORWARD};
 use crate::input::{read, read_policy_document};
 use crate::lints::diagnostics::source::SourceText;
@@ -25,14 +26,14 @@ use std::path::{Path, PathBuf};
 /// names, and what the description has already stays as it is. Without it the targets are the paths of the policy.
 ///
 /// Examples:
-///   edge-idempotency openapi overlay policy.json --openapi openapi.yaml > idempotency.overlay.yaml
-///   edge-idempotency openapi overlay policy.json --openapi openapi.yaml --speakeasy --fern
-///   edge-idempotency openapi overlay policy.json --stainless >> stainless.yml
+///   edge-idempotency overlay policy.json --openapi openapi.yaml > idempotency.overlay.yaml
+///   edge-idempotency overlay policy.json --openapi openapi.yaml --speakeasy --fern
+///   edge-idempotency overlay policy.json --stainless >> stainless.yml
 ///
 /// Exit status: 0; 2 if the policy or the description cannot be read, or has errors.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(super) struct OverlayArguments {
+pub(crate) struct OverlayArguments {
     /// The policy document; - is standard input.
     #[arg(value_name = "POLICY|-")]
     policy: PathBuf,
@@ -60,9 +61,9 @@ enum OverlayFormat {
 }
 
 /// Runs the command; its exit status.
-pub(super) fn run(args: &OverlayArguments) -> Result<u8, String> {
+pub(crate) fn run(args: &OverlayArguments) -> Result<u8, String> {
     if args.policy == Path::new("-") && args.openapi.as_deref() == Some(Path::new("-")) {
-        return Err(super::check::BOTH_FROM_INPUT.to_owned());
+        return Err(BOTH_FROM_INPUT.to_owned());
     }
     let Some((policy, document)) = read_policy_document(&args.policy, false)? else { return Ok(BAD_INPUT) };
     let policy = DescribedPolicy::new(policy, document)?;
