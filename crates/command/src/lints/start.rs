@@ -99,7 +99,7 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend
 }
 
 /// What a warning is about, by words that only it has, and its lint. A test has one document for each.
-static LINTS: [(&str, &Lint); 8] = [
+static OF_WARNINGS: [(&str, &Lint); 8] = [
     ("which is taken for a part of it", &WRONG_SECRET),
     ("the secret holds `", &WRONG_SECRET),
     ("this provider's secrets", &WRONG_SECRET),
@@ -111,7 +111,7 @@ static LINTS: [(&str, &Lint); 8] = [
 ];
 
 fn warning(issue: &Issue) -> PolicyFinding {
-    let known = LINTS.iter().find(|(words, _)| issue.message.contains(words));
+    let known = OF_WARNINGS.iter().find(|(words, _)| issue.message.contains(words));
     let lint = known.map_or(&START_WARNING, |(_, lint)| lint);
     PolicyFinding::new(lint, issue.pointer.clone(), issue.message.clone(), "")
 }
