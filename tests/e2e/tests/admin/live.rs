@@ -112,7 +112,7 @@ impl<'s> LiveRun<'s> {
         ensure!(!all.iter().any(is_start_error), "the policy does not start: {report}");
         let live =
             all.iter().map(|finding| (text(finding, "lint"), text(finding, "pointer"), text(finding, "message")));
-        Ok(live.filter(|(lint, ..)| lint.starts_with("live-")).collect())
+        Ok(live.filter(|(lint, ..)| lint.starts_with("live-") || lint == "not-seen").collect())
     }
 
     /// The findings besides those of what works, which are these.
