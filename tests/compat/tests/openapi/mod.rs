@@ -67,7 +67,6 @@ impl OpenapiSetup {
         let overlay = told(
             Command::new(built("EDGE_CLI", "edge-idempotency")?)
                 .args([
-                    "openapi",
                     "overlay",
                     "--fern",
                     "--speakeasy",
