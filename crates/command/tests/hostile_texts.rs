@@ -18,8 +18,8 @@ const FORMS: [&[&str]; 6] = [
     &["render", "envoy"],
     &["render", "envoy", "--filter-only"],
     &["render", "envoy", "--dynamic-module", "--filter-only"],
-    &["render", "istio", "--form", "envoy-filter"],
-    &["render", "envoy-gateway", "--form", "envoy-patch-policy"],
+    &["render", "kubernetes", "--form", "envoy-filter"],
+    &["render", "kubernetes", "--form", "envoy-patch-policy"],
     &["render", "krakend"],
 ];
 
@@ -66,7 +66,7 @@ fn options(form: &[&str], upstreams: &BTreeSet<String>) -> Vec<String> {
     let mut options: Vec<String> = form.iter().map(|word| (*word).to_owned()).collect();
     options.extend(["--policy", "-"].map(str::to_owned));
     options.extend(upstreams.iter().map(|name| format!("--upstream={name}=http://127.0.0.1:9000")));
-    if !options.contains(&"istio".to_owned()) {
+    if !options.contains(&"envoy-filter".to_owned()) {
         options
             .extend(["--jwt-issuer=https://i.example.com", "--jwt-keys=https://i.example.com/keys"].map(str::to_owned));
     }
@@ -199,11 +199,11 @@ fn no_command_prints_what_a_terminal_acts_on() {
                 command(&[args, &[path.as_str()]].concat(), "");
             }
             command(&["explain", "--policy", &path, "--method", "POST", "--url", &format!("https://a/b{evil}")], "");
-            command(&["openapi", "check", &path, &description], "");
+            command(&["check", &path, "--openapi", &description], "");
         }
         let path = file("policy.json", &policy.to_string());
-        command(&["openapi", "check", &path, &description], "");
-        command(&["openapi", "overlay", &path, "--openapi", &description], "");
+        command(&["check", &path, "--openapi", &description], "");
+        command(&["overlay", &path, "--openapi", &description], "");
     }
     let record = json!({"time": evil, "method": evil, "path": evil, "edge_idempotency": {
         "endpoint": evil, "tenant": evil, "project": evil, "idempotency_shadow": "refuse", "idempotency_code": evil,

@@ -39,17 +39,17 @@ fn keys_are_split_from_the_left() -> Result<(), Box<dyn Error>> {
 #[test]
 fn arguments_are_checked_before_restate_is_called() -> Result<(), Box<dyn Error>> {
     for (args, message) in [
-        (&["keys", "erase", "--tenant", "acme", "--yes"][..], "--subject"),
-        (&["keys", "erase", "--subject", "user:u", "--yes"], "--tenant"),
-        (&["keys", "forget", "--tenant", "acme", "--subject", "user:u", "--yes"], "say which result"),
-        (&["keys", "list", "--tenant", "a'c"], "--tenant a'c"),
-        (&["keys", "list", "--tenant", "acme", "--subject", "alice"], "such as user:42"),
-        (&["keys", "list", "--endpoint", "refunds.create"], "--policy"),
-        (&["keys", "show", "--stored-key", "refund-1"], "t-{tenant}"),
-        (&["keys", "list", "--admin", "https://user:planted@example.com"], "RESTATE_AUTH_TOKEN"),
-        (&["keys", "list", "--admin", "example.com:9070"], "http://host:9070"),
-        (&["retention", "plan", "--policy", "/none/policy.json"], "/none/policy.json"),
-        (&["keys", "list"], "Connection refused"),
+        (&["keys", "purge", "--all", "--tenant", "acme", "--yes"][..], "--subject"),
+        (&["keys", "purge", "--all", "--subject", "user:u", "--yes"], "--tenant"),
+        (&["keys", "purge", "--tenant", "acme", "--subject", "user:u", "--yes"], "say which result"),
+        (&["keys", "show", "--tenant", "a'c"], "--tenant a'c"),
+        (&["keys", "show", "--tenant", "acme", "--subject", "alice"], "such as user:42"),
+        (&["keys", "show", "--endpoint", "refunds.create"], "--policy"),
+        (&["keys", "show", "--stored-key", "refund-1", "--details"], "t-{tenant}"),
+        (&["keys", "show", "--admin", "https://user:planted@example.com"], "RESTATE_AUTH_TOKEN"),
+        (&["keys", "show", "--admin", "example.com:9070"], "http://host:9070"),
+        (&["retention", "--policy", "/none/policy.json"], "/none/policy.json"),
+        (&["keys", "show"], "Connection refused"),
     ] {
         let (code, out, error) = run(args, "")?;
         assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {error}");
@@ -77,7 +77,7 @@ fn a_project_that_the_endpoint_cannot_have_is_refused() -> Result<(), Box<dyn Er
         ("p", ["--stored-key", "t-acme:_platform:user:a:k"]),
     ] {
         let args =
-            ["keys", "forget", "--yes", "--policy", "-", "--endpoint", endpoint, choice[0], choice[1], "--id", "inv_1"];
+            ["keys", "purge", "--yes", "--policy", "-", "--endpoint", endpoint, choice[0], choice[1], "--id", "inv_1"];
         let (code, out, error) = run(&args, SCOPES)?;
         assert_eq!((code, out.as_str()), (2, ""), "{error}");
         assert!(error.contains("never under"), "{error}");
@@ -87,7 +87,7 @@ fn a_project_that_the_endpoint_cannot_have_is_refused() -> Result<(), Box<dyn Er
 
 #[test]
 fn a_subject_that_was_copied_from_a_key_is_warned_of() -> Result<(), Box<dyn Error>> {
-    let args = ["keys", "erase", "--tenant", "acme", "--subject", "user:a%2Fb", "--yes"];
+    let args = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:a%2Fb", "--yes"];
     let (_, _, error) = run(&args, "")?;
     assert!(error.contains("write it decoded: --subject user:a/b"), "{error}");
     Ok(())
@@ -95,7 +95,7 @@ fn a_subject_that_was_copied_from_a_key_is_warned_of() -> Result<(), Box<dyn Err
 
 #[test]
 fn the_guard_has_one_retention() -> Result<(), Box<dyn Error>> {
-    let (code, out, error) = run(&["retention", "apply", "--yes", "--policy", "-"], SCOPES)?;
+    let (code, out, error) = run(&["retention", "--apply", "--yes", "--policy", "-"], SCOPES)?;
     assert_eq!((code, out.as_str()), (2, ""), "{error}");
     assert!(error.contains("/retention/services/Guard: this is the guard's service"), "{error}");
     Ok(())
@@ -104,7 +104,7 @@ fn the_guard_has_one_retention() -> Result<(), Box<dyn Error>> {
 #[test]
 fn errors_of_a_policy_are_told_as_everywhere() -> Result<(), Box<dyn Error>> {
     let (code, out, error) = run(
-        &["retention", "plan", "--json", "--policy", "-"],
+        &["retention", "--json", "--policy", "-"],
         r#"{"version": 1, "retention": {"services": {"A": {"class": "x"}}}}"#,
     )?;
     assert_eq!(code, 2);

@@ -401,16 +401,16 @@ fn the_payload_of_a_token_is_passed_on_in_its_header() {
     let module = format!("--module={}", wasm.display());
     let pulled = ["--module=oci://r/e:1", &format!("--module-digest=sha256:{}", "0".repeat(64))];
     for more in [&[module.as_str()][..], &[pulled[0], pulled[1]]] {
-        let istio = printed(&[&["render", "istio", &option][..], more].concat());
+        let istio = printed(&[&["render", "kubernetes", "--form=envoy-filter", &option][..], more].concat());
         let check = "passes the payload of tokens on ({outputPayloadToHeader: \"x-jwt-payload\"})";
         assert!(istio.contains(check) && istio.contains("forwardOriginalToken"), "{istio}");
         assert!(!istio.contains("name `payload`") && istio.contains("- remove: \"x-jwt-payload\""), "{istio}");
     }
     // A client's own header would stay there.
-    let told = refused(&["render", "istio", &option, "--form=traffic-extension", pulled[0], pulled[1]]);
+    let told = refused(&["render", "kubernetes", "--form=traffic-extension", &option, pulled[0], pulled[1]]);
     assert!(told.contains("x-jwt-payload") && told.contains("--form envoy-filter"), "{told}");
     let tokens = ["--upstream=api=http://a", "--jwt-issuer=https://i", "--jwt-keys=https://k"];
-    for gateway in [&["envoy-gateway", &module][..], &["krakend"]] {
+    for gateway in [&["kubernetes", "--form=envoy-patch-policy", &module][..], &["krakend"]] {
         let told = refused(&[&["render"][..], gateway, &[&option], &tokens].concat());
         assert!(told.contains("x-jwt-payload"), "{gateway:?}: {told}");
     }

@@ -208,7 +208,7 @@ fn guards(setup: &GuardsSetup, language: Language) -> Result<()> {
     let service = services.json();
     let member = |name: &str| service.get(name).cloned().unwrap_or_default();
     ensure!(member("idempotency_retention") == json!("7d 2h"), "{service}");
-    // So `retention plan` prints these lines (`crates/command/src/restate_admin/plan.rs`).
+    // So `retention` prints these lines (`crates/command/src/restate_admin/plan.rs`).
     ensure!(member("retry_policy").get("on_max_attempts") == Some(&json!("Pause")), "{service}");
     Ok(())
 }

@@ -28,6 +28,11 @@ use std::path::{Path, PathBuf};
 /// and the gateway. Options say where they are, as seen from here. Credentials come from the environment: those that the policy
 /// names, UNKEY_ROOT_KEY, BAO_TOKEN or VAULT_TOKEN, RESTATE_AUTH_TOKEN. The guard keeps two claims of a made-up key.
 ///
+/// With --openapi the command also compares the policy with an OpenAPI description (3.0, 3.1 or 3.2, YAML or JSON, in one file):
+/// operations without a route and routes without an operation; a key parameter that is missing, required wrongly, not taken, or has
+/// a schema that the filter does not follow; refusals and headers that the description lacks. `overlay` writes most of what is
+/// missing.
+///
 /// Secrets are checked where the command can see them: in the document, or in this command's environment.
 ///
 /// Examples:
@@ -37,6 +42,7 @@ use std::path::{Path, PathBuf};
 ///   edge-idempotency check --envoy envoy.yaml
 ///   edge-idempotency check --live --upstream restate=http://127.0.0.1:8080 --admin http://127.0.0.1:9070 \
 ///     --admin-envoy http://127.0.0.1:9901 policy.json
+///   edge-idempotency check policy.json --openapi openapi.yaml
 ///   edge-idempotency check --schema > schema.json
 ///   edge-idempotency check --format sarif policy.json > check.sarif
 ///
@@ -51,6 +57,9 @@ pub(crate) struct CheckArguments {
     /// The files are configurations of Envoy.
     #[arg(long)]
     envoy: bool,
+    /// The OpenAPI description with which the policy is compared; - reads standard input.
+    #[arg(long, value_name = "FILE|-", conflicts_with = "envoy")]
+    openapi: Option<PathBuf>,
     #[command(flatten)]
     live: LiveArguments,
     #[command(flatten)]
@@ -62,6 +71,9 @@ pub(crate) struct CheckArguments {
     #[arg(long, exclusive = true)]
     schema: bool,
 }
+
+/// The error if both files should come from standard input.
+pub(super) const BOTH_FROM_INPUT: &str = "only one of the policy and the description can be standard input";
 
 /// Runs the command; its exit status.
 pub(crate) fn run(args: &CheckArguments) -> Result<u8, String> {
@@ -81,25 +93,44 @@ pub(crate) fn run(args: &CheckArguments) -> Result<u8, String> {
     if names.collect::<BTreeSet<_>>().len() != args.live.upstreams.len() {
         return Err("two --upstream have the same name".to_owned());
     }
+    let description = match &args.openapi {
+        Some(path) if path == Path::new("-") && args.files.iter().any(|file| file == path) => {
+            return Err(BOTH_FROM_INPUT.to_owned());
+        }
+        Some(_) if args.files.len() > 1 => return Err("--openapi is compared with one policy: give one".to_owned()),
+        Some(path) => Some(
+            read(path)
+                .map(|bytes| SourceText::new(name(path), &bytes))
+                .map_err(|message| lint::unread_file(name(path), message)),
+        ),
+        None => None,
+    };
+    let (mut description, unread) = match description.transpose() {
+        Ok(description) => (description, None),
+        Err(unread) => (None, Some(unread)),
+    };
     let mut files = Vec::new();
     for path in &args.files {
         match read(path) {
-            Ok(bytes) => files.extend(check(path, &bytes, args)),
+            Ok(bytes) => files.extend(check(path, &bytes, args, description.take())),
             Err(message) => files.push(lint::unread_file(name(path), message)),
         }
     }
+    files.extend(unread);
     findings::report(files, &args.findings)
 }
 
-fn check(path: &Path, bytes: &[u8], args: &CheckArguments) -> Vec<CheckedFile> {
+fn check(path: &Path, bytes: &[u8], args: &CheckArguments, description: Option<SourceText>) -> Vec<CheckedFile> {
     let source = SourceText::new(name(path), bytes);
     if args.envoy {
         lint::gateway::check_file(source, path, variable)
     } else {
-        let live = |policy: &Policy, document: &Value| match args.live.live {
-            true => live::check(&args.live, policy, document),
-            false => Vec::new(),
+        let compared = description.map(|description| lint::openapi::check(bytes, description));
+        let (of_policy, described) = compared.unzip();
+        let more = |policy: &Policy, document: &Value| {
+            let live = if args.live.live { live::check(&args.live, policy, document) } else { Vec::new() };
+            live.into_iter().chain(of_policy.into_iter().flatten()).collect()
         };
-        vec![crate::lints::check_file(source, bytes, variable, live)]
+        std::iter::once(crate::lints::check_file(source, bytes, variable, more)).chain(described).collect()
     }
 }

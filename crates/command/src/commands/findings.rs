@@ -1,4 +1,4 @@
-//! Findings of `check` and `openapi check`: which of them count, how they are printed, and the exit status.
+//! Findings of `check`: which of them count, how they are printed, and the exit status.
 
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::diagnostics::{formats, sarif};

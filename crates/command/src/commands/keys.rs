@@ -7,7 +7,7 @@ mod session;
 
 use crate::output::tell;
 pub(crate) use arguments::KeysArguments;
-use arguments::{KeysAction, ListArguments, ShowArguments};
+use arguments::{KeysAction, ShowArguments};
 use erase::erase;
 use forget::forget;
 use session::Session;
@@ -26,14 +26,14 @@ use serde_json::{Value, json};
 /// Runs the command; its exit status.
 pub(crate) fn run(args: &KeysArguments) -> Result<u8, String> {
     match &args.action {
-        KeysAction::List(args) => list(args),
-        KeysAction::Show(args) => show(args),
-        KeysAction::Forget(args) => forget(args),
-        KeysAction::Erase(args) => erase(args),
+        KeysAction::Show(args) if args.details => details_of(args),
+        KeysAction::Show(args) => list(args),
+        KeysAction::Purge(args) if args.all => erase(args),
+        KeysAction::Purge(args) => forget(args),
     }
 }
 
-fn list(args: &ListArguments) -> Result<u8, String> {
+fn list(args: &ShowArguments) -> Result<u8, String> {
     let Some(mut session) = Session::open(&args.common, Some(&args.one))? else { return Ok(BAD_INPUT) };
     session.selection.state = args.state;
     let condition = session.selection.condition()?;
@@ -73,11 +73,12 @@ fn list(args: &ListArguments) -> Result<u8, String> {
     Ok(FORWARD)
 }
 
-fn show(args: &ShowArguments) -> Result<u8, String> {
+fn details_of(args: &ShowArguments) -> Result<u8, String> {
     let Some(session) = Session::open(&args.common, Some(&args.one))? else { return Ok(BAD_INPUT) };
     if session.selection.is_empty() {
         return Err(
-            "choose what to show, such as by --tenant and --key, or by --id; `keys list` lists everything".to_owned()
+            "choose what to show, such as by --tenant and --key, or by --id; without --details everything is listed"
+                .to_owned(),
         );
     }
     let rows = session.found()?;

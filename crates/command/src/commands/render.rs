@@ -1,7 +1,7 @@
 //! `render`: configurations of gateways that fit a policy.
 
 mod krakend;
-mod resources;
+mod kubernetes;
 
 use super::{BAD_INPUT, FORWARD};
 use crate::input::read;
@@ -41,9 +41,8 @@ pub(crate) struct RenderArguments {
 #[derive(Subcommand)]
 enum Destination {
     Envoy(Box<EnvoyArguments>),
-    Krakend(krakend::KrakendArguments),
-    Istio(resources::istio::IstioArguments),
-    EnvoyGateway(resources::envoy_gateway::EnvoyGatewayArguments),
+    Krakend(Box<krakend::KrakendArguments>),
+    Kubernetes(Box<kubernetes::KubernetesArguments>),
 }
 
 /// A configuration of Envoy: the whole bootstrap, or the filter alone.
@@ -151,6 +150,10 @@ struct TokenArguments {
 }
 
 impl TokenArguments {
+    fn is_empty(&self) -> bool {
+        [&self.issuers, &self.key_sets, &self.audiences].into_iter().all(Vec::is_empty)
+    }
+
     fn options(&self) -> TokenOptions {
         TokenOptions {
             issuers: self.issuers.clone(),
@@ -208,8 +211,7 @@ pub(crate) fn run(args: &RenderArguments) -> Result<u8, String> {
     match &args.gateway {
         Destination::Envoy(args) => envoy(args),
         Destination::Krakend(args) => krakend::run(args),
-        Destination::Istio(args) => resources::istio::run(args),
-        Destination::EnvoyGateway(args) => resources::envoy_gateway::run(args),
+        Destination::Kubernetes(args) => kubernetes::run(args),
     }
 }
 

@@ -9,84 +9,47 @@ use crate::output::tell;
 use crate::restate_admin::claims_outlast::{guard_name, guard_of};
 use crate::restate_admin::connection::{Admin, ConnectionArguments};
 use crate::restate_admin::plan::Plan;
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Compares the policy's `retention` with Restate's services, and changes what differs.
-///
-/// Examples:
-///   edge-idempotency retention plan --admin http://127.0.0.1:9070 --policy policy.json
-///   edge-idempotency retention plan --admin http://127.0.0.1:9070 --policy policy.json --check
-///   edge-idempotency retention apply --admin http://127.0.0.1:9070 --policy policy.json --yes
-///
-/// Exit status of both: 0 if all is done, 1 if something differs (`plan` with --check only), 2 if a document cannot be read or
-/// Restate does not answer.
-#[derive(Args)]
-#[command(verbatim_doc_comment)]
-pub(crate) struct RetentionArguments {
-    #[command(subcommand)]
-    action: RetentionAction,
-}
-
-#[derive(Subcommand)]
-enum RetentionAction {
-    Plan(PlanArguments),
-    Apply(ApplyArguments),
-}
-
-/// Shows what the policy declares, what Restate has, and what `apply` would change.
+/// Compares the policy's `retention` with Restate's services, and with --apply changes what differs.
 ///
 /// The retention of each service in `retention.services` is compared, `on_max_attempts` where it is declared, and that of the
-/// guard (`backend.guard.retention`). Nothing is changed.
+/// guard (`backend.guard.retention`). Without --apply nothing is changed.
 ///
-///   = as declared    ~ `apply` changes it    ! something is left to you, and the lines below say what
+///   = as declared    ~ --apply changes it    ! something is left to you, and the lines below say what
 ///
-/// Example:
-///   edge-idempotency retention plan --admin http://127.0.0.1:9070 --policy policy.json --check
-///
-/// Exit status: 0; with --check 1 if anything is not as declared; 2 if the policy cannot be read, declares no retention, or
-/// Restate does not answer.
-#[derive(Args)]
-#[command(verbatim_doc_comment)]
-struct PlanArguments {
-    #[command(flatten)]
-    common: SharedRetentionArguments,
-    /// Exits with 1 if anything is not as declared.
-    #[arg(long)]
-    check: bool,
-}
-
-/// Changes the retention of Restate's services to what the policy declares.
-///
-/// Shows the plan and asks before anything is changed. A new retention holds for new requests; results that are stored keep
+/// --apply shows the plan and asks before anything is changed. A new retention holds for new requests; results that are stored keep
 /// theirs. When a deployment is registered again with `force`, Restate takes the retention of its code, so run this after it.
 /// Every change is read back, because Restate holds a retention below its max-idempotency-retention without an error. The guard's
 /// claims outlast the results at any time: a change after which they would not is left out, and the output says why.
 ///
-/// Example:
-///   edge-idempotency retention apply --admin http://127.0.0.1:9070 --policy policy.json --yes
+/// Examples:
+///   edge-idempotency retention --admin http://127.0.0.1:9070 --policy policy.json
+///   edge-idempotency retention --admin http://127.0.0.1:9070 --policy policy.json --check
+///   edge-idempotency retention --admin http://127.0.0.1:9070 --policy policy.json --apply --yes
 ///
-/// Exit status: 0 if Restate has all that is declared; 1 if something is left, or you said no; 2 if the policy cannot be read,
-/// declares no retention, or lists the guard's service in `retention.services`, if Restate does not answer, or if there is no
-/// terminal to ask on and no --yes.
+/// Exit status: 0; with --check 1 if anything is not as declared; with --apply 1 if something is left, or you said no; 2 if the policy
+/// cannot be read, declares no retention, or lists the guard's service in `retention.services`, if Restate does not answer, or if
+/// there is no terminal to ask on and no --yes.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-struct ApplyArguments {
-    #[command(flatten)]
-    common: SharedRetentionArguments,
-    /// Does not ask for confirmation.
-    #[arg(long)]
-    yes: bool,
-}
-
-#[derive(Args)]
-struct SharedRetentionArguments {
+pub(crate) struct RetentionArguments {
     #[command(flatten)]
     connection: ConnectionArguments,
     /// The policy document, as given to the gateway; - reads standard input.
     #[arg(long, value_name = "FILE|-")]
     policy: PathBuf,
+    /// Exits with 1 if anything is not as declared.
+    #[arg(long, conflicts_with = "apply")]
+    check: bool,
+    /// Changes what differs.
+    #[arg(long)]
+    apply: bool,
+    /// Does not ask for confirmation.
+    #[arg(long, requires = "apply")]
+    yes: bool,
     /// Prints JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -94,18 +57,16 @@ struct SharedRetentionArguments {
 
 /// Runs the command; its exit status.
 pub(crate) fn run(args: &RetentionArguments) -> Result<u8, String> {
-    match &args.action {
-        RetentionAction::Plan(args) => {
-            let Some((admin, plan)) = plan(&args.common)? else { return Ok(BAD_INPUT) };
-            show(&plan, &admin, &args.common)?;
-            Ok(if args.check && !plan.is_clean() { REJECT } else { FORWARD })
-        }
-        RetentionAction::Apply(args) => apply(args),
+    if args.apply {
+        return apply(args);
     }
+    let Some((admin, plan)) = plan(args)? else { return Ok(BAD_INPUT) };
+    show(&plan, &admin, args)?;
+    Ok(if args.check && !plan.is_clean() { REJECT } else { FORWARD })
 }
 
-fn plan(common: &SharedRetentionArguments) -> Result<Option<(Admin, Plan)>, String> {
-    let Some((_, document)) = read_policy_document(&common.policy, common.json)? else { return Ok(None) };
+fn plan(args: &RetentionArguments) -> Result<Option<(Admin, Plan)>, String> {
+    let Some((_, document)) = read_policy_document(&args.policy, args.json)? else { return Ok(None) };
     let guard = guard_name(&document);
     let services = document.pointer("/retention/services").and_then(Value::as_object);
     if guard_of(&document).is_some() && services.is_some_and(|services| services.contains_key(&guard)) {
@@ -114,32 +75,31 @@ fn plan(common: &SharedRetentionArguments) -> Result<Option<(Admin, Plan)>, Stri
              `guard.retention` of the backend says how long it keeps claims"
         ));
     }
-    let admin = Admin::connect(&common.connection)?;
+    let admin = Admin::connect(&args.connection)?;
     let plan = Plan::new(&document, &admin.services()?);
     if plan.rows.is_empty() {
         return Err(format!(
             "{} declares no retention: there is neither `retention.services` nor the backend's `guard.retention` in it",
-            common.policy.display()
+            args.policy.display()
         ));
     }
     Ok(Some((admin, plan)))
 }
 
-fn show(plan: &Plan, admin: &Admin, common: &SharedRetentionArguments) -> Result<(), String> {
-    print(&if common.json {
+fn show(plan: &Plan, admin: &Admin, args: &RetentionArguments) -> Result<(), String> {
+    print(&if args.json {
         terminal_text::json(&plan.to_json(admin))
     } else {
-        plan.to_text(admin, &common.policy.display().to_string())
+        plan.to_text(admin, &args.policy.display().to_string())
     })
 }
 
-fn apply(args: &ApplyArguments) -> Result<u8, String> {
-    let common = &args.common;
-    let Some((admin, mut plan)) = plan(common)? else { return Ok(BAD_INPUT) };
+fn apply(args: &RetentionArguments) -> Result<u8, String> {
+    let Some((admin, mut plan)) = plan(args)? else { return Ok(BAD_INPUT) };
     let changes = plan.rows.iter().filter(|row| row.is_change()).count();
     if changes > 0 && !args.yes {
         // With --json the plan is for the terminal, and standard output gets what comes of it.
-        tell!("{}", plan.to_text(&admin, &common.policy.display().to_string()));
+        tell!("{}", plan.to_text(&admin, &args.policy.display().to_string()));
         let noun = if changes == 1 { "setting" } else { "settings" };
         if !confirmed(&format!("Change {changes} {noun} of the Restate at {}?", admin.address()))? {
             tell!("edge-idempotency: nothing was changed");
@@ -147,6 +107,6 @@ fn apply(args: &ApplyArguments) -> Result<u8, String> {
         }
     }
     plan.apply(&admin)?;
-    show(&plan, &admin, common)?;
+    show(&plan, &admin, args)?;
     Ok(if plan.is_clean() { FORWARD } else { REJECT })
 }

@@ -1,15 +1,13 @@
-//! `webhook`: the catalogue of providers, new webhooks, signed test deliveries.
+//! `webhook`: new webhooks, signed test deliveries.
 
 mod new;
-mod providers;
 mod sign;
 
 use clap::{Args, Subcommand};
 
-/// Makes webhooks and their records, signs test deliveries, and lists the providers.
+/// Makes webhooks and their records, and signs test deliveries. docs/providers.md lists the providers.
 ///
 /// Examples:
-///   edge-idempotency webhook providers
 ///   edge-idempotency webhook new --policy policy.json --tenant acme --project shop --provider stripe
 ///   edge-idempotency webhook sign --policy policy.json --id wh_01JSTRIPE --secret env:STRIPE_WHSEC --send
 ///
@@ -25,7 +23,6 @@ pub(crate) struct WebhookArguments {
 enum WebhookCommand {
     New(new::NewArguments),
     Sign(sign::SignArguments),
-    Providers(providers::ProvidersArguments),
 }
 
 /// Runs the command; its exit status.
@@ -33,6 +30,5 @@ pub(crate) fn run(args: &WebhookArguments) -> Result<u8, String> {
     match &args.command {
         WebhookCommand::New(args) => new::run(args),
         WebhookCommand::Sign(args) => sign::run(args),
-        WebhookCommand::Providers(args) => providers::run(args),
     }
 }

@@ -2,8 +2,9 @@
 //! (<https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html>).
 
 use super::formats;
-use crate::lints::diagnostics::lint::{Lint, UNREAD};
+use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::{CheckedFile, Finding};
+use crate::lints::list::UNREAD_FILE;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +20,7 @@ pub(crate) fn to_sarif(files: &[CheckedFile], lints: impl Iterator<Item = &'stat
     let results: Vec<Value> =
         formats::each(files).map(|(file, finding)| result(file, finding, index(finding.lint.name))).collect();
     let unread: Vec<Value> = formats::each(files)
-        .filter(|(_, finding)| finding.lint.name == UNREAD)
+        .filter(|(_, finding)| finding.lint.name == UNREAD_FILE.name)
         .map(|(_, finding)| json!({"level": "error", "message": {"text": finding.message}}))
         .collect();
     json!({

@@ -1,42 +1,38 @@
 //! Name, severity and texts of every lint of the gateway around the filter. docs/lints.md is made from them.
 
-use crate::lints::diagnostics::lint::Lint;
-use crate::lints::diagnostics::lint::Severity::{Error, Note, Warning};
+use crate::lints::diagnostics::lint::lints;
 
-/// In the order of the page: the file, the filter, the connection manager, routes and clusters.
-pub(super) static LINTS: &[Lint] = &[
-    Lint {
+lints! {
+    /// In the order of the page: the file, the filter, the connection manager, routes and clusters.
+    pub(crate) LINTS;
+
+    NOT_YAML {
         name: "not-yaml",
         severity: Error,
         summary: "The configuration is neither YAML nor JSON.",
         why: "Envoy cannot read it, and this command cannot check it.",
         instead: "Correct the text at the place that is underlined. If the file is a template, fill it in first.",
-    },
-    Lint {
+    }
+
+    ENVOY_NO_FILTER {
         name: "envoy-no-filter",
         severity: Error,
         summary: "The file has no filter of this project, or the command cannot find the filter or its policy.",
         why: "There is nothing to check. A filter that comes by ECDS is found if its `path_config_source` names a file \
               that is there.",
         instead: "Name the file that has the filter, or check the policy document by itself.",
-    },
-    Lint {
-        name: "envoy-not-seen",
-        severity: Note,
-        summary: "A part of the gateway is not in this file, or cannot be read, so nothing is known about it.",
-        why: "Routes and clusters that come from a server, routes that a matcher chooses, and the gateway around a \
-              filter that is alone in its file are not checked.",
-        instead: "Check a file that has them, if there is one.",
-    },
-    Lint {
+    }
+
+    ENVOY_DUPLICATE_MEMBER {
         name: "envoy-duplicate-member",
         severity: Error,
         summary: "An object has the same member twice.",
         why: "Envoy takes the last one and reports nothing, so a `normalize_path: false` further down undoes the `true` above it. A merge \
               of two changes can leave both.",
         instead: "Remove the wrong one.",
-    },
-    Lint {
+    }
+
+    ENVOY_CONFIGURATION {
         name: "envoy-configuration",
         severity: Error,
         summary: "The plugin's `configuration` is not a StringValue.",
@@ -44,133 +40,78 @@ pub(super) static LINTS: &[Lint] = &[
               filter does not start; without a configuration it does not start either.",
         instead: "Write `\"@type\": type.googleapis.com/google.protobuf.StringValue` and the document as the `value`, \
                   after `|`.",
-    },
-    Lint {
+    }
+
+    ENVOY_FAIL_OPEN {
         name: "envoy-fail-open",
         severity: Error,
         summary: "A VM that fails lets every request through.",
         why: "After the first failure all keys reach the backend as clients wrote them, for ever: a client can name the key of \
               another tenant.",
         instead: "Write `failure_policy: FAIL_RELOAD`.",
-    },
-    Lint {
+    }
+
+    ENVOY_FAILURE_POLICY {
         name: "envoy-failure-policy",
         severity: Warning,
         summary: "A VM that fails is not replaced.",
         why: "By default Envoy answers 503 to every request of that worker until Envoy restarts.",
         instead: "Write `failure_policy: FAIL_RELOAD`.",
-    },
-    Lint {
+    }
+
+    ENVOY_STOP_ITERATION {
         name: "envoy-stop-iteration",
         severity: Error,
         summary: "`allow_on_headers_stop_iteration` is not set.",
         why: "The filter cannot wait for a body, so webhooks, signed requests and requests with collision detection get \
               503, and errors that have to be cleaned become `backend_error`.",
         instead: "Write `allow_on_headers_stop_iteration: true` into the plugin's `config` (Envoy 1.35 or newer).",
-    },
-    Lint {
-        name: "envoy-runtime",
-        severity: Warning,
-        summary: "The module runs in another engine than V8.",
-        why: "The project's tests run in V8 only, and Envoy's own builds have no other engine.",
-        instead: "Write `runtime: envoy.wasm.runtime.v8`.",
-    },
-    Lint {
-        name: "envoy-missing-variable",
+    }
+
+    ENVOY_MISSING_SECRET {
+        name: "envoy-missing-secret",
         severity: Error,
-        summary: "The VM does not see a variable that the policy names.",
-        why: "The filter does not start, because a secret is missing.",
-        instead: "Add the name to `vm_config.environment_variables.host_env_keys`, and set the variable for Envoy.",
-    },
-    Lint {
-        name: "envoy-literal-variable",
-        severity: Warning,
-        summary: "The value of a secret's variable is in the configuration.",
-        why: "`key_values` shows in the admin's config dump, and whoever reads the file has the secret.",
-        instead: "Use `host_env_keys`: then the value is in Envoy's environment only.",
-    },
-    Lint {
-        name: "envoy-module-name",
-        severity: Note,
-        summary: "Nothing ties the configuration to one build of the module.",
-        why: "If the file is replaced under the same name, each gateway uses the new one as soon as it reads the file \
-              again, and a rollback of the configuration does not bring the old one back.",
-        instead: "Put a part of the file's SHA-256 into its name, or use `remote` with `sha256`.",
-    },
-    Lint {
+        summary: "The filter does not get a secret that the policy names.",
+        why: "The filter does not start. A WebAssembly module sees only the variables that the configuration names, and gets no secrets of \
+              SDS.",
+        instead: "Add a variable to `vm_config.environment_variables.host_env_keys`, and set it for Envoy. In the place of SDS write \
+              `{\"env\": \"NAME\"}` in the policy, let OpenBao give the secrets, or run the dynamic module (docs/dynamic-module.md).",
+    }
+
+    ENVOY_DYNAMIC_MODULE_UNLOAD {
         name: "envoy-dynamic-module-unload",
         severity: Error,
         summary: "Envoy may unload the dynamic module.",
         why: "The module has a thread of its own. If Envoy unloads the file while that thread runs, the process ends.",
         instead: "Write `do_not_close: true` into `dynamic_module_config`.",
-    },
-    Lint {
-        name: "envoy-dynamic-module-terminal",
-        severity: Error,
-        summary: "The filter of a dynamic module is declared as the end of the chain.",
-        why: "The filter forwards requests and answers few of them itself. Envoy takes no router behind a terminal filter, so no request \
-              would reach a backend.",
-        instead: "Remove `terminal_filter`, and leave `envoy.filters.http.router` as the last filter.",
-    },
-    Lint {
+    }
+
+    ENVOY_DYNAMIC_MODULE_METADATA {
         name: "envoy-dynamic-module-metadata",
         severity: Error,
-        summary: "A dynamic module is not handed metadata that an identity source reads.",
-        why: "A dynamic module sees no nested metadata, as the claims of a token are. It reads them in an object that another filter writes. \
-              Without the object every request is answered 503 `policy_invalid`.",
-        instead: "Put the filter `set_filter_state` before this one, with an object for each namespace (docs/dynamic-module.md); `render envoy \
-                  --dynamic-module` writes it. If the namespace has a `:`, let the source read another one.",
-    },
-    Lint {
-        name: "envoy-dynamic-module-metadata-order",
-        severity: Error,
-        summary: "Metadata is handed to a dynamic module before it is there, or after the module needs it.",
-        why: "`set_filter_state` writes what the metadata holds at its own place in the chain: nothing, where authentication comes later. \
-              Callers get 401 `identity_missing`, whatever token they have.",
-        instead: "Put `set_filter_state` behind every filter that says who is calling, and directly before this one.",
-    },
-    Lint {
-        name: "envoy-dynamic-module-metadata-form",
-        severity: Error,
-        summary: "The object with metadata for a dynamic module has another form than the module reads.",
-        why: "The module reads the namespace as a JSON object, in which each value has its own type. The operator of a single value writes \
-              a text as it is, which can look like a number, or like JSON that the client has written.",
-        instead: "Write `factory_key: envoy.string` and `text_format_source: {inline_string: \"%DYNAMIC_METADATA(NAMESPACE)%\"}` \
-                  (docs/dynamic-module.md).",
-    },
-    Lint {
-        name: "envoy-sds-module",
-        severity: Error,
-        summary: "The policy names secrets of SDS, and the filter is a WebAssembly module.",
-        why: "Envoy gives such a module no secrets by SDS, so the filter does not start.",
-        instead: "Write `{\"env\": \"NAME\"}` in the policy, let OpenBao give the secrets, or run the dynamic module (docs/dynamic-module.md).",
-    },
-    Lint {
-        name: "envoy-no-node",
-        severity: Error,
-        summary: "The gateway discovers a part of its configuration, and has no name.",
-        why: "Envoy asks for secrets (SDS), filters (ECDS), routes and clusters under the name in `node`, also where it reads them from files. \
-              Without it Envoy does not start: \"node 'id' and 'cluster' are required\".",
-        instead: "Write for example `node: {id: gateway, cluster: gateway}`, or give `--service-node` and `--service-cluster` to Envoy and \
-                  allow this lint.",
-    },
-    Lint {
-        name: "envoy-cors-key",
-        severity: Error,
-        summary: "Scripts in browsers may not send the key.",
-        why: "A browser asks before it sends a header that is not on its own list. Without `idempotency-key` in `allow_headers` it sends no \
-              request with a key, so operations that need one cannot be called.",
-        instead: "Add `idempotency-key` to `allow_headers` (docs/clients.md, \"From a browser\").",
-    },
-    Lint {
-        name: "envoy-cors-answers",
+        summary: "A dynamic module is not handed metadata that an identity source reads, or at another place or in another form than it \
+              needs.",
+        why: "A dynamic module sees no nested metadata, as the claims of a token are. It reads each namespace as a JSON object that \
+              another filter writes, with what the metadata holds at the place of that filter. Without the object every request is \
+              answered 503 `policy_invalid`; if the object is written before authentication, callers get 401 `identity_missing`. The \
+              operator of a single value writes a text as it is, which can look like JSON that the client has written.",
+        instead: "Put the filter `set_filter_state` behind every filter that says who is calling, and directly before this one, with \
+              `factory_key: envoy.string` and `text_format_source: {inline_string: \"%DYNAMIC_METADATA(NAMESPACE)%\"}` for each namespace \
+              (docs/dynamic-module.md); `render envoy --dynamic-module` writes it. If the namespace has a `:`, let the source read another \
+              one.",
+    }
+
+    ENVOY_CORS {
+        name: "envoy-cors",
         severity: Warning,
-        summary: "Scripts in browsers cannot read what the filter says in headers.",
-        why: "A browser shows a script of another origin only the headers in `expose_headers`. Without them it knows neither whether an answer is \
-              a replay, nor how to try again.",
-        instead: "Add the headers that the message names to `expose_headers` (docs/clients.md, \"From a browser\").",
-    },
-    Lint {
+        summary: "Scripts in browsers may not send the key, or cannot read what the filter says in headers.",
+        why: "A browser asks before it sends a header that is not on its own list. Without `idempotency-key` in `allow_headers` it sends \
+              no request with a key. It shows a script of another origin only the headers in `expose_headers`: without them the script \
+              knows neither whether an answer is a replay, nor how to try again.",
+        instead: "Add the headers that the message names to `allow_headers` or `expose_headers` (docs/clients.md, \"From a browser\").",
+    }
+
+    ENVOY_DYNAMIC_MODULE_METRICS {
         name: "envoy-dynamic-module-metrics",
         severity: Warning,
         summary: "Names of a dynamic module's metrics begin with a prefix.",
@@ -178,26 +119,21 @@ pub(super) static LINTS: &[Lint] = &[
               dashboard and the alerts of this project find nothing.",
         instead: "Write `envoy.reloadable_features.dynamic_modules_strip_custom_stat_prefix: true` into a `static_layer` of \
                   `layered_runtime`.",
-    },
-    Lint {
+    }
+
+    ENVOY_FILTER_ORDER {
         name: "envoy-filter-order",
         severity: Error,
-        summary: "The filter is not the last one before the router.",
-        why: "The identity has to be known before the filter asks for it. After the filter has changed a request Envoy \
-              chooses the route again, and does not ask earlier filters again, so a filter after this one sees another \
-              request than the client sent.",
-        instead: "Move the filter after all others, just before `envoy.filters.http.router`.",
-    },
-    Lint {
-        name: "envoy-streamed-answer",
-        severity: Error,
-        summary: "An `ext_proc` between the filter and the router streams answers that the filter waits for.",
-        why: "For `answer.location` with `{body:…}` the filter waits for the body. Envoy loses the rest of an answer, and ends it as if it were \
-              whole, when a filter that has waited goes on before the end of a body that `ext_proc` streams. This filter waits for the end; \
-              other releases of Envoy than those that the project tests may have further faults of this kind.",
-        instead: "Move `ext_proc` before the filter, or write `response_body_mode: BUFFERED` or `NONE`.",
-    },
-    Lint {
+        summary: "The filter is not the last one before the router, or stands twice in the chain.",
+        why: "The identity has to be known before the filter asks for it. After the filter has changed a request Envoy chooses the route \
+              again, and does not ask earlier filters again, so a filter after this one sees another request than the client sent. Envoy \
+              can lose the rest of an answer that an `ext_proc` there streams. A second filter of this project takes the key of the first \
+              one for a client's, and removes the mark `x-edge-idempotency`.",
+        instead: "Move the filter after all others, just before `envoy.filters.http.router`. Of two filters of this project leave one, and \
+              put the routes of both into one policy; different backends have names in `backends`.",
+    }
+
+    ENVOY_STREAMED_REQUESTS {
         name: "envoy-streamed-requests",
         severity: Warning,
         summary: "Two filters `ext_proc` stream requests to a filter that waits for their bodies.",
@@ -206,49 +142,20 @@ pub(super) static LINTS: &[Lint] = &[
               and `lua`, too.",
         instead: "Let at most one of them have `request_body_mode: FULL_DUPLEX_STREAMED`, or refuse trailers (`enable_trailers` is off by \
                   default for HTTP/1.1).",
-    },
-    Lint {
+    }
+
+    ENVOY_IDENTITY_SOURCE {
         name: "envoy-identity-source",
         severity: Warning,
         summary: "No filter gives what an identity source reads.",
-        why: "Every request that needs an identity gets 401.",
-        instead: "Put the filter before this one; for `jwt_authn` write `rules`.",
-    },
-    Lint {
-        name: "envoy-token-claims",
-        severity: Error,
-        summary: "No provider of tokens leaves claims where an identity source reads them.",
-        why: "`jwt_authn` verifies the token and leaves its claims elsewhere, or nowhere. Every request that needs an identity gets 401 \
-              `identity_missing`, whatever token it has.",
-        instead: "Write `payload_in_metadata` with the name that the source reads, which is the second one of its `metadata`; \
-                  `forward_payload_header` with the header of its `payload_header`; or `claim_to_headers` for other headers of `jwt_authn`.",
-    },
-    Lint {
-        name: "envoy-unread-claims",
-        severity: Warning,
-        summary: "A provider of tokens leaves claims under a name that no identity source reads.",
-        why: "A caller with such a token passes authentication, and gets 401 `identity_missing` where an identity is needed.",
-        instead: "Write the name that a source reads as `payload_in_metadata`, or add a source to the policy. If these callers use no route with keys, \
-                  allow this lint.",
-    },
-    Lint {
-        name: "envoy-token-removed",
-        severity: Note,
-        summary: "`jwt_authn` removes the token, and the backend is an API of its own.",
-        why: "Without `forward: true` the API gets no `Authorization`. An API that reads the token itself answers 401 to every request.",
-        instead: "Write `forward: true` on the provider. If the API reads no token, nothing is wrong.",
-    },
-    Lint {
-        name: "envoy-second-filter",
-        severity: Error,
-        summary: "Two filters of this project stand in one chain.",
-        why: "The second one gets the key that the first one has written, and takes it for a client's. It refuses this key (400 \
-              `idempotency_key_invalid`) or removes it. It also removes the mark `x-edge-idempotency`, so that a rewritten request finds \
-              no route.",
-        instead: "Leave one filter, and put the routes of both into one policy. If they have different backends, name these in `backends`, and \
-                  in the `backend` of each route.",
-    },
-    Lint {
+        why: "Every request that needs an identity gets 401 `identity_missing`, whatever token it has. Where one provider of tokens leaves \
+              its claims elsewhere, the callers with these tokens get it.",
+        instead: "Put the filter before this one. For `jwt_authn` write `rules`, and on each provider what the source reads: \
+              `payload_in_metadata` with the second name of its `metadata`, `forward_payload_header` with the header of its \
+              `payload_header`, or `claim_to_headers` for other headers. If these callers use no route with keys, allow this lint.",
+    }
+
+    ENVOY_IDENTITY_HEADERS {
         name: "envoy-identity-headers",
         severity: Error,
         summary: "A client can write the headers that say who it is.",
@@ -257,38 +164,35 @@ pub(super) static LINTS: &[Lint] = &[
               from requests whose token it verifies, and of these only the headers of that provider.",
         instead: "Put the filter that `headers_owned_by` names before this one, without `failure_mode_allow`, and remove clients' own \
                   headers by an `early_header_mutation` of the connection manager.",
-    },
-    Lint {
+    }
+
+    ENVOY_DISABLED {
         name: "envoy-disabled",
         severity: Error,
         summary: "The filter is switched off, or another extension decides when it runs.",
         why: "Where it is off, keys reach the backend as clients wrote them.",
         instead: "Remove `disabled`, and the `ExtensionWithMatcher` around the filter. For requests that need no key write a route with `HANDLER_INTERNAL_C`: it removes keys.",
-    },
-    Lint {
+    }
+
+    ENVOY_OTHER_WAY {
         name: "envoy-other-way",
         severity: Error,
         summary: "Requests reach the backend without passing the filter.",
         why: "Another listener, a TCP proxy or the filters of an upgraded request lead to the same backend. There keys \
               arrive as clients wrote them, so a client can name the key of another tenant.",
         instead: "Put the filter into that chain, too. If only trusted services can connect there, allow this lint.",
-    },
-    Lint {
+    }
+
+    ENVOY_NORMALIZE_PATH {
         name: "envoy-normalize-path",
         severity: Error,
-        summary: "`normalize_path` is not set.",
-        why: "The gateway chooses its route by one spelling of the path, and the filter chooses its policy by another \
-              one: `/api/../admin` can pass rules that are for `/api`.",
-        instead: "Write `normalize_path: true` on the connection manager.",
-    },
-    Lint {
-        name: "envoy-merge-slashes",
-        severity: Error,
-        summary: "`merge_slashes` is not set.",
-        why: "The gateway reads `//api` as another path than the filter does.",
-        instead: "Write `merge_slashes: true` on the connection manager.",
-    },
-    Lint {
+        summary: "`normalize_path` or `merge_slashes` is not set.",
+        why: "The gateway chooses its route by one spelling of the path, and the filter chooses its policy by another one: `/api/../admin` \
+              can pass rules that are for `/api`, and `//api` is another path.",
+        instead: "Write `normalize_path: true` and `merge_slashes: true` on the connection manager.",
+    }
+
+    ENVOY_ESCAPED_SLASHES {
         name: "envoy-escaped-slashes",
         severity: Warning,
         summary: "The gateway decodes escaped slashes, or refuses those that a route takes, or does not say what it does with them.",
@@ -296,8 +200,9 @@ pub(super) static LINTS: &[Lint] = &[
               route or none. Without the member the runtime decides, which others can set.",
         instead: "Write `path_with_escaped_slashes_action: REJECT_REQUEST`, or `KEEP_UNCHANGED` if a route has `encoded_slash`, \
               or has recovery and `\"charset\": \"visible\"`.",
-    },
-    Lint {
+    }
+
+    ENVOY_HOST_SPELLING {
         name: "envoy-host-spelling",
         severity: Error,
         summary: "Routes have `hosts`, and the gateway does not normalise the host.",
@@ -305,8 +210,9 @@ pub(super) static LINTS: &[Lint] = &[
               `path_ambiguous`). Clients write a port that is not the default one, and cannot leave it out. Without \
               these settings, rules of other filters for `:authority` take each of these spellings for another host.",
         instead: "Write `strip_any_host_port: true` and `strip_trailing_host_dot: true` on the connection manager.",
-    },
-    Lint {
+    }
+
+    ENVOY_OPEN_HOST {
         name: "envoy-open-host",
         severity: Error,
         summary: "A virtual host takes hosts that no route of the policy names, and the policy forwards what it does not declare.",
@@ -315,16 +221,18 @@ pub(super) static LINTS: &[Lint] = &[
               signature of a webhook.",
         instead: "List the hosts of the policy as `domains`, write `\"unmatched\": \"REJECT\"`, or leave `hosts` out of the routes. If \
                   the backend refuses other hosts by itself, allow this lint.",
-    },
-    Lint {
+    }
+
+    ENVOY_UNSERVED_HOST {
         name: "envoy-unserved-host",
         severity: Warning,
         summary: "The policy has routes for a host that no virtual host takes.",
         why: "Envoy answers 404 before the filter reads the request, so the routes are never used. A domain with a port takes no request \
               where `strip_any_host_port` is set.",
         instead: "Add the host to the `domains` of a virtual host, without a port, or correct it in the policy.",
-    },
-    Lint {
+    }
+
+    ENVOY_BUFFER_LIMIT {
         name: "envoy-buffer-limit",
         severity: Error,
         summary: "The gateway's buffer is smaller than the bodies that the policy waits for.",
@@ -334,15 +242,21 @@ pub(super) static LINTS: &[Lint] = &[
         instead: "Write the greatest `max_body_bytes`, that of `answers` included, and 65536 as `per_connection_buffer_limit_bytes` of the listener. \
                   `request_body_buffer_limit` of a route that leads to a cluster also raises the limit for requests. Make \
                   `initial_stream_window_size` as large, or leave it out.",
-    },
-    Lint {
-        name: "envoy-request-timeout",
+    }
+
+    ENVOY_TIMEOUT {
+        name: "envoy-timeout",
         severity: Warning,
-        summary: "No `request_timeout` ends a request that never becomes complete.",
-        why: "The filter waits for bodies. If a VM fails meanwhile, this timeout alone frees the request.",
-        instead: "Write for example `request_timeout: 60s` on the connection manager.",
-    },
-    Lint {
+        summary: "A timeout of the gateway is missing, or not longer than a wait of the filter.",
+        why: "The filter waits for bodies: if a VM fails meanwhile, `request_timeout` alone frees a request that never becomes complete. A \
+              route without a `timeout` has Envoy's 15 s, and a request that takes longer gets 504 while its work goes on. A client that \
+              asks for a stored result waits up to `recovery_wait_ms` (30 s), and the gateway must not end the request before.",
+        instead: "Write for example `request_timeout: 60s` on the connection manager, and on the route to the backend a `timeout` that \
+              fits the slowest handler, such as `timeout: 60s`. Make other timeouts longer than `recovery_wait_ms`, or shorten \
+              `recovery_wait_ms`.",
+    }
+
+    ENVOY_CONNECTION_LIMITS {
         name: "envoy-connection-limits",
         severity: Warning,
         summary: "Nothing limits how much memory of the gateway one connection can use.",
@@ -350,22 +264,17 @@ pub(super) static LINTS: &[Lint] = &[
               connection can make the gateway hold 60 KiB of headers for each of a thousand streams or more.",
         instead: "Write for example `max_request_headers_kb: 16` and `http2_protocol_options: {max_concurrent_streams: 100}` on the \
                   connection manager.",
-    },
-    Lint {
-        name: "envoy-recovery-timeout",
-        severity: Warning,
-        summary: "A timeout is not longer than the wait for a result.",
-        why: "A client that asks for a stored result waits up to `recovery_wait_ms` (30 s). The gateway ends the request before.",
-        instead: "Make the timeout longer than `recovery_wait_ms`, or shorten `recovery_wait_ms`.",
-    },
-    Lint {
+    }
+
+    ENVOY_ACCESS_LOG {
         name: "envoy-access-log",
         severity: Warning,
         summary: "No access log has the filter's record.",
         why: "Without it nobody can say later why a request was refused, and `shadow-report` has nothing to count.",
         instead: "Add `edge_idempotency: \"%TYPED_CEL(filter_state['wasm.edge_idempotency'])%\"` to the JSON format.",
-    },
-    Lint {
+    }
+
+    ENVOY_WRONG_BACKEND {
         name: "envoy-wrong-backend",
         severity: Error,
         summary: "Requests reach another backend than the filter has chosen.",
@@ -373,42 +282,31 @@ pub(super) static LINTS: &[Lint] = &[
               nothing of this fits: Restate would store a caller's token, and an API would get paths that no rule was made for.",
         instead: "Write one route for each backend that matches `x-edge-idempotency` with the backend's name, before the others, to \
                   clusters that no other route leads to; `render envoy` writes them.",
-    },
-    Lint {
+    }
+
+    ENVOY_CLIENT_MARK {
         name: "envoy-client-mark",
         severity: Warning,
         summary: "A client's own `x-edge-idempotency` chooses the first route.",
         why: "The filter removes the header, but filters before it have seen the route that it chose. A client could choose the one \
               whose per-route rules are the fewest.",
         instead: "Remove `x-edge-idempotency` by an `early_header_mutation` of the connection manager.",
-    },
-    Lint {
-        name: "envoy-unmarked-route",
+    }
+
+    ENVOY_MARKED_ROUTE {
+        name: "envoy-marked-route",
         severity: Error,
-        summary: "A route leads to the backend's own paths without the filter's mark, directly or by a rewrite; or to the backend at all, \
-                  where the policy has every request marked (`mark_all`).",
+        summary: "A route leads to the backend without asking for the filter's mark, or no route takes the requests that the filter has \
+              marked.",
         why: "Requests that the filter has rewritten have the header `x-edge-idempotency`, with `mark_all` all that it forwards. A route \
-              that does not ask for it would take a client to the backend's own paths, or to the backend, if the filter did not run.",
-        instead: "Match `headers: [{name: x-edge-idempotency, present_match: true}]` on this route, and give clients' paths a \
-                  prefix of their own.",
-    },
-    Lint {
-        name: "envoy-no-marked-route",
-        severity: Error,
-        summary: "No route of a virtual host takes the requests that the filter has rewritten.",
-        why: "The filter writes the target's path, Envoy chooses the route again and finds none: 404 for every request with a \
-              target.",
-        instead: "Add a route for all paths that matches the header `x-edge-idempotency` and leads to the backend.",
-    },
-    Lint {
-        name: "envoy-route-timeout",
-        severity: Warning,
-        summary: "The route to the backend has Envoy's default timeout of 15 s.",
-        why: "A request that takes longer gets 504 while its work goes on. A retry that waits for the first request's \
-              result meets the same limit.",
-        instead: "Write a `timeout` that fits the slowest handler, such as `timeout: 60s`.",
-    },
-    Lint {
+              that does not ask for it would take a client to the backend's own paths, directly or by a rewrite, or with `mark_all` to the \
+              backend, if the filter did not run. The filter writes the target's path and Envoy chooses the route again: if no route asks \
+              for the mark, every request with a target gets 404.",
+        instead: "Write a route for all paths that matches `headers: [{name: x-edge-idempotency, present_match: true}]` and leads to the \
+              backend, and give clients' paths a prefix of their own.",
+    }
+
+    ENVOY_KEYLESS_RETRY {
         name: "envoy-keyless-retry",
         severity: Error,
         summary: "The gateway tries requests without a key again.",
@@ -416,16 +314,18 @@ pub(super) static LINTS: &[Lint] = &[
               filter cannot see an attempt of the router.",
         instead: "Write `retriable_request_headers: [{name: idempotency-key, present_match: true}]` into the `retry_policy`, or try \
                   again on `connect-failure` and `refused-stream` only. Remove hedging and copies.",
-    },
-    Lint {
+    }
+
+    ENVOY_CHANGED_REQUEST {
         name: "envoy-changed-request",
         severity: Error,
         summary: "A route changes what the filter has written.",
         why: "The backend knows a retry by its key and its path. Without the key it runs every retry again; at another path it may \
               find no handler, or another one.",
         instead: "Remove the member from the route: the policy says which key and which path the backend gets.",
-    },
-    Lint {
+    }
+
+    ENVOY_SHARED_CLUSTER {
         name: "envoy-shared-cluster",
         severity: Error,
         summary: "Requests of clients go to the cluster of the filter's own calls.",
@@ -433,20 +333,22 @@ pub(super) static LINTS: &[Lint] = &[
               questions for keys in flight fail after a second, for all tenants: requests get 503, or go on unchecked.",
         instead: "Give the filter a cluster of its own with the same endpoints, and name it in the policy's `backend.cluster`. \
                   `render envoy` writes it so.",
-    },
-    Lint {
+    }
+
+    ENVOY_SHARED_WAITS {
         name: "envoy-shared-waits",
         severity: Warning,
         summary: "Requests that wait for results go to the cluster of other requests.",
         why: "Each of them holds a connection for up to `recovery_wait_ms`, and many of them leave none for other requests.",
         instead: "Write a route for `/restate/attach/` before that of the backend, with the same \
                   header `x-edge-idempotency`, to a cluster of its own with the same endpoints.",
-    },
-    Lint {
+    }
+
+    ENVOY_MISSING_CLUSTER {
         name: "envoy-missing-cluster",
         severity: Error,
         summary: "The policy names a cluster that the gateway does not have.",
         why: "The filter cannot call it: lookups, recoveries and claims fail, with 503 where they are needed.",
         instead: "Define the cluster in `static_resources.clusters`, or correct its name in the policy.",
-    },
-];
+    }
+}

@@ -1,102 +1,100 @@
 //! Name, severity and texts of every lint of what a policy needs while it runs (`check --live`). docs/lints.md is made from them.
 
-use crate::lints::diagnostics::lint::Lint;
-use crate::lints::diagnostics::lint::Severity::{Error, Note, Warning};
+use crate::lints::diagnostics::lint::lints;
 
-/// In the order of the page: what answers at all, then each service.
-pub(super) static LINTS: &[Lint] = &[
-    Lint {
+lints! {
+    /// In the order of the page: what answers at all, then each service.
+    pub(crate) LINTS;
+
+    LIVE_WORKS {
         name: "live-works",
         severity: Note,
         summary: "Something that was asked works.",
         why: "With `--live` the command says what it asked, so that silence is not taken for health.",
         instead: "Nothing is to be done.",
-    },
-    Lint {
-        name: "live-not-asked",
-        severity: Note,
-        summary: "Something that the policy needs was not asked, because no option says where it is.",
-        why: "A policy names clusters of the gateway, and not addresses.",
-        instead: "Give the option that the message names.",
-    },
-    Lint {
+    }
+
+    LIVE_UNREACHABLE {
         name: "live-unreachable",
         severity: Error,
         summary: "Something that the policy needs does not answer, or refuses the credentials.",
         why: "Requests that need it are answered 503, or go on unchecked, as the policy says.",
         instead: "Look at the address, the credentials and the service. It is asked from here, and not from the gateway: a network can \
                   allow one and not the other.",
-    },
-    Lint {
+    }
+
+    LIVE_GUARD {
         name: "live-guard",
         severity: Error,
         summary: "The guard does not do what the filter expects of it.",
         why: "If its answer is no fingerprint, requests under `enforce` are answered 503, or go on unchecked with \
               `\"guard_failure\": \"forward\"`. If it keeps nothing, no collision is ever found, and nothing tells so.",
         instead: "Register a guard whose handler `claim` returns its input, and call it through Restate's ingress (docs/guard.md).",
-    },
-    Lint {
+    }
+
+    LIVE_INGESTION {
         name: "live-ingestion",
         severity: Warning,
         summary: "Restate's ingress takes calls by gRPC.",
         why: "From 1.8 on such a call names any handler, any object and any idempotency key. The filter lets none of them pass; whoever reaches \
               the ingress by another way writes under the key of every tenant.",
         instead: "Write `disable = true` under `[ingress.ingestion-api]` in Restate's configuration.",
-    },
-    Lint {
+    }
+
+    LIVE_MISSING_HANDLER {
         name: "live-missing-handler",
         severity: Error,
         summary: "Restate does not have a service or a handler that the policy names.",
         why: "Requests of the route are answered 404 by Restate.",
         instead: "Register the deployment, or correct the name in the policy. Names are case-sensitive.",
-    },
-    Lint {
+    }
+
+    LIVE_RETENTION {
         name: "live-retention",
         severity: Warning,
         summary: "Restate keeps results for another time than the policy declares.",
         why: "A retry that comes after the result is gone runs the work again. `check` has compared the policy's other times with what it declares.",
-        instead: "Run `edge-idempotency retention apply`, or correct the policy.",
-    },
-    Lint {
+        instead: "Run `edge-idempotency retention --apply`, or correct the policy.",
+    }
+
+    LIVE_LOOKUP {
         name: "live-lookup",
         severity: Error,
         summary: "The registry or the secret store gives the filter nothing that it can use.",
         why: "Deliveries of webhooks are answered 404 or 503, with the reason in the message as their reason in the access log.",
         instead: "Look up the reason in docs/webhooks.md, which says for each what to correct.",
-    },
-    Lint {
+    }
+
+    LIVE_KEYS {
         name: "live-keys",
         severity: Error,
         summary: "A key set has no key that verifies tokens, or has a private one.",
         why: "Without a key every token is refused (401). With a private key, whoever reads the set makes tokens for any tenant.",
         instead: "Name the issuer's key set. If a private key is in it, replace that key.",
-    },
-    Lint {
+    }
+
+    LIVE_GATEWAY {
         name: "live-gateway",
         severity: Error,
         summary: "The gateway does not run the filter, is not ready, or refused its last configuration.",
         why: "What the policy says is not done, or an older policy is in use.",
         instead: "Envoy's log has the reason. `check --envoy` checks the configuration.",
-    },
-    Lint {
+    }
+
+    LIVE_OTHER_POLICY {
         name: "live-other-policy",
         severity: Warning,
-        summary: "The gateway runs another policy than this one.",
-        why: "Before a rollout that is so. After it, the new policy was refused, or has not come.",
-        instead: "Roll it out. With ECDS look at `config_fail` (docs/render.md).",
-    },
-    Lint {
-        name: "live-refused",
-        severity: Warning,
-        summary: "The gateway has refused configurations since it started.",
-        why: "A refused configuration changes nothing: the one before stays in use.",
-        instead: "Envoy's log has the reason.",
-    },
-    Lint {
+        summary: "The gateway runs another policy than this one, or has refused configurations since it started.",
+        why: "Before a rollout another policy is right. After it, the new policy was refused, or has not come. A refused configuration \
+              changes nothing: the one before stays in use.",
+        instead: "Roll it out. Envoy's log has the reason of a refusal; with ECDS look at `config_fail` (docs/render.md).",
+    }
+
+    LIVE_CLUSTER {
         name: "live-cluster",
         severity: Error,
         summary: "The gateway lacks a cluster that the policy names, or no host of it is healthy.",
         why: "The filter's calls fail: lookups, recoveries and claims.",
         instead: "Define the cluster, or look at its hosts in `/clusters` of the admin interface.",
-    },
-];
+    }
+}

@@ -1,4 +1,4 @@
-//! What `check` and `openapi check` look for beside the policy document, and the list of all lints.
+//! What `check` looks for beside the policy document, and the list of all lints.
 //!
 //! | module | subject |
 //! |---|---|
@@ -11,45 +11,39 @@
 
 pub(crate) mod gateway;
 mod gateway_list;
-mod live_list;
+pub(crate) mod live_list;
 pub(crate) mod openapi;
 mod openapi_list;
 pub(crate) mod page;
 
-use crate::lints::PolicyFinding;
-use crate::lints::diagnostics::lint::{Lint, UNREAD};
+use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::SourceText;
 use crate::lints::diagnostics::{CheckedFile, Finding};
 use crate::lints::list;
 
+/// What no `--allow` takes, whatever is checked.
+static ALWAYS: [&Lint; 6] = [
+    &list::UNREAD_FILE,
+    &list::NOT_JSON,
+    &list::START_ERROR,
+    &gateway_list::NOT_YAML,
+    &gateway_list::ENVOY_NO_FILTER,
+    &openapi_list::NOT_OPENAPI,
+];
+
 /// Whether `--allow` takes a lint: what keeps the filter from starting stays an error.
 pub(crate) fn can_be_allowed(lint: &Lint) -> bool {
-    !list::ALWAYS.contains(&lint.name)
+    !ALWAYS.iter().any(|always| always.name == lint.name)
 }
 
 /// All lints: those of policy documents first.
 pub(crate) fn lints() -> impl Iterator<Item = &'static Lint> {
-    list::LINTS.iter().chain(gateway_list::LINTS).chain(live_list::LINTS).chain(openapi_list::LINTS)
-}
-
-/// A lint by its name. A name that no list has is a mistake in this program, which a test would see.
-fn lint(name: &str) -> &'static Lint {
-    lints().find(|lint| lint.name == name).unwrap_or(&list::UNNAMED)
-}
-
-/// A finding of any lint, in a policy document. `help`: what to write instead; empty if the message says it.
-pub(crate) fn policy_finding(
-    name: &str,
-    pointer: impl Into<String>,
-    message: impl Into<String>,
-    help: impl Into<String>,
-) -> PolicyFinding {
-    PolicyFinding::of(lint(name), pointer, message, help)
+    [list::LINTS, gateway_list::LINTS, live_list::LINTS, openapi_list::LINTS].into_iter().flatten().copied()
 }
 
 /// What is told about a file that cannot be read. `message` says why.
 pub(crate) fn unread_file(name: String, message: String) -> CheckedFile {
-    let lint = lint(UNREAD);
+    let lint = &list::UNREAD_FILE;
     let finding =
         Finding { lint, severity: lint.severity, pointer: None, span: 0..0, message, help: lint.instead.to_owned() };
     CheckedFile { source: SourceText::new(name, b""), findings: vec![finding], summary: None }

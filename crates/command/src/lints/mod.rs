@@ -11,14 +11,12 @@
 //! | `secrets` | weak secrets, without their values |
 //! | `routes` | one route, or two of them |
 //! | `subjects` | callers that share keys |
-//! | `crossing` | path templates that fit the same paths |
 //! | `retention` | how long results, claims and keys live |
 //! | `webhooks` | bindings and their providers |
 //! | `horizons` | for how long providers try again |
 
 pub mod backends;
 pub mod catalogue;
-mod crossing;
 pub mod diagnostics;
 mod horizons;
 pub mod list;
@@ -30,21 +28,15 @@ mod subjects;
 pub mod view;
 mod webhooks;
 
-pub use start::errors;
-
 use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::{EmbeddedText, SourceText};
 use crate::lints::diagnostics::tree::SpannedNode;
 use crate::lints::diagnostics::{CheckedFile, Finding, json};
+use crate::lints::list::{NOT_JSON, START_WARNING, WRONG_SECRET};
 use edge_idempotency_engine::Policy;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// A lint of policy documents by its name. A name that the list does not have is a mistake in this crate, which a test would see.
-fn lint(name: &str) -> &'static Lint {
-    list::LINTS.iter().find(|lint| lint.name == name).unwrap_or(&list::UNNAMED)
-}
 
 /// A finding in a policy document that has only its JSON pointer yet.
 #[derive(Debug)]
@@ -58,13 +50,8 @@ pub struct PolicyFinding {
 }
 
 impl PolicyFinding {
-    /// A finding of the lint of policy documents with this name. `help`: what to write instead; empty if the message says it.
-    fn new(name: &str, pointer: impl Into<String>, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::of(lint(name), pointer, message, help)
-    }
-
     /// A finding of a lint. `help`: what to write instead; empty if the message says it.
-    pub fn of(
+    pub fn new(
         lint: &'static Lint,
         pointer: impl Into<String>,
         message: impl Into<String>,
@@ -111,7 +98,7 @@ pub fn check_policy(document: &SourceText, bytes: &[u8], variable: Variables, ga
     match Policy::from_json(bytes) {
         Err(errors) => {
             let findings = start::errors(document, &errors.0);
-            let is_json = findings.iter().all(|finding| finding.lint.name != start::NOT_JSON);
+            let is_json = findings.iter().all(|finding| finding.lint.name != NOT_JSON.name);
             CheckedPolicy { findings, policy: None, tree: tree(false, is_json) }
         }
         Ok(mut policy) => {
@@ -121,14 +108,13 @@ pub fn check_policy(document: &SourceText, bytes: &[u8], variable: Variables, ga
             match view {
                 Ok(view) => {
                     routes::check(&view, &mut findings);
-                    crossing::check(&view, &mut findings);
                     subjects::check(&view, &mut findings);
                     retention::check(&view, &mut findings);
                     webhooks::check(&view, variable, &mut findings);
                     one_of_a_kind(&mut findings);
                 }
                 Err(error) => findings.push(PolicyFinding::new(
-                    "start-warning",
+                    &START_WARNING,
                     "",
                     format!("the lints cannot read this document, although the filter starts with it: {error}"),
                     "",
@@ -145,8 +131,8 @@ fn one_of_a_kind(findings: &mut Vec<PolicyFinding>) {
     let last: BTreeMap<_, _> = places.iter().enumerate().map(|(index, place)| (place, index)).collect();
     let mut index = 0;
     findings.retain(|finding| {
-        let keeps =
-            finding.lint.name != webhooks::KIND || places.get(index).and_then(|place| last.get(place)) == Some(&index);
+        let keeps = finding.lint.name != WRONG_SECRET.name
+            || places.get(index).and_then(|place| last.get(place)) == Some(&index);
         index += 1;
         keeps
     });
@@ -257,10 +243,4 @@ pub fn check_file(
     }
     let summary = checked.policy.as_ref().map(Policy::summary);
     CheckedFile { summary, ..checked.in_file(source) }
-}
-
-/// Findings in a policy document, with their places. Its secrets are hidden.
-pub fn located(source: SourceText, findings: Vec<PolicyFinding>) -> CheckedFile {
-    let tree = json::read(&source.text);
-    CheckedPolicy { findings, policy: None, tree }.in_file(source)
 }

@@ -3,6 +3,7 @@
 use super::PolicyFinding;
 use super::horizons::horizon;
 use super::view::{DocumentView, RouteView, duration, seconds};
+use crate::lints::list::SHORT_RETENTION;
 use edge_idempotency_engine::policy::defaults::CLEANUP_S;
 use std::collections::BTreeSet;
 
@@ -80,7 +81,7 @@ fn deliveries(
     let list: Vec<String> =
         longer.iter().map(|(name, horizon)| format!("`{name}` tries again for {}", duration(*horizon))).collect();
     findings.push(PolicyFinding::new(
-        "short-webhook-retention",
+        &SHORT_RETENTION,
         format!("/routes/{index}/target"),
         format!(
             "{}, and results of `{service}` are kept for {}: a late attempt of a delivery that succeeded runs again",
@@ -112,7 +113,7 @@ fn claims(
     }
     let claims = declared.map_or_else(|| "Restate's default of 24h".to_owned(), duration);
     findings.push(PolicyFinding::new(
-        "short-guard-retention",
+        &SHORT_RETENTION,
         format!("/routes/{index}/collision"),
         format!(
             "the guard keeps claims for {claims}, and `{service}` its results for {}: in between, another request with a used key \
@@ -146,7 +147,7 @@ fn ages(
     let Some(age) = rules.and_then(|rules| rules.max_age.as_deref()).and_then(seconds) else { return };
     if age > kept.seconds {
         findings.push(PolicyFinding::new(
-            "long-key-age",
+            &SHORT_RETENTION,
             at,
             format!(
                 "keys are accepted for {}, and results of `{service}` are kept for {}: a retry in between runs again",

@@ -1,8 +1,11 @@
 //! Lints of one route, or of two of them.
 
 use super::PolicyFinding;
-use super::view::{BackendView, DocumentView, RouteView};
-use crate::lints::backends::BackendAt;
+use super::view::{DocumentView, RouteView};
+use crate::lints::list::{
+    ESCAPED_SLASH, GUARD_FAILURE_FORWARD, OBJECT_WITHOUT_TENANT, SHADOW_MODE, UNKEYED_REVERSE, UNMATCHED_SERVICE,
+    UNMATCHED_WRITE,
+};
 use std::collections::BTreeMap;
 
 /// Last words of an endpoint or a path that undo something.
@@ -25,10 +28,9 @@ const REVERSES: [&str; 13] = [
 pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     unmatched(document, findings);
     reverses(document, findings);
-    rewrites(document, findings);
     shadows(document, findings);
     for (index, route) in document.routes.iter().enumerate() {
-        target(document, index, route, findings);
+        target(index, route, findings);
         guard_failure(index, route, findings);
         if route.encoded_slash {
             let text = format!(
@@ -37,7 +39,7 @@ pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) 
                 route.endpoint, route.path
             );
             findings.push(PolicyFinding::new(
-                "escaped-slash",
+                &ESCAPED_SLASH,
                 format!("/routes/{index}/encoded_slash"),
                 text,
                 "send the value in the query or the body, or encode it (base64url); if the backend reads escaped slashes as the \
@@ -53,7 +55,7 @@ fn guard_failure(index: usize, route: &RouteView, findings: &mut Vec<PolicyFindi
         return;
     }
     findings.push(PolicyFinding::new(
-        "guard-failure-forward",
+        &GUARD_FAILURE_FORWARD,
         format!("/routes/{index}/guard_failure"),
         format!(
             "while the guard does not answer within a second, `{}` forwards requests without a check: whoever can slow the guard switches \
@@ -71,7 +73,7 @@ fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     let keys =
         if unmatched == "PROHIBITED" { "refused if it has a key, and otherwise" } else { "stripped of its key and" };
     findings.push(PolicyFinding::new(
-        "unmatched-write",
+        &UNMATCHED_WRITE,
         "/unmatched",
         format!(
             "a POST, PUT, PATCH or DELETE to a path that no route declares is {keys} forwarded, so a retry runs the work \
@@ -81,7 +83,7 @@ fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     ));
     if document.is_restate(None) {
         findings.push(PolicyFinding::new(
-            "unmatched-service",
+            &UNMATCHED_SERVICE,
             "/unmatched",
             "at `/{Service}/{handler}` a client can call every handler of Restate whose service the policy does not name",
             "write `\"unmatched\": \"REJECT\"`; if the gateway leads such paths elsewhere, name that backend in `backends` and make \
@@ -114,7 +116,7 @@ fn reverses(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
         };
         let how = if route.policy == "PROHIBITED" { "refuses keys" } else { "removes keys" };
         findings.push(PolicyFinding::new(
-            "unkeyed-reverse",
+            &UNKEYED_REVERSE,
             format!("/routes/{index}/policy"),
             format!(
                 "`{}` reverses what `{}` does, and {how}, while `{}` needs one: a retry can reverse it twice",
@@ -136,7 +138,7 @@ fn shadows(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
                 "`{}` is in shadow mode: its requests are not refused, and keys reach the backend as clients wrote them",
                 route.endpoint
             );
-            findings.push(PolicyFinding::new("shadow-mode", format!("/routes/{index}/mode"), text, ""));
+            findings.push(PolicyFinding::new(&SHADOW_MODE, format!("/routes/{index}/mode"), text, ""));
         }
     }
 }
@@ -163,59 +165,13 @@ fn last_word(name: &str) -> String {
     name.rsplit(|char: char| !char.is_ascii_alphanumeric()).next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// `rewrite_path` where nothing, or not this route, is rewritten.
-fn rewrites(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
-    for backend in document.backends.iter().filter(|backend| backend.value.rewrite_path) {
-        rewrites_for(document, &backend, findings);
-    }
-}
-
-fn rewrites_for(document: &DocumentView, backend: &BackendAt<'_, BackendView>, findings: &mut Vec<PolicyFinding>) {
-    let is_own = |route: &RouteView| document.backend_of(Some(route)).is_some_and(|own| own.name == backend.name);
-    let routes = || document.routes.iter().enumerate().filter(|(_, route)| is_own(route));
-    if routes().all(|(_, route)| route.target.is_none()) {
-        findings.push(PolicyFinding::new(
-            "rewrite-without-target",
-            format!("{}/rewrite_path", backend.pointer),
-            "no route has a `target`, so no path is rewritten: every request goes on with the client's path",
-            "give the routes targets, `\"target\": \"Service/handler\"`, or remove `rewrite_path`",
-        ));
-        return;
-    }
-    for (index, route) in routes() {
-        if route.target.is_none() && route.has_keys() {
-            findings.push(PolicyFinding::new(
-                "rewrite-without-target",
-                format!("/routes/{index}"),
-                format!(
-                    "`{}` makes keys and has no `target`: its path is not rewritten, while those of other routes are",
-                    route.endpoint
-                ),
-                "write the `target`, `\"target\": \"Service/handler\"`",
-            ));
-        }
-    }
-}
-
-fn target(document: &DocumentView, index: usize, route: &RouteView, findings: &mut Vec<PolicyFinding>) {
+fn target(index: usize, route: &RouteView, findings: &mut Vec<PolicyFinding>) {
     let Some((service, key, handler)) = route.target_parts() else { return };
     let at = format!("/routes/{index}/target");
     let Some(key) = key else { return };
-    if document.is_restate(Some(route)) && handler == "run" && route.has_keys() {
-        findings.push(PolicyFinding::new(
-            "workflow-run-key",
-            at.clone(),
-            format!(
-                "if `{service}` is a workflow, Restate answers 400 to every request with a key: it takes no key on a \
-                 workflow's `run`"
-            ),
-            "a workflow runs once for each workflow key by itself: write `\"policy\": \"HANDLER_INTERNAL_C\"`; if it is a \
-             virtual object, allow this lint",
-        ));
-    }
     if !key.contains("{tenant}") {
         findings.push(PolicyFinding::new(
-            "object-without-tenant",
+            &OBJECT_WITHOUT_TENANT,
             at,
             format!("the object key `{key}` has no tenant: two tenants with the same `{key}` share one object of `{service}`"),
             format!("write `\"target\": \"{service}/{{tenant}}:{key}/{handler}\"`, also with `{{project}}` if projects \

@@ -1,6 +1,7 @@
 //! Weak secrets, told without their values. An empty secret in a list can be the free place of a rotation.
 
 use super::PolicyFinding;
+use crate::lints::list::WEAK_SECRET;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::{Secret, SecretList};
 use edge_idempotency_engine::provider::Provider;
@@ -9,8 +10,6 @@ use edge_idempotency_engine::provider::Provider;
 /// output, 20 bytes and more, but some providers' secrets are shorter. Below 128 bits, someone who has seen one
 /// delivery or one operation id may find the key by trying.
 const SHORT: usize = 16;
-
-const WEAK: &str = "weak-secret";
 
 /// The length in bytes of the shortest key that a secret makes, if that is too short. `None` for a secret that makes no key, of which
 /// the engine itself warns.
@@ -29,7 +28,7 @@ fn check_list(list: &SecretList<'_>, findings: &mut Vec<PolicyFinding>) {
     let is_empty = |secret: &Secret| matches!(secret, Secret::Value(value) if value.is_empty());
     if list.provider.is_some() && !list.secrets.is_empty() && list.secrets.iter().all(is_empty) {
         let message = "every secret is empty, so signed requests will get 503";
-        return findings.push(PolicyFinding::new(WEAK, list.pointer.clone(), message, ""));
+        return findings.push(PolicyFinding::new(&WEAK_SECRET, list.pointer.clone(), message, ""));
     }
     for (index, secret) in list.secrets.iter().enumerate() {
         let Secret::Value(value) = secret else { continue };
@@ -43,7 +42,7 @@ fn check_list(list: &SecretList<'_>, findings: &mut Vec<PolicyFinding>) {
             let message = format!(
                 "the secret makes a key of {length} byte{plural}, fewer than {SHORT}: whoever has seen one {seen} may find it by trying"
             );
-            findings.push(PolicyFinding::new(WEAK, pointer, message, ""));
+            findings.push(PolicyFinding::new(&WEAK_SECRET, pointer, message, ""));
         }
     }
 }

@@ -2,18 +2,18 @@
 
 use super::{PolicyFinding, Variables, secrets};
 use crate::lints::diagnostics::json;
+use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::SourceText;
+use crate::lints::list::{
+    CONTESTED_HEADER, LOST_PARAMETER, MISSING_VARIABLE, NOT_JSON, NOT_SEEN, SHADOW_MODE, SHARED_KEYS, START_ERROR,
+    START_WARNING, WRONG_SECRET,
+};
 use edge_idempotency_engine::json::Issue;
 use edge_idempotency_engine::{Policy, PolicyErrors};
 use std::collections::BTreeSet;
 
-/// The name of the finding that a text is no JSON.
-pub(super) const NOT_JSON: &str = "not-json";
-
-const HOST_SPELLING: &str = "host-spelling";
-
 /// What the filter refuses.
-pub fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
+pub(super) fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
     let twice = issues.iter().any(|issue| issue.message.contains("stands twice in the object"));
     let twice = if twice { second_members(document) } else { Vec::new() };
     if !twice.is_empty() {
@@ -23,8 +23,8 @@ pub fn errors(document: &SourceText, issues: &[Issue]) -> Vec<PolicyFinding> {
         .iter()
         .map(|issue| {
             let is_json = !issue.message.starts_with("not a JSON document");
-            let name = if is_json { "start-error" } else { NOT_JSON };
-            let mut finding = PolicyFinding::new(name, issue.pointer.clone(), issue.message.clone(), "");
+            let lint = if is_json { &START_ERROR } else { &NOT_JSON };
+            let mut finding = PolicyFinding::new(lint, issue.pointer.clone(), issue.message.clone(), "");
             if !is_json {
                 let at = place(&issue.message).map_or(0, |(line, column)| document.at(line, column));
                 in_characters(&mut finding.message, document, at);
@@ -43,7 +43,7 @@ fn second_members(document: &SourceText) -> Vec<PolicyFinding> {
         let mut seen = BTreeSet::new();
         for member in node.members().iter().filter(|member| !seen.insert(member.name.as_str())) {
             let message = format!("not a JSON document: the member `{}` stands here a second time", member.name);
-            let mut finding = PolicyFinding::new(NOT_JSON, "", message, "");
+            let mut finding = PolicyFinding::new(&NOT_JSON, "", message, "");
             finding.span = Some(member.name_span.clone());
             found.push(finding);
         }
@@ -71,17 +71,17 @@ fn place(message: &str) -> Option<(usize, usize)> {
     Some((line.parse().ok()?, digits.parse().ok()?))
 }
 
-/// The start log's warnings, each under the name of a lint, and what the secrets that can be seen lack. `perhaps_krakend`: the gateway
+/// The start log's warnings, each with its lint, and what the secrets that can be seen lack. `perhaps_krakend`: the gateway
 /// may be KrakenD, because it names the endpoints.
 pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend: bool) -> Vec<PolicyFinding> {
     let taken = policy.read_secrets(variable, |_| true, edge_idempotency_envoy::ADVICE.environment);
     let mut findings: Vec<PolicyFinding> = policy.warnings().iter().map(warning).collect();
     if perhaps_krakend {
-        for finding in findings.iter_mut().filter(|finding| finding.lint.name == HOST_SPELLING) {
+        for finding in findings.iter_mut().filter(|finding| finding.lint.name == NOT_SEEN.name) {
             finding.help = "this is for Envoy; for KrakenD the bridge takes the port and a final dot away".to_owned();
         }
         findings.push(PolicyFinding::new(
-            "unseen-routes",
+            &NOT_SEEN,
             "/gateway_routes",
             "the gateway names the endpoints, and this command has not seen its configuration",
             "for KrakenD `go run ./check --policy policy.json krakend.json` in krakend/ compares the two files, for Envoy \
@@ -91,33 +91,29 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend
     if let Err(PolicyErrors(missing)) = taken {
         findings.extend(missing.into_iter().map(|issue| {
             let message = format!("not set here: {}", issue.message);
-            PolicyFinding::new("missing-variable", issue.pointer, message, "")
+            PolicyFinding::new(&MISSING_VARIABLE, issue.pointer, message, "")
         }));
     }
     secrets::check(policy, &mut findings);
     findings
 }
 
-/// What a warning is about, by words that only it has, and the name of its lint. A test has one document for each.
-const NAMES: [(&str, &str); 12] = [
-    ("which is taken for a part of it", "secret-pasted"),
-    ("the secret holds `", super::webhooks::KIND),
-    ("this provider's secrets", super::webhooks::KIND),
-    ("shadow mode: requests that break", "shadow-mode"),
-    ("`strip_any_host_port: true`", HOST_SPELLING),
-    ("the backend does not get", "lost-parameter"),
-    ("this member has no effect without", "idle-member"),
-    ("cannot be recovered in shadow mode", "idle-member"),
-    ("never asked, because every binding", "idle-member"),
-    ("no webhook is bound", "unbound-webhook"),
-    ("an identity source reads", "contested-header"),
-    ("have the same constant subject", "shared-subject"),
+/// What a warning is about, by words that only it has, and its lint. A test has one document for each.
+static OF_WARNINGS: [(&str, &Lint); 8] = [
+    ("which is taken for a part of it", &WRONG_SECRET),
+    ("the secret holds `", &WRONG_SECRET),
+    ("this provider's secrets", &WRONG_SECRET),
+    ("shadow mode: requests that break", &SHADOW_MODE),
+    ("`strip_any_host_port: true`", &NOT_SEEN),
+    ("the backend does not get", &LOST_PARAMETER),
+    ("an identity source reads", &CONTESTED_HEADER),
+    ("have the same constant subject", &SHARED_KEYS),
 ];
 
 fn warning(issue: &Issue) -> PolicyFinding {
-    let known = NAMES.iter().find(|(words, _)| issue.message.contains(words));
-    let name = known.map_or("start-warning", |(_, name)| name);
-    PolicyFinding::new(name, issue.pointer.clone(), issue.message.clone(), "")
+    let known = OF_WARNINGS.iter().find(|(words, _)| issue.message.contains(words));
+    let lint = known.map_or(&START_WARNING, |(_, lint)| lint);
+    PolicyFinding::new(lint, issue.pointer.clone(), issue.message.clone(), "")
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::PolicyFinding;
 use super::view::{DocumentView, IdentityView, RouteView, SourceView};
+use crate::lints::list::SHARED_KEYS;
 
 pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     if let Some(identity) = &document.identity {
@@ -36,7 +37,7 @@ fn constants(at: &str, identity: &IdentityView, findings: &mut Vec<PolicyFinding
             text += &format!("; so does a caller to whom {} gives this subject", others.join(" or "));
         }
         findings.push(PolicyFinding::new(
-            "shared-subject",
+            &SHARED_KEYS,
             format!("{at}/sources/{index}/subject/value"),
             text,
             "read the subject from the request, or allow this lint if these callers are one service",
@@ -51,7 +52,7 @@ fn shared_keys(index: usize, route: &RouteView) -> PolicyFinding {
         _ => "tenant and project",
     };
     PolicyFinding::new(
-        "shared-keys",
+        &SHARED_KEYS,
         format!("/routes/{index}/subject"),
         format!(
             "all callers of one {who} share the keys of `{}`: who sends a key that another caller has used gets that caller's answer, and \

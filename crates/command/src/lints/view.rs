@@ -58,8 +58,6 @@ pub(super) struct SubjectView {
 pub(super) struct BackendView {
     pub(super) kind: String,
     #[serde(default)]
-    pub(super) rewrite_path: bool,
-    #[serde(default)]
     pub(super) guard: Option<GuardView>,
     #[serde(default)]
     pub(super) operations: Option<OperationsView>,
@@ -93,8 +91,6 @@ pub(super) struct RouteView {
     pub(super) mode: Option<String>,
     #[serde(default)]
     pub(super) methods: Option<Vec<String>>,
-    #[serde(default)]
-    pub(super) hosts: Vec<String>,
     #[serde(default)]
     pub(super) target: Option<String>,
     #[serde(default)]

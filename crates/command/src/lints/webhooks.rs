@@ -3,6 +3,7 @@
 use super::horizons::provider_file;
 use super::view::{BindingView, DocumentView, token};
 use super::{PolicyFinding, Variables};
+use crate::lints::list::{INLINE_SECRET, SHARED_IDENTIFIER, SHORT_BODY_LIMIT, UNSIGNED_IDENTIFIER, WRONG_SECRET};
 use edge_idempotency_engine::policy::defaults::{BUFFER_MARGIN, MAX_BODY_BYTES};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +23,6 @@ const OTHER_KEYS: [(&str, &str); 12] = [
     ("shpat_", "an access token of Shopify"),
     ("sk-", "an API key"),
 ];
-
-/// The lint of secrets that do not have the form of their provider's.
-pub(super) const KIND: &str = "secret-kind";
 
 /// Providers whose bodies are longer than a route reads: the route's own one, or those of the bindings that it takes.
 fn bodies(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
@@ -51,7 +49,7 @@ fn bodies(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
         if let Some((bytes, name)) = longest.max().filter(|(bytes, _)| *bytes > limit) {
             let member = if route.max_body_bytes.is_some() { "/max_body_bytes" } else { "" };
             findings.push(PolicyFinding::new(
-                "short-body-limit",
+                &SHORT_BODY_LIMIT,
                 format!("/routes/{index}{member}"),
                 format!("`{name}` sends bodies of up to {bytes} bytes, and this route answers 413 to more than {limit}"),
                 format!(
@@ -82,7 +80,7 @@ pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut
         let place = (binding.tenant.as_str(), binding.project.as_str(), binding.provider.as_str());
         if let Some(other) = shared.insert(place, id) {
             findings.push(PolicyFinding::new(
-                "shared-identifier",
+                &SHARED_IDENTIFIER,
                 at,
                 format!(
                     "`{id}` and `{other}` take deliveries of `{}` for the same project: if two of them have the same \
@@ -123,7 +121,7 @@ fn secrets(at: &str, secrets: &[Value], findings: &mut Vec<PolicyFinding>) {
 fn inline(at: &str, secret: &Value, findings: &mut Vec<PolicyFinding>) {
     if secret.is_string() {
         findings.push(PolicyFinding::new(
-            "inline-secret",
+            &INLINE_SECRET,
             at,
             "the secret is in the document: whoever reads the file or the gateway's config dump has it",
             "write `{\"env\": \"NAME\"}`, give the gateway the variable, and remove `allow_inline_secrets`",
@@ -161,7 +159,7 @@ fn kinds(
         }
         if let Some((beginning, what)) = OTHER_KEYS.iter().find(|(beginning, _)| text.starts_with(beginning)) {
             findings.push(PolicyFinding::new(
-                KIND,
+                &WRONG_SECRET,
                 format!("{at}/secrets/{index}"),
                 format!("a text that begins with `{beginning}` is {what}, and no secret of a webhook: no signature fits"),
                 format!(
@@ -196,7 +194,7 @@ fn unsigned(at: &str, binding: &BindingView, file: &Value, findings: &mut Vec<Po
          that this is known"
     };
     findings.push(PolicyFinding::new(
-        "unsigned-identifier",
+        &UNSIGNED_IDENTIFIER,
         at,
         format!(
             "the signature of `{}` does not cover the delivery's identifier: whoever has seen a delivery can send it again under \

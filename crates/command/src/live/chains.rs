@@ -3,6 +3,7 @@
 
 use super::LiveCheck;
 use super::dump;
+use crate::lint::live_list::LIVE_GATEWAY;
 use serde_json::Value;
 
 /// What stands for the filter in a listener's chain.
@@ -44,7 +45,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>, dump: &Value, stats: &Value) {
                 "switch it on there; behind Envoy Gateway its policy's target is the whole Gateway",
             ),
         };
-        live.add("live-gateway", "", message, help);
+        live.add(&LIVE_GATEWAY, "", message, help);
     }
 }
 

@@ -5,6 +5,7 @@ use super::LiveCheck;
 use super::chains;
 use super::dump::{self, RunningFilter};
 use crate::http::without_user;
+use crate::lint::live_list::{LIVE_CLUSTER, LIVE_GATEWAY, LIVE_OTHER_POLICY, LIVE_UNREACHABLE};
 use crate::render::kubernetes::istio::with_istios_claims;
 use crate::render::needs::GatewayNeeds;
 use serde_json::Value;
@@ -17,7 +18,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
         return live.not_asked("", "the gateway", "--admin-envoy URL");
     };
     if let Err(error) = without_user("--admin-envoy", &address) {
-        return live.add("live-unreachable", "", error, "");
+        return live.add(&LIVE_UNREACHABLE, "", error, "");
     }
     let base = address.trim_end_matches('/').to_owned();
     let answers = ["/server_info", "/config_dump", "/clusters?format=json", "/stats?format=json&type=Counters"]
@@ -28,7 +29,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
             Ok(Err(_)) => return,
             Err(error) => {
                 return live.add(
-                    "live-unreachable",
+                    &LIVE_UNREACHABLE,
                     "",
                     format!("the gateway: {error}"),
                     "--admin-envoy is the address of Envoy's admin interface, not the one for clients",
@@ -43,7 +44,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     self::clusters(live, &clusters);
     for (name, details) in dump::refused(&dump) {
         let message = format!("the gateway refused the last configuration of `{name}`: {details}");
-        live.add("live-gateway", "", message, "correct it: until then the one before is in use");
+        live.add(&LIVE_GATEWAY, "", message, "correct it: until then the one before is in use");
     }
     counted(live, &stats);
     if live.findings.len() == before {
@@ -66,8 +67,8 @@ fn json(live: &LiveCheck<'_>, url: &str) -> Result<Value, String> {
 fn state(live: &mut LiveCheck<'_>, info: &Value) {
     match info.get("state").and_then(Value::as_str) {
         Some("LIVE") => {}
-        Some(state) => live.add("live-gateway", "", format!("the gateway is not ready: its state is {state}"), ""),
-        None => live.add("live-gateway", "", "this is no admin interface of Envoy: it does not say its state", ""),
+        Some(state) => live.add(&LIVE_GATEWAY, "", format!("the gateway is not ready: its state is {state}"), ""),
+        None => live.add(&LIVE_GATEWAY, "", "this is no admin interface of Envoy: it does not say its state", ""),
     }
 }
 
@@ -75,7 +76,7 @@ fn state(live: &mut LiveCheck<'_>, info: &Value) {
 fn policy(live: &mut LiveCheck<'_>, filters: &[RunningFilter]) {
     if filters.is_empty() {
         return live.add(
-            "live-gateway",
+            &LIVE_GATEWAY,
             "",
             "no filter of this project is in use",
             "put it into the gateway's configuration (`render`); Envoy's log says why it refused one, and behind a control plane the conditions \
@@ -92,7 +93,7 @@ fn policy(live: &mut LiveCheck<'_>, filters: &[RunningFilter]) {
     if others > 0 {
         let message = format!("{others} of {} filters in the gateway have another policy than this one", filters.len());
         live.add(
-            "live-other-policy",
+            &LIVE_OTHER_POLICY,
             "",
             message,
             "before a rollout this is right; after it, Envoy's log says why the policy was refused",
@@ -118,7 +119,7 @@ fn clusters(live: &mut LiveCheck<'_>, answer: &Value) {
         let at = named.map(|(at, _)| format!("{at}/cluster")).unwrap_or_default();
         let Some(status) = statuses.iter().find(|status| status.get("name").is_some_and(|other| other == name)) else {
             let message = format!("the gateway has no cluster `{name}`");
-            live.add("live-cluster", &at, message, "define it in the gateway, or correct its name in the policy");
+            live.add(&LIVE_CLUSTER, &at, message, "define it in the gateway, or correct its name in the policy");
             continue;
         };
         let hosts = status.get("host_statuses").and_then(Value::as_array);
@@ -126,7 +127,7 @@ fn clusters(live: &mut LiveCheck<'_>, answer: &Value) {
         if healthy == 0 {
             let message = format!("no host of the gateway's cluster `{name}` is healthy");
             live.add(
-                "live-cluster",
+                &LIVE_CLUSTER,
                 &at,
                 message,
                 "the address does not resolve, health checks fail, or the host was ejected",
@@ -156,7 +157,7 @@ fn counted(live: &mut LiveCheck<'_>, stats: &Value) {
     if !refused.is_empty() {
         let message = format!("the gateway has refused configurations since it started ({})", refused.join(", "));
         live.add(
-            "live-refused",
+            &LIVE_OTHER_POLICY,
             "",
             message,
             "Envoy's log says why, and whether a later one was taken; the configuration dump, by which the policies were compared, can show a \

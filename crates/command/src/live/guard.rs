@@ -2,6 +2,7 @@
 
 use super::LiveCheck;
 use super::upstreams::as_reply;
+use crate::lint::live_list::{LIVE_GUARD, LIVE_UNREACHABLE};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use edge_idempotency_engine::collision::{GuardProbe, GuardVerdict};
@@ -17,7 +18,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     }
     let mut bytes = [0; 32];
     if let Err(error) = getrandom::fill(&mut bytes) {
-        live.add("live-unreachable", "", format!("the operating system gives no random bytes: {error}"), "");
+        live.add(&LIVE_UNREACHABLE, "", format!("the operating system gives no random bytes: {error}"), "");
         return;
     }
     // No claim of the filter has such a key: it is a digest there, too.
@@ -42,21 +43,21 @@ fn one(live: &mut LiveCheck<'_>, probe: &GuardProbe) {
     for call in &calls {
         match live.upstreams.send(&upstream, call, None) {
             Ok(reply) => replies.push(reply),
-            Err(error) => return live.add("live-unreachable", at, format!("the guard: {error}"), ""),
+            Err(error) => return live.add(&LIVE_UNREACHABLE, at, format!("the guard: {error}"), ""),
         }
     }
     let [one, two] = replies.as_slice() else { return };
     match probe.verdict([as_reply(one), as_reply(two)]) {
         GuardVerdict::Keeps => live.works(at, "the guard keeps the first fingerprint of a key"),
         GuardVerdict::Forgets => live.add(
-            "live-guard",
+            &LIVE_GUARD,
             at,
             "the guard gives each claim its own fingerprint, so no request with a used key is noticed",
             "its handler has to be called with the header `idempotency-key`, whose first result Restate keeps; look for a proxy that \
              removes the header, and for a retention of 0",
         ),
         GuardVerdict::Invents => live.add(
-            "live-guard",
+            &LIVE_GUARD,
             at,
             "the guard gives a fingerprint that it did not get under this key",
             START_ONE,
@@ -65,7 +66,7 @@ fn one(live: &mut LiveCheck<'_>, probe: &GuardProbe) {
             let meaning = crate::explain::explanations::of_reason(Code::DependencyUnavailable.name(), reason);
             let meaning = meaning.map(|meaning| format!(": {meaning}")).unwrap_or_default();
             let message = format!("the guard gives no usable answer (status {}, `{reason}`{meaning})", one.status);
-            live.add("live-guard", at, message, START_ONE);
+            live.add(&LIVE_GUARD, at, message, START_ONE);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Key sets (RFC 7517) of issuers of tokens: can they be fetched, and has each a key that verifies tokens?
 
 use super::LiveCheck;
+use crate::lint::live_list::{LIVE_KEYS, LIVE_UNREACHABLE};
 use crate::render::needs::GatewayNeeds;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,13 +25,13 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
             Ok(body) => match usable(&body) {
                 Ok(names) => live.works(AT, format!("{source} has {names}")),
                 Err(message) => live.add(
-                    "live-keys",
+                    &LIVE_KEYS,
                     AT,
                     format!("{source}: {message}"),
                     "name the `jwks_uri` of the issuer's discovery document (/.well-known/openid-configuration)",
                 ),
             },
-            Err(message) => live.add("live-unreachable", AT, message, ""),
+            Err(message) => live.add(&LIVE_UNREACHABLE, AT, message, ""),
         }
     }
 }

@@ -22,9 +22,11 @@ mod restate;
 mod stores;
 mod upstreams;
 
-use crate::lint;
+use crate::lint::live_list::LIVE_WORKS;
 use crate::lints::PolicyFinding;
 use crate::lints::backends::Backends;
+use crate::lints::diagnostics::lint::Lint;
+use crate::lints::list::NOT_SEEN;
 use arguments::LiveArguments;
 use edge_idempotency_engine::Policy;
 use serde::Deserialize as _;
@@ -43,18 +45,18 @@ struct LiveCheck<'c> {
 }
 
 impl LiveCheck<'_> {
-    fn add(&mut self, name: &str, pointer: &str, message: impl Into<String>, help: impl Into<String>) {
-        self.findings.push(lint::policy_finding(name, pointer, message, help));
+    fn add(&mut self, lint: &'static Lint, pointer: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.findings.push(PolicyFinding::new(lint, pointer, message, help));
     }
 
     /// Something that answered as it should.
     fn works(&mut self, pointer: &str, message: impl Into<String>) {
-        self.add("live-works", pointer, message, "");
+        self.add(&LIVE_WORKS, pointer, message, "");
     }
 
     /// Something that was not asked, because nobody said where it is.
     fn not_asked(&mut self, pointer: &str, what: &str, option: &str) {
-        self.add("live-not-asked", pointer, format!("{what} was not asked"), format!("give {option}"));
+        self.add(&NOT_SEEN, pointer, format!("{what} was not asked"), format!("give {option}"));
     }
 }
 

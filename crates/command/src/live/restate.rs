@@ -2,7 +2,9 @@
 
 use super::LiveCheck;
 use crate::http::HttpReply;
+use crate::lint::live_list::{LIVE_INGESTION, LIVE_MISSING_HANDLER, LIVE_RETENTION, LIVE_UNREACHABLE};
 use crate::lints::backends::BackendAt;
+use crate::lints::list::NOT_SEEN;
 use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
 use crate::restate_admin::plan::Plan;
@@ -19,7 +21,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     let [restate] = restates.as_slice() else {
         if let Some(first) = restates.first() {
             let message = "the policy has several backends of Restate, and `--admin` names one";
-            live.add("live-not-asked", &first.pointer, message, "check a policy for each of them");
+            live.add(&NOT_SEEN, &first.pointer, message, "check a policy for each of them");
         }
         return;
     };
@@ -29,11 +31,11 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     }
     let admin = match Admin::connect(&live.args.restate) {
         Ok(admin) => admin,
-        Err(error) => return live.add("live-unreachable", at, error, ""),
+        Err(error) => return live.add(&LIVE_UNREACHABLE, at, error, ""),
     };
     let services = match admin.services() {
         Ok(services) => services,
-        Err(error) => return live.add("live-unreachable", at, error, ""),
+        Err(error) => return live.add(&LIVE_UNREACHABLE, at, error, ""),
     };
     let before = live.findings.len();
     targets(live, restate, &services);
@@ -59,25 +61,25 @@ fn ingress(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>) {
     match live.upstreams.client().send("GET", &url, &[], None) {
         Ok(reply) if reply.status == 200 => live.works(&at, "Restate's ingress is healthy"),
         Ok(reply) => live.add(
-            "live-unreachable",
+            &LIVE_UNREACHABLE,
             &at,
             format!("GET {url} is answered {}, and Restate's ingress answers 200", reply.status),
             "the ingress has port 8080 by default; 9070 is the admin API",
         ),
-        Err(error) => return live.add("live-unreachable", &at, format!("Restate's ingress: {error}"), ""),
+        Err(error) => return live.add(&LIVE_UNREACHABLE, &at, format!("Restate's ingress: {error}"), ""),
     }
     // No service has this name, so nothing is called.
     let url = format!("{}/edge.idempotency.Probe/Call", upstream.url());
     let rpc = [("content-type", "application/grpc"), ("te", "trailers")];
     match live.upstreams.client().send("POST", &url, &rpc, Some(b"")) {
         Ok(reply) if takes_rpc(&reply) => live.add(
-            "live-ingestion",
+            &LIVE_INGESTION,
             &at,
             "Restate's ingress takes calls by gRPC, which name any handler and any idempotency key",
             "switch it off in Restate's configuration: `disable = true` under `[ingress.ingestion-api]`",
         ),
         Ok(_) => {}
-        Err(error) => live.add("live-unreachable", &at, format!("Restate's ingress: {error}"), ""),
+        Err(error) => live.add(&LIVE_UNREACHABLE, &at, format!("Restate's ingress: {error}"), ""),
     }
 }
 
@@ -110,19 +112,14 @@ fn targets(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>, services: &
         let Some((service, keyed, handler)) = target.and_then(parts) else { continue };
         let at = format!("/routes/{index}/target");
         if let Some(message) = missing(services, service, handler) {
-            live.add(
-                "live-missing-handler",
-                &at,
-                message,
-                "register the deployment that has it, or correct the target",
-            );
+            live.add(&LIVE_MISSING_HANDLER, &at, message, "register the deployment that has it, or correct the target");
         } else if let Some(found) = services.iter().find(|found| *found.name == *service)
             && !found.ty.is_empty()
             && (found.ty == "Service") == keyed
         {
             let wrong = if keyed { "has no object key" } else { "needs an object key" };
             live.add(
-                "live-missing-handler",
+                &LIVE_MISSING_HANDLER,
                 &at,
                 format!("`{service}` is a {} in Restate, which {wrong}", found.ty),
                 "write `Service/handler` for a service, and `Service/{key}/handler` for an object or a workflow",
@@ -138,7 +135,7 @@ fn guard(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>, services: &[S
     }
     if let Some(message) = missing(services, &guard_name(live.document), "claim") {
         live.add(
-            "live-missing-handler",
+            &LIVE_MISSING_HANDLER,
             &format!("{}/guard", backend.pointer),
             message,
             "register the guard (docs/guard.md)",
@@ -170,7 +167,7 @@ fn retention(live: &mut LiveCheck<'_>, services: &[Service]) {
                 )
             }
         };
-        let help = "edge-idempotency retention plan --policy FILE shows what to change, and retention apply changes it";
-        live.add("live-retention", &row.declared.pointer, message, help);
+        let help = "edge-idempotency retention --policy FILE shows what to change, and with --apply changes it";
+        live.add(&LIVE_RETENTION, &row.declared.pointer, message, help);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::LiveCheck;
 use super::upstreams::{as_reply, credential};
+use crate::lint::live_list::{LIVE_LOOKUP, LIVE_UNREACHABLE};
 use crate::render::upstream::NamedUpstream;
 use crate::stores::{self, StoreUse};
 use crate::webhook::records::new_id;
@@ -41,7 +42,7 @@ fn api_keys(live: &mut LiveCheck<'_>, at: &str) {
     let Some(upstream) = upstream(live, at, API_KEYS) else { return };
     let made_up = match new_id() {
         Ok(id) => id,
-        Err(error) => return live.add("live-unreachable", at, error, ""),
+        Err(error) => return live.add(&LIVE_UNREACHABLE, at, error, ""),
     };
     let root_key = credential(&["UNKEY_ROOT_KEY"]).map(|key| ("authorization", format!("Bearer {key}")));
     let Some(LookupAnswer::Holder(answer)) = look_up(live, at, &upstream, StoreKind::ApiKeys, &made_up, root_key)
@@ -58,7 +59,7 @@ fn api_keys(live: &mut LiveCheck<'_>, at: &str) {
         }
         Ok(_) | Err(LookupFailure::Forbidden(_) | LookupFailure::RateLimited { .. }) => {
             let help = "the cluster has to lead to Unkey's API";
-            live.add("live-lookup", at, format!("{API_KEYS} says that it knows a key that was made up"), help);
+            live.add(&LIVE_LOOKUP, at, format!("{API_KEYS} says that it knows a key that was made up"), help);
         }
     }
 }
@@ -81,7 +82,7 @@ fn registry(live: &mut LiveCheck<'_>) -> Option<(String, String)> {
     let id = match asked.clone().map_or_else(new_id, Ok) {
         Ok(id) => id,
         Err(error) => {
-            live.add("live-unreachable", UNKEY, error, "");
+            live.add(&LIVE_UNREACHABLE, UNKEY, error, "");
             return None;
         }
     };
@@ -150,7 +151,7 @@ fn told(live: &mut LiveCheck<'_>, at: &str, what: &str, reason: &str, help: &str
     let codes = [Code::DependencyUnavailable, Code::WebhookUnknown];
     let meaning = codes.iter().find_map(|code| crate::explain::explanations::of_reason(code.name(), reason));
     let meaning = meaning.map(|meaning| format!(": {meaning}")).unwrap_or_default();
-    live.add("live-lookup", at, format!("{what} (`{reason}`{meaning})"), help);
+    live.add(&LIVE_LOOKUP, at, format!("{what} (`{reason}`{meaning})"), help);
 }
 
 /// The address of a store's cluster.
@@ -191,7 +192,7 @@ fn look_up(
                     StoreKind::Secrets => "the secret store",
                     StoreKind::ApiKeys => API_KEYS,
                 };
-                live.add("live-unreachable", at, format!("{what}: {error}"), "");
+                live.add(&LIVE_UNREACHABLE, at, format!("{what}: {error}"), "");
                 return None;
             }
         }

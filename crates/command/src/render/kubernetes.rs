@@ -9,6 +9,19 @@ use super::envoy::EnvoyPlan;
 use super::needs::GatewayNeeds;
 use serde_json::{Value, json};
 
+/// A kind of resource that has the filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ResourceForm {
+    /// Istio: patches Envoy's configuration: everything that the filter needs
+    EnvoyFilter,
+    /// Istio 1.30 and newer; cannot let the filter wait for bodies
+    TrafficExtension,
+    /// Envoy Gateway: patches Envoy's configuration: everything that the filter needs
+    EnvoyPatchPolicy,
+    /// Envoy Gateway: with --dynamic-module everything that the filter needs; the WebAssembly module cannot wait for bodies there
+    EnvoyExtensionPolicy,
+}
+
 /// What resources have beside the parts of Envoy.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourcePlan {

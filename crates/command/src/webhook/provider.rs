@@ -1,4 +1,4 @@
-//! Provider files (`policies/provider.schema.json`), as far as signing and the catalogue need them. The engine checks a file
+//! Provider files (`policies/provider.schema.json`), as far as signing needs them. The engine checks a file
 //! before it is read here.
 
 use crate::lints::catalogue;
@@ -10,19 +10,12 @@ use std::collections::BTreeMap;
 /// A provider file.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ProviderFile {
-    /// The provider's name for people
-    pub(crate) name: Option<String>,
-    pub(crate) docs_url: Option<String>,
     pub(crate) schemes: Vec<SchemeFile>,
     #[serde(default)]
     pub(crate) identifiers: Vec<IdentifierFile>,
-    pub(crate) no_identifier: Option<String>,
     /// Headers that handlers read
     #[serde(default)]
     handler_headers: Vec<String>,
-    /// The longest body that the provider documents, if that is said
-    pub(crate) max_body_bytes: Option<u64>,
-    pub(crate) retry: Option<RetryFile>,
 }
 
 /// A signature scheme.
@@ -96,14 +89,6 @@ pub(crate) struct IdentifierFile {
     pub(crate) kind: Option<String>,
     #[serde(default)]
     pub(crate) form: Vec<Vec<String>>,
-    pub(crate) signed: bool,
-}
-
-/// How the provider sends deliveries again.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct RetryFile {
-    pub(crate) horizon: Option<String>,
-    pub(crate) attempts: Option<String>,
 }
 
 /// A provider with its file.
@@ -144,13 +129,14 @@ impl KnownProvider {
                 let near =
                     catalogue::files().map(|(other, _)| other).min_by_key(|other| strsim::levenshtein(other, name));
                 Err(format!(
-                    "there is no provider `{name}`; did you mean `{}`? `edge-idempotency webhook providers` lists them",
+                    "there is no provider `{name}`; did you mean `{}`? docs/providers.md lists them",
                     near.unwrap_or_default()
                 ))
             }
         }
     }
 
+    #[cfg(test)]
     /// Every provider of the catalogue, by name. A test reports a file that cannot be read.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         catalogue::files().filter_map(|(name, file)| Self::read(name, file.as_bytes()).ok())
@@ -163,47 +149,6 @@ impl ProviderFile {
         let of_schemes = self.schemes.iter().filter_map(|scheme| scheme.identifier.as_ref());
         let identifiers = self.identifiers.iter().chain(of_schemes).filter_map(|place| place.header.as_deref());
         identifiers.chain(self.handler_headers.iter().map(String::as_str))
-    }
-
-    /// Where deliveries have their identifier, and whether the signature covers it: `header webhook-id, signed`.
-    pub(crate) fn identifier_text(&self) -> String {
-        let places: Vec<String> = self.identifiers.iter().map(IdentifierFile::to_text).collect();
-        if places.is_empty() { "none".to_owned() } else { places.join("; ") }
-    }
-
-    /// How deliveries are signed: `hmac-sha256 in stripe-signature`.
-    pub(crate) fn signature_text(&self) -> String {
-        let mut texts: Vec<String> = Vec::new();
-        for scheme in &self.schemes {
-            let text = format!("{} in {}", scheme.algorithm, scheme.signature.place());
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        texts.join("; ")
-    }
-}
-
-impl IdentifierFile {
-    fn to_text(&self) -> String {
-        let place = match (&self.header, &self.json) {
-            (Some(header), _) => format!("header {header}"),
-            (None, Some(pointer)) => format!("body {pointer}"),
-            (None, None) => format!("form {}", self.form.first().map(|names| names.join(" + ")).unwrap_or_default()),
-        };
-        format!("{place}, {}", if self.signed { "signed" } else { "not signed" })
-    }
-}
-
-impl SignatureFile {
-    /// The header or the member with the signature.
-    fn place(&self) -> String {
-        match (&self.header, &self.numbered_headers, &self.json) {
-            (Some(header), ..) => header.clone(),
-            (None, Some(prefix), _) => format!("{prefix}1"),
-            (None, None, Some(pointer)) => format!("body {pointer}"),
-            (None, None, None) => self.headers.join(", "),
-        }
     }
 }
 

@@ -19,8 +19,8 @@ fn warnings_are_errors_if_denied_and_nothing_if_allowed() {
     assert_eq!(status(&["--allow", "start-error"]), Some(2));
     assert!(text(&check(&["--deny", "object-without-tenants", BAD])).contains("object-without-tenant'"));
     // `all` is about warnings; a note has to be named.
-    assert_eq!(check(&["--deny", "all", "lints/crossing-templates.json"]).status.code(), Some(0));
-    assert_eq!(check(&["--deny", "crossing-templates", "lints/crossing-templates.json"]).status.code(), Some(1));
+    assert_eq!(check(&["--deny", "all", "lints/shadow-mode.json"]).status.code(), Some(0));
+    assert_eq!(check(&["--deny", "shadow-mode", "lints/shadow-mode.json"]).status.code(), Some(1));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn sarif_has_the_members_that_the_standard_requires() {
 
 #[test]
 fn github_has_one_command_for_each_finding() {
-    let output = check(&["--format", "github", BAD, "lints/crossing-templates.json", "lints/start-error.json"]);
+    let output = check(&["--format", "github", BAD, "lints/shadow-mode.json", "lints/start-error.json"]);
     insta::assert_snapshot!("github", String::from_utf8(output.stdout).unwrap());
 }
 

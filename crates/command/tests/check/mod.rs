@@ -52,8 +52,14 @@ fn names(report: &Value) -> Vec<&str> {
     report["findings"].as_array().unwrap().iter().map(|finding| finding["lint"].as_str().unwrap()).collect()
 }
 
+/// The lint of a case: its name is how the case's name begins.
+pub(crate) fn lint_of<'l>(lints: &'l [String], case: &str) -> &'l str {
+    let own = lints.iter().filter(|lint| case.starts_with(lint.as_str()));
+    own.max_by_key(|lint| lint.len()).unwrap_or_else(|| panic!("{case} is the case of no lint"))
+}
+
 /// The names that `--list-lints` prints.
-fn all_lints() -> Vec<String> {
+pub(crate) fn all_lints() -> Vec<String> {
     let output = check(&["--list-lints"]);
     assert_eq!(output.status.code(), Some(0));
     let list = String::from_utf8(output.stdout).unwrap();

@@ -132,38 +132,38 @@ fn edits() -> Vec<Edit> {
             &["envoy-other-way"],
         ),
         // The backend's own paths.
-        ("\"version\": 1,", "\"version\": 1, \"mark_all\": true,".to_owned(), &["envoy-unmarked-route"]),
-        (PUBLIC, public("match: {safe_regex: {regex: '.*'}}"), &["envoy-unmarked-route"]),
+        ("\"version\": 1,", "\"version\": 1, \"mark_all\": true,".to_owned(), &["envoy-marked-route"]),
+        (PUBLIC, public("match: {safe_regex: {regex: '.*'}}"), &["envoy-marked-route"]),
         (
             PUBLIC,
             public(
                 "match: {path_match_policy: {name: t, typed_config: {\"@type\": type.googleapis.com/envoy.extensions.path.match.uri_template.v3.UriTemplateMatchConfig, path_template: '/**'}}}",
             ),
-            &["envoy-unmarked-route"],
+            &["envoy-marked-route"],
         ),
-        (PUBLIC, public("match: {prefix: /RESTATE/, case_sensitive: false}"), &["envoy-unmarked-route"]),
+        (PUBLIC, public("match: {prefix: /RESTATE/, case_sensitive: false}"), &["envoy-marked-route"]),
         (
             "match: {prefix: /api/}\n                route: {",
             "match: {prefix: /api/}\n                route: {prefix_rewrite: /, ".to_owned(),
-            &["envoy-unmarked-route"],
+            &["envoy-marked-route"],
         ),
         (
             "prefix: /\n                  headers:\n                  - name: x-edge-idempotency\n                    present_match: true\n",
             "prefix: /\n                  headers:\n                  - name: x-edge-idempotency\n                    string_match: {exact: nonsense}\n"
                 .to_owned(),
-            &["envoy-no-marked-route", "envoy-unmarked-route"],
+            &["envoy-marked-route", "envoy-marked-route"],
         ),
         (
             "                  prefix: /\n                  headers:",
             "                  prefix: /other/\n                  headers:".to_owned(),
-            &["envoy-no-marked-route"],
+            &["envoy-marked-route"],
         ),
         with(
             before(
                 "\n  clusters:\n",
                 "            - {name: second, domains: [b.example.com], routes: [{match: {prefix: /api/}, route: {cluster: backend-requests, timeout: 60s}}]}\n",
             ),
-            &["envoy-no-marked-route"],
+            &["envoy-marked-route"],
         ),
         // Twice at the backend.
         (
@@ -218,7 +218,7 @@ fn edits() -> Vec<Edit> {
         (
             "common_http_protocol_options: {",
             "common_http_protocol_options: {max_stream_duration: 5s, ".to_owned(),
-            &["envoy-recovery-timeout"],
+            &["envoy-timeout"],
         ),
         // Callers.
         with(
@@ -367,7 +367,7 @@ fn a_payload_has_a_provider_and_no_client_can_write_it() {
         "payload_in_metadata: jwt",
         "claim_to_headers: [{header_name: x-payload, claim_name: sub}]",
     ] {
-        assert_eq!(found(provider, wrong), ["envoy-token-claims"], "{wrong}");
+        assert_eq!(found(provider, wrong), ["envoy-identity-source"], "{wrong}");
     }
     let off = removed.replacen(
         "          - name: envoy.filters.http.jwt_authn\n",
@@ -396,7 +396,7 @@ fn claims_in_headers_have_a_provider() {
         names_of(&rendered.replacen("          - name: edge-idempotency\n", &filter, 1))
     };
     assert_eq!(claims(&["x-auth-tenant", "x-auth-project", "x-auth-subject"]), [""; 0]);
-    assert_eq!(claims(&["x-auth-tenant", "x-auth-subject"]), ["envoy-token-claims"]);
+    assert_eq!(claims(&["x-auth-tenant", "x-auth-subject"]), ["envoy-identity-source"]);
 }
 
 /// The filter keeps headers back for bodies that a policy has it wait for: a generic backend's errors are no such bodies by default.
@@ -421,10 +421,9 @@ fn a_policy_that_waits_for_no_body_needs_no_held_headers() {
     }
 }
 
-/// The lints of a configuration, but for the note that a rendered one has without a module.
+/// The lints of a configuration.
 fn names_of(config: &str) -> Vec<String> {
-    let report = ConfiguredGateway::new(config).report();
-    names(&report).into_iter().filter(|lint| *lint != "envoy-module-name").map(str::to_owned).collect()
+    names(&ConfiguredGateway::new(config).report()).into_iter().map(str::to_owned).collect()
 }
 
 /// A filter that stands where nothing around it can be looked at does not look judged.
@@ -435,7 +434,7 @@ fn what_cannot_be_judged_is_told() {
     let end = demo.find("          - name: envoy.filters.http.router\n").unwrap();
     let alone: String =
         demo[start..end].lines().map(|line| format!("{}\n", line.strip_prefix("          ").unwrap_or(line))).collect();
-    assert_eq!(names_of(&alone), ["envoy-not-seen"]);
+    assert_eq!(names_of(&alone), ["not-seen"]);
     let elsewhere = demo[..start].to_owned() + &demo[end..] + "other:\n" + &alone;
     assert!(names_of(&elsewhere).contains(&"envoy-no-filter".to_owned()), "{:?}", names_of(&elsewhere));
     // A connection manager in a TypedStruct is one.
@@ -479,9 +478,9 @@ fn a_filter_in_a_second_document_is_told() {
     assert!(report["findings"][0]["message"].as_str().unwrap().contains("first document"), "{report}");
 }
 
-/// The demo with secrets of SDS: its module is a WebAssembly one, and a dynamic one has to ask for them under a name.
+/// The demo with secrets of SDS: its module is a WebAssembly one.
 #[test]
-fn secrets_of_sds_need_a_dynamic_module_and_a_node() {
+fn secrets_of_sds_need_a_dynamic_module() {
     let policy = json!({
         "version": 1, "backend": {"kind": "generic"},
         "routes": [{"endpoint": "hooks", "path": "/hooks", "policy": "REQUIRED_B", "webhook": {"provider": "stripe", "id": "wh_01JABC12"}}],
@@ -491,22 +490,9 @@ fn secrets_of_sds_need_a_dynamic_module_and_a_node() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("policy.json");
     std::fs::write(&file, policy.to_string()).unwrap();
-    let dynamic_module = render_with(&file, &["--dynamic-module"]);
-    let node = "node: {id: gateway, cluster: gateway}\n";
-    assert!(dynamic_module.contains(node));
-    let found = |config: &str| {
-        names_of(config).into_iter().filter(|name| name.contains("sds") || name.contains("node")).collect::<Vec<_>>()
-    };
-    assert_eq!(found(&dynamic_module), [""; 0]);
-    for other in ["", "node: {id: gateway}\n", "node: {id: gateway, cluster: \"\"}\n"] {
-        assert_eq!(found(&dynamic_module.replacen(node, other, 1)), ["envoy-no-node"], "{other}");
-    }
-    // A secret of the bootstrap is not asked for.
-    let fixed =
-        policy.to_string().replace(r#","config_source":{"path_config_source":{"path":"/etc/envoy/stripe.yaml"}}"#, "");
-    assert_ne!(fixed, policy.to_string());
-    std::fs::write(&file, &fixed).unwrap();
-    assert_eq!(found(&render_with(&file, &["--dynamic-module"]).replacen(node, "", 1)), [""; 0]);
+    let found =
+        |config: &str| names_of(config).into_iter().filter(|name| name == "envoy-missing-secret").collect::<Vec<_>>();
+    assert_eq!(found(&render_with(&file, &["--dynamic-module"])), [""; 0]);
     // In the place of the dynamic module the other one.
     let demo = demo();
     let secret = r#"{"env": "STRIPE_WHSEC"}"#;
@@ -514,11 +500,8 @@ fn secrets_of_sds_need_a_dynamic_module_and_a_node() {
         [r#"{"sds": "stripe"}"#, r#"{"sds": "stripe", "config_source": {"path_config_source": {"path": "/a"}}}"#]
     {
         assert!(demo.contains(secret));
-        assert_eq!(found(&demo.replacen(secret, other, 1)), ["envoy-sds-module"], "{other}");
+        assert_eq!(found(&demo.replacen(secret, other, 1)), ["envoy-missing-secret"], "{other}");
     }
-    // Other parts that are discovered, too.
-    let own = demo.lines().find(|line| line.starts_with("node:")).unwrap();
-    assert_eq!(found(&demo.replacen(own, "", 1)), ["envoy-no-node"]);
     for gateway in ["envoy", "krakend"] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
         command.args(["render", gateway, "--upstream=backend=http://a", "--policy"]).arg(&file);
@@ -544,20 +527,20 @@ fn scripts_may_send_keys_and_read_answers() {
     for wrong in
         ["authorization, content-type", "idempotency_key", "\"\"", "\"*\"\n                  allow_credentials: true"]
     {
-        assert_eq!(found(allow, &put(allow, wrong)), ["envoy-cors-key"], "{wrong}");
+        assert_eq!(found(allow, &put(allow, wrong)), ["envoy-cors"], "{wrong}");
     }
     for right in ["\"*\"", "Authorization,  Idempotency-Key"] {
         assert_eq!(found(allow, &put(allow, right)), [""; 0], "{right}");
     }
-    assert_eq!(found(allow, ""), ["envoy-cors-key"]);
-    assert_eq!(found(expose, ""), ["envoy-cors-answers"]);
-    assert_eq!(found("idempotent-replayed, ", ""), ["envoy-cors-answers"]);
+    assert_eq!(found(allow, ""), ["envoy-cors"]);
+    assert_eq!(found(expose, ""), ["envoy-cors"]);
+    assert_eq!(found("idempotent-replayed, ", ""), ["envoy-cors"]);
     assert_eq!(found(expose, &put(expose, "\"*\"")), [""; 0]);
     // A route's own rules count as well, and a filter that is not there has none.
     let route = "              - name: public\n";
     let own = "                typed_per_filter_config: {envoy.filters.http.cors: {\"@type\": \
                type.googleapis.com/envoy.extensions.filters.http.cors.v3.CorsPolicy, allow_headers: a, expose_headers: \"*\"}}\n";
-    assert_eq!(found(route, &format!("{route}{own}")), ["envoy-cors-key"]);
+    assert_eq!(found(route, &format!("{route}{own}")), ["envoy-cors"]);
     let filter = "          - name: envoy.filters.http.cors\n";
     assert!(config.contains(filter));
     let off = config.replacen(filter, &format!("{filter}            disabled: true\n"), 1).replacen(allow, "", 1);

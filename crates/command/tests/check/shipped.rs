@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// File, lint and reason. What is not needed any more fails the test.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("deploy/demo/policy.json", "short-webhook-retention", "the demo runs for minutes"),
-    ("krakend/examples/demo/policy.json", "short-webhook-retention", "the demo runs for minutes"),
+    ("deploy/demo/policy.json", "short-retention", "the demo runs for minutes"),
+    ("krakend/examples/demo/policy.json", "short-retention", "the demo runs for minutes"),
     ("deploy/demo/policy.json", "short-body-limit", "the demo's deliveries are short"),
     ("krakend/examples/demo/policy.json", "short-body-limit", "the demo's deliveries are short"),
     ("policies/examples/own-api.json", "unmatched-write", "it shows the first day of an API that has other paths, too"),

@@ -22,7 +22,7 @@ fn requests_to_this_machine_do_not_go_through_a_proxy() {
     for name in ["ALL_PROXY", "HTTPS_PROXY", "http_proxy"] {
         for url in [admin.url.clone(), admin.url.replace("127.0.0.1", "localhost")] {
             let environment = [(name, address.as_str()), ("RESTATE_AUTH_TOKEN", "planted")];
-            let ran = run(folder.path(), &environment, &["keys", "list", "--admin", &url, "--timeout", "5"]);
+            let ran = run(folder.path(), &environment, &["keys", "show", "--admin", &url, "--timeout", "5"]);
             assert_eq!(ran.status, 2);
             assert!(ran.errors.contains("from the stand-in"), "{name} {url}: {}", ran.errors);
             assert_eq!(admin.received().len(), 1);
@@ -31,7 +31,7 @@ fn requests_to_this_machine_do_not_go_through_a_proxy() {
     }
     // Another machine is asked through the proxy: here it is reached, and says nothing.
     let environment = [("ALL_PROXY", address.as_str())];
-    let ran = run(folder.path(), &environment, &["keys", "list", "--admin", ELSEWHERE, "--timeout", "1"]);
+    let ran = run(folder.path(), &environment, &["keys", "show", "--admin", ELSEWHERE, "--timeout", "1"]);
     assert!(ran.status == 2 && proxy.accept().is_ok(), "{}", ran.errors);
 }
 
@@ -47,8 +47,8 @@ fn credentials_do_not_go_over_plain_http_to_another_machine() {
         [&new[..], &["--apply", "--unkey-api", "api_1", "--secret", "@secret", "--openbao", ELSEWHERE]].concat();
     let gitlab = vec!["webhook", "sign", "--provider", "gitlab", "--url", HOOK, "--secret", "@secret", "--send"];
     for arguments in [
-        vec!["keys", "list", "--admin", ELSEWHERE],
-        vec!["retention", "plan", "--policy", "policy.json", "--admin", ELSEWHERE],
+        vec!["keys", "show", "--admin", ELSEWHERE],
+        vec!["retention", "--policy", "policy.json", "--admin", ELSEWHERE],
         to_unkey,
         to_openbao,
         gitlab,
@@ -63,7 +63,7 @@ fn credentials_do_not_go_over_plain_http_to_another_machine() {
     }
     // A signature is no credential, and without a token nothing has to be encrypted.
     let stripe = ["webhook", "sign", "--provider", "stripe", "--url", HOOK, "--secret", "@secret", "--send"];
-    for arguments in [&stripe[..], &["keys", "list", "--admin", ELSEWHERE]] {
+    for arguments in [&stripe[..], &["keys", "show", "--admin", ELSEWHERE]] {
         let ran = run(folder.path(), &[], arguments);
         assert!(is_sent(&ran.errors), "{arguments:?}: {}", ran.errors);
     }
@@ -86,7 +86,7 @@ fn a_user_in_a_url_is_refused_and_not_repeated() {
         ([&new[..], &["--base-url", URL]].concat(), "--base-url"),
         (sign.to_vec(), "--url"),
         ([&sign[..], &["--send"]].concat(), "--url"),
-        (vec!["keys", "list", "--admin", URL], "RESTATE_AUTH_TOKEN"),
+        (vec!["keys", "show", "--admin", URL], "RESTATE_AUTH_TOKEN"),
     ] {
         let ran = run(folder.path(), &[], &arguments);
         assert_eq!((ran.status, ran.text.as_str()), (2, ""), "{arguments:?}");

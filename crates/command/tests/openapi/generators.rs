@@ -13,9 +13,9 @@ fn update(overlay: &str, policy: &str) -> Value {
 
 #[test]
 fn extensions_are_there_where_a_key_makes_a_retry_safe() {
-    let plain = run(&["openapi", "overlay", "policy.json"]).output;
+    let plain = run(&["overlay", "policy.json"]).output;
     assert!(!plain.contains("x-fern") && !plain.contains("x-speakeasy"));
-    let both = run(&["openapi", "overlay", "policy.json", "--fern", "--speakeasy"]).output;
+    let both = run(&["overlay", "policy.json", "--fern", "--speakeasy"]).output;
     let required = update(&both, "REQUIRED_A");
     assert_eq!(required["x-fern-idempotent"], true);
     assert_eq!(required["x-speakeasy-retries"]["statusCodes"], json!(["429", "502", "503", "504", "409", "425"]));
@@ -42,7 +42,7 @@ fn a_409_is_tried_again_only_where_it_means_that_the_key_is_in_flight() {
             r#""path": "/v1/refunds", "target": "Refunds/create", "policy""#,
         );
     let statuses = |policy: &str| {
-        let made = run_with(&["openapi", "overlay", "-", "--speakeasy"], policy).output;
+        let made = run_with(&["overlay", "-", "--speakeasy"], policy).output;
         update(&made, "REQUIRED_A")["x-speakeasy-retries"]["statusCodes"].as_array().unwrap().len()
     };
     assert_eq!(statuses(&restate), 4);
@@ -55,7 +55,7 @@ fn stainless_gets_its_header_and_the_operations_that_it_would_break() {
     let policy = policy
         .replace(r#""policy": "ACCEPTED""#, r#""policy": "ACCEPTED", "key": {"format": "uuid"}"#)
         .replace(r#""methods": ["GET"]"#, r#""methods": ["GET", "DELETE"]"#);
-    let told = run_with(&["openapi", "overlay", "-", "--stainless"], &policy);
+    let told = run_with(&["overlay", "-", "--stainless"], &policy);
     assert_eq!(described(&told.output), json!({"client_settings": {"idempotency_header": "Idempotency-Key"}}));
     insta::assert_snapshot!(told.output);
 }

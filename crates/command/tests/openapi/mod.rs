@@ -1,4 +1,4 @@
-//! `openapi overlay`, `openapi check`, and `init --openapi`.
+//! `overlay`, `check --openapi`, and `init --openapi`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -34,7 +34,7 @@ fn folder() -> PathBuf {
 /// Runs the command in the folder of these tests, with a text on its standard input.
 fn run_with(arguments: &[&str], input: &str) -> Told {
     let mut command = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"));
-    command.args(arguments).current_dir(folder());
+    command.args(arguments).current_dir(folder()).env("EDGE_TEST_SECRET", "whsec_MDEyMzQ1Njc4OWFiY2RlZg==");
     let output = crate::run_with_input(&mut command, input).unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Told { status: output.status.code().unwrap(), output: text(output.stdout), errors: text(output.stderr) }
@@ -44,9 +44,9 @@ fn run(arguments: &[&str]) -> Told {
     run_with(arguments, "")
 }
 
-/// The findings of `openapi check` for a policy and a description, of which one may be `-`.
+/// The findings of `check --openapi` for a policy and a description, of which one may be `-`.
 fn findings(policy: &str, description: &str, input: &str) -> Vec<Value> {
-    let told = run_with(&["openapi", "check", "--format", "json", policy, description], input);
+    let told = run_with(&["check", "--format", "json", policy, "--openapi", description], input);
     let report: Value = serde_json::from_str(&told.output).unwrap_or_else(|error| panic!("{error}: {}", told.errors));
     report["findings"].as_array().unwrap().clone()
 }

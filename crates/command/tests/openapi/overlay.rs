@@ -32,7 +32,7 @@ components:
 "#;
 
 fn overlay(more: &[&str], description: &str) -> String {
-    let told = run_with(&[&["openapi", "overlay", "policy.json"], more].concat(), description);
+    let told = run_with(&[&["overlay", "policy.json"], more].concat(), description);
     assert_eq!(told.status, 0, "{}", told.errors);
     told.output
 }
@@ -132,7 +132,7 @@ fn a_key_has_the_schema_of_its_route() {
         (r#"{"charset": "visible"}"#, json!({"minLength": 1, "maxLength": 255})),
     ] {
         let policy = policy.replacen("\"version\": 1,", &format!("\"version\": 1, \"key\": {key},"), 1);
-        let made = described(&run_with(&["openapi", "overlay", "-"], &policy).output);
+        let made = described(&run_with(&["overlay", "-"], &policy).output);
         let actions = made["actions"].as_array().unwrap();
         let update = actions.iter().find(|action| action["update"]["x-idempotency-policy"] == "REQUIRED_A").unwrap();
         let mut schema = update["update"]["parameters"][0]["schema"].clone();
@@ -145,7 +145,7 @@ fn a_key_has_the_schema_of_its_route() {
 
 #[test]
 fn what_cannot_be_done_is_told() {
-    let told = run_with(&["openapi", "overlay", "policy.json", "--openapi", "-"], API);
+    let told = run_with(&["overlay", "policy.json", "--openapi", "-"], API);
     assert!(told.errors.contains("note: 1 operation has no route and was left out"), "{}", told.errors);
     let own = API.replace("components:\n", "components:\n  schemas: {IdempotencyProblem: {type: string}}\n");
     for (arguments, input, error) in [
@@ -159,14 +159,14 @@ fn what_cannot_be_done_is_told() {
         (vec!["-", "--openapi", "-"], "", "only one of the policy and the description"),
         (vec!["-"], "{}", "the member `version` is missing"),
     ] {
-        let told = run_with(&[&["openapi", "overlay"], arguments.as_slice()].concat(), input);
+        let told = run_with(&[&["overlay"], arguments.as_slice()].concat(), input);
         assert!(
             told.status == 2 && told.errors.contains(error) && told.output.is_empty(),
             "{arguments:?}: {}",
             told.errors
         );
     }
-    assert_eq!(run(&["openapi", "overlay", "policy.json", "--stainless", "--fern"]).status, 2);
+    assert_eq!(run(&["overlay", "policy.json", "--stainless", "--fern"]).status, 2);
 }
 
 /// A description with one operation, a POST of the route `refunds.create`.
@@ -256,11 +256,11 @@ fn an_operation_for_two_routes_that_differ_is_told() {
     let text = "openapi: 3.1.0\npaths:\n  /v1/refunds: {$ref: '#/components/pathItems/x'}\n  /v1/orders: {$ref: '#/components/pathItems/x'}\n\
                 components: {pathItems: {x: {post: {responses: {}}}}}\n";
     std::fs::write(file.path(), text).unwrap();
-    let told = run_with(&["openapi", "overlay", "-", "--openapi", file.path().to_str().unwrap()], &policy);
+    let told = run_with(&["overlay", "-", "--openapi", file.path().to_str().unwrap()], &policy);
     assert!(told.errors.contains("note: POST /v1/orders: "), "{}", told.errors);
     assert_eq!(told.output.matches("x-idempotency-policy: ").count(), 1, "{}", told.output);
     let same = policy.replace("ACCEPTED", "REQUIRED_A");
-    let told = run_with(&["openapi", "overlay", "-", "--openapi", file.path().to_str().unwrap()], &same);
+    let told = run_with(&["overlay", "-", "--openapi", file.path().to_str().unwrap()], &same);
     assert_eq!(told.errors, "");
 }
 
@@ -276,7 +276,7 @@ fn components_fit_all_routes_and_have_names_that_descriptions_may_have() {
     let policy = policy
         .replace(r#""backend": {"kind": "generic"}"#, r#""backend": "g", "backends": {"g": {"kind": "generic"}, "r": {"kind": "restate", "cluster": "r"}}, "answers": {"retry_headers": ["x-should!retry"]}"#)
         .replace(r#""policy": "ACCEPTED""#, r#""policy": "ACCEPTED", "backend": "r", "target": "O/create""#);
-    let told = run_with(&["openapi", "overlay", "-"], &policy);
+    let told = run_with(&["overlay", "-"], &policy);
     assert_eq!(told.status, 0, "{}", told.errors);
     let made = described(&told.output);
     let headers = &made["actions"][1]["update"]["components"]["headers"];
@@ -296,7 +296,7 @@ fn a_pattern_that_a_schema_cannot_have_is_told() {
     let policy = policy.replacen("\"version\": 1,", "\"version\": 1, \"key\": {\"pattern\": \"(?i)^refund-\"},", 1);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), API).unwrap();
-    let told = run_with(&["openapi", "overlay", "-", "--openapi", file.path().to_str().unwrap()], &policy);
+    let told = run_with(&["overlay", "-", "--openapi", file.path().to_str().unwrap()], &policy);
     assert!(told.errors.contains("note: `refunds.create`: the pattern `(?i)^refund-` of its keys"), "{}", told.errors);
     std::fs::write(file.path(), applied(&told.output, &described(API)).to_string()).unwrap();
     let found = findings("-", file.path().to_str().unwrap(), &policy);

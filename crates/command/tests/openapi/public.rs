@@ -1,4 +1,4 @@
-//! Cuts of public descriptions, through `init`, `check`, `openapi overlay` and `openapi check`.
+//! Cuts of public descriptions, through `init`, `check`, `overlay` and `check --openapi`.
 
 use super::apply::{applied, described};
 use super::{findings, folder, names, run, run_with};
@@ -25,9 +25,9 @@ fn with_the_overlay_of_the_drafted_policy_nothing_differs() {
         let policy = run(&["init", "--yes", "--openapi", &path, "-"]).output;
         let before = findings("-", &path, &policy);
         assert!(before.iter().all(|finding| finding["severity"] != "error"), "{file}: {before:?}");
-        insta::assert_snapshot!(format!("check-{file}"), run_with(&["openapi", "check", "-", &path], &policy).errors);
+        insta::assert_snapshot!(format!("check-{file}"), run_with(&["check", "-", "--openapi", &path], &policy).errors);
 
-        let made = run_with(&["openapi", "overlay", "-", "--openapi", &path], &policy);
+        let made = run_with(&["overlay", "-", "--openapi", &path], &policy);
         assert_eq!((made.status, made.errors.as_str()), (0, ""), "{file}");
         if file == "acp.yaml" {
             insta::assert_snapshot!(format!("overlay-{file}"), made.output);

@@ -38,8 +38,8 @@ fn sorted(text: &str) -> Vec<String> {
 fn rendered(policy: &str, options: &[&str]) -> Option<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_edge-idempotency"))
         .current_dir(repository())
-        .args(["render", options[0], "--policy", policy])
-        .args(&options[1..])
+        .args(["render", "kubernetes", "--policy", policy])
+        .args(options)
         .output()
         .unwrap();
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
@@ -67,10 +67,10 @@ fn it_renders_what_render_renders_for_every_example() {
         let digest = format!("--module-digest=sha256:{}", "7c".repeat(32));
         let image = ["--module=oci://registry.example.com/edge", &digest];
         let forms = [
-            [&["istio", "--namespace=istio-system"], &file[..], &upstreams].concat(),
-            [&["envoy-gateway", "--gateway=edge"], &file[..], &upstreams].concat(),
-            [&["istio", "--form=traffic-extension"], &image[..]].concat(),
-            [&["envoy-gateway", "--form=envoy-extension-policy"], &image[..], &upstreams].concat(),
+            [&["--form=envoy-filter", "--namespace=istio-system"], &file[..], &upstreams].concat(),
+            [&["--form=envoy-patch-policy", "--gateway=edge"], &file[..], &upstreams].concat(),
+            [&["--form=traffic-extension"], &image[..]].concat(),
+            [&["--form=envoy-extension-policy"], &image[..], &upstreams].concat(),
         ];
         for form in forms {
             let Some(text) = rendered(path.to_str().unwrap(), &form) else { continue };

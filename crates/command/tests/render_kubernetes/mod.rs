@@ -1,4 +1,4 @@
-//! `render istio` and `render envoy-gateway`: the resources fit the published custom resource definitions (`crd.rs`), and their Envoy parts
+//! `render kubernetes`: the resources fit the published custom resource definitions (`crd.rs`), and their Envoy parts
 //! are those of `render envoy`, which `tests/e2e/tests/render.rs` lets Envoy validate.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on fails")]
 
@@ -86,8 +86,11 @@ fn document(policy: &str) -> Value {
 
 #[test]
 fn an_envoy_filter_has_all_parts() {
-    let args =
-        [&["render", "istio", "--policy", "deploy/demo/policy.json", "--label=app=edge"], &CLUSTERS[..]].concat();
+    let args = [
+        &["render", "kubernetes", "--form=envoy-filter", "--policy", "deploy/demo/policy.json", "--label=app=edge"],
+        &CLUSTERS[..],
+    ]
+    .concat();
     let all = fitting(&args, &run_with_module(&args));
     let spec = all[2]["spec"].clone();
     assert_eq!(spec["workloadSelector"]["labels"], json!({"app": "edge"}));
@@ -124,7 +127,7 @@ fn an_envoy_filter_has_all_parts() {
     let bootstrap: Value = serde_saphyr::from_str(all[1]["data"]["custom_bootstrap.json"].as_str().unwrap()).unwrap();
     assert_eq!(bootstrap["stats_config"]["stats_tags"].as_array().unwrap().len(), 17);
     assert_eq!(patches.iter().filter(|patch| patch["applyTo"] == "CLUSTER").count(), 5);
-    let api_keys = ["render", "istio", "--policy", "policies/examples/api-keys.json"];
+    let api_keys = ["render", "kubernetes", "--form=envoy-filter", "--policy", "policies/examples/api-keys.json"];
     let removed = resource(&api_keys)["spec"]["configPatches"][2]["patch"]["value"].to_string();
     for source in document("policies/examples/api-keys.json")["identity"]["sources"].as_array().unwrap() {
         assert!(removed.contains(&format!("{{\"remove\":{}}}", source["tenant"])), "{removed}");
@@ -135,7 +138,8 @@ fn an_envoy_filter_has_all_parts() {
 fn envoy_gateway_has_all_parts() {
     let own = [
         "render",
-        "envoy-gateway",
+        "kubernetes",
+        "--form=envoy-patch-policy",
         "--policy",
         "deploy/demo/policy.json",
         "--gateway=edge",
@@ -185,8 +189,14 @@ fn envoy_gateway_is_closed_where_everything_is_marked() {
         policy["mark_all"] = json!(closed);
         let file = folder.path().join("policy.json");
         std::fs::write(&file, policy.to_string()).unwrap();
-        let args =
-            ["render", "envoy-gateway", "--policy", file.to_str().unwrap(), "--upstream=api=https://api.example.com"];
+        let args = [
+            "render",
+            "kubernetes",
+            "--form=envoy-patch-policy",
+            "--policy",
+            file.to_str().unwrap(),
+            "--upstream=api=https://api.example.com",
+        ];
         let output = run_with_module(&args);
         let all = fitting(&args, &output);
         let rules = of_kind(&all, "HTTPRoute", "edge-idempotency")["rules"].as_array().unwrap().clone();
@@ -201,7 +211,7 @@ fn the_policy_reaches_the_module_as_a_document() {
     let policy = "policies/examples/own-api.json";
     let (file, sha256) = module();
     let here = ["--module", file.path().to_str().unwrap()];
-    let own = ["render", "istio", "--form", "traffic-extension", "--policy", policy];
+    let own = ["render", "kubernetes", "--form", "traffic-extension", "--policy", policy];
     let istio = |module: [&str; 2]| {
         let args = [&own[..], &module].concat();
         fitting(&args, &run(&args)).pop().unwrap()["spec"]["wasm"].clone()
@@ -217,14 +227,14 @@ fn the_policy_reaches_the_module_as_a_document() {
         assert_eq!(found, (&at_istio, &json!(url), &json!(sha256)), "{plugin}");
     }
     // The patch can have an image, too: Istio's agent fetches it.
-    let own = ["render", "istio", "--policy", policy];
+    let own = ["render", "kubernetes", "--form=envoy-filter", "--policy", policy];
     let args = [&own[..], &IMAGE].concat();
     let patches = fitting(&args, &run(&args)).pop().unwrap()["spec"]["configPatches"].clone();
     let remote = &patches[1]["patch"]["value"]["typed_config"]["config"]["vm_config"]["code"]["remote"];
     assert_eq!((&remote["http_uri"]["uri"], &remote["sha256"]), (&json!("oci://registry/edge:1"), &json!(DIGEST)));
 
     let own =
-        ["render", "envoy-gateway", "--form", "envoy-extension-policy", "--policy", policy, "--upstream=api=http://a"];
+        ["render", "kubernetes", "--form", "envoy-extension-policy", "--policy", policy, "--upstream=api=http://a"];
     let gateway = |module: [&str; 2]| {
         let args = [&own[..], &module].concat();
         fitting(&args, &run(&args)).pop().unwrap()["spec"]["wasm"][0].clone()
@@ -251,9 +261,9 @@ fn refused(output: &Output) -> String {
 fn what_a_form_cannot_have_is_told() {
     let policy = ["--policy", "policies/examples/api-keys.json"];
     let upstream = "--upstream=api=http://a";
-    let forms = [(&["istio"][..], true), (&["istio", "--form=traffic-extension"], false)];
+    let forms = [("--form=envoy-filter", true), ("--form=traffic-extension", false)];
     for (form, patches) in forms {
-        let own = [&["render"], form, &policy].concat();
+        let own = [&["render", "kubernetes", form], &policy[..]].concat();
         let told = |options: &[&str]| refused(&run(&[&own, options].concat()));
         assert!(told(&[]).contains("--module dist/"), "{form:?}");
         assert!(told(&["--module=oci://registry/edge:1"]).contains("add --module-digest"), "{form:?}");
@@ -268,7 +278,7 @@ fn what_a_form_cannot_have_is_told() {
         let here = ["--module", file.path().to_str().unwrap(), IMAGE[1]];
         assert!(told(&here).contains("--module-digest would change nothing"), "{form:?}");
         if !patches {
-            for option in [upstream, "--retries=1"] {
+            for option in [upstream, "--retries=1", "--gateway=eg", "--hostname=a", "--jwt-claim=a=b"] {
                 let name = option.split('=').next().unwrap();
                 let said = told(&[&IMAGE[..], &[option]].concat());
                 assert!(said.contains(&format!("{name} would change nothing")), "{form:?} {option}: {said}");
@@ -277,20 +287,23 @@ fn what_a_form_cannot_have_is_told() {
             assert!(told(&[&IMAGE[..], &[upstream]].concat()).contains("marks no requests"), "{form:?}");
         }
     }
-    let gateway = [&["render", "envoy-gateway", upstream][..], &policy].concat();
+    let gateway_with = |form| [&["render", "kubernetes", form, upstream][..], &policy].concat();
+    let (gateway, extension) =
+        (gateway_with("--form=envoy-patch-policy"), gateway_with("--form=envoy-extension-policy"));
     let told = |options: &[&str]| refused(&run_with_module(&[&gateway[..], options].concat()));
+    let extended = |options: &[&str]| refused(&run_with_module(&[&extension[..], options].concat()));
     assert!(refused(&run(&gateway)).contains("--module dist/"));
     assert!(refused(&run(&[&gateway[..], &IMAGE].concat())).contains("names a file of the proxy"));
     assert!(told(&["--retries=1"]).contains("--retries would change nothing"));
-    let extension = "--form=envoy-extension-policy";
-    assert!(told(&[extension]).contains("Envoy Gateway fetches the module"));
-    assert!(refused(&run(&[&gateway[..], &[extension, IMAGE[0]]].concat())).contains("add --module-digest"));
-    assert!(told(&[extension, "--listener=a"]).contains("--listener would change nothing"));
+    assert!(told(&["--label=a=b"]).contains("--label would change nothing"));
+    assert!(extended(&[]).contains("Envoy Gateway fetches the module"));
+    assert!(refused(&run(&[&extension[..], &[IMAGE[0]]].concat())).contains("add --module-digest"));
+    assert!(extended(&["--listener=a"]).contains("--listener would change nothing"));
     let keys = ["--jwt-issuer=https://id.example.com", "--jwt-keys=https://id.example.com/keys"];
     let headers = [
         "render",
-        "envoy-gateway",
-        extension,
+        "kubernetes",
+        "--form=envoy-extension-policy",
         "--dynamic-module",
         upstream,
         "--policy=policies/examples/api-keys.json",
@@ -301,9 +314,8 @@ fn what_a_form_cannot_have_is_told() {
 /// What an operator has to look at is on a line that says so.
 #[test]
 fn places_to_look_at_say_so() {
-    for form in [&["istio"][..], &["istio", "--form=traffic-extension"]] {
-        let policy = ["--policy", "policies/examples/own-api.json"];
-        let output = run_with_module(&[&["render"], form, &policy].concat());
+    for form in ["--form=envoy-filter", "--form=traffic-extension"] {
+        let output = run_with_module(&["render", "kubernetes", form, "--policy", "policies/examples/own-api.json"]);
         let text = String::from_utf8(output.stdout).unwrap();
         for member in ["  namespace:", "  workloadSelector:", "  selector:"] {
             let Some((before, _)) = text.split_once(&format!("\n{member}")) else { continue };
@@ -315,8 +327,8 @@ fn places_to_look_at_say_so() {
 
 #[test]
 fn forms_that_cannot_wait_for_bodies_refuse_policies_that_do() {
-    for [gateway, form] in [["istio", "traffic-extension"], ["envoy-gateway", "envoy-extension-policy"]] {
-        let own = ["render", gateway, "--form", form, FETCHED[0], FETCHED[1], "--policy"];
+    for form in ["traffic-extension", "envoy-extension-policy"] {
+        let own = ["render", "kubernetes", "--form", form, FETCHED[0], FETCHED[1], "--policy"];
         for (policy, endpoint) in
             [("deploy/demo/policy.json", "reports.run"), ("policies/examples/payments.json", "charges.create")]
         {
@@ -346,24 +358,24 @@ fn every_form_of_every_policy_fits_its_definition() {
     std::fs::write(&own, text.to_string()).unwrap();
     policies.push(own.display().to_string());
     let forms = [
-        ("istio", "envoy-filter", true, None),
-        ("istio", "envoy-filter", true, Some(IMAGE)),
-        ("istio", "traffic-extension", false, None),
-        ("istio", "traffic-extension", false, Some(IMAGE)),
-        ("istio", "traffic-extension", false, Some(FETCHED)),
-        ("envoy-gateway", "envoy-patch-policy", true, None),
-        ("envoy-gateway", "envoy-extension-policy", false, Some(IMAGE)),
-        ("envoy-gateway", "envoy-extension-policy", false, Some(FETCHED)),
+        ("envoy-filter", true, None),
+        ("envoy-filter", true, Some(IMAGE)),
+        ("traffic-extension", false, None),
+        ("traffic-extension", false, Some(IMAGE)),
+        ("traffic-extension", false, Some(FETCHED)),
+        ("envoy-patch-policy", true, None),
+        ("envoy-extension-policy", false, Some(IMAGE)),
+        ("envoy-extension-policy", false, Some(FETCHED)),
     ];
     let mut count = 0;
     for policy in &policies {
         let upstreams = upstreams(&document(policy));
-        for (gateway, form, patches, by_url) in forms {
-            let mut args = vec!["render", gateway, "--form", form, "--policy", policy];
+        for (form, patches, by_url) in forms {
+            let mut args = vec!["render", "kubernetes", "--form", form, "--policy", policy];
             args.extend(by_url.into_iter().flatten());
             let run = |args: &[&str]| if by_url.is_some() { run(args) } else { run_with_module(args) };
             let with_upstreams: Vec<&str> = args.iter().copied().chain(upstreams.iter().map(String::as_str)).collect();
-            let takes_upstreams = patches || gateway == "envoy-gateway";
+            let takes_upstreams = form != "traffic-extension";
             let mut output = run(if takes_upstreams { &with_upstreams } else { &args });
             if String::from_utf8_lossy(&output.stderr).contains("--upstream would change nothing") {
                 output = run(&args);
@@ -375,7 +387,8 @@ fn every_form_of_every_policy_fits_its_definition() {
                 assert!(!is_own || text.contains("OPERATIONS_SECRET"), "{text}");
                 count += 1;
             } else {
-                let mixes = gateway == "istio" && told.contains("tells tokens apart");
+                let mixes =
+                    ["envoy-filter", "traffic-extension"].contains(&form) && told.contains("tells tokens apart");
                 let trusts = form == "traffic-extension" && told.contains("cannot remove a client's own header");
                 assert!(mixes || trusts || !patches && told.contains("wait for bodies"), "{args:?}: {told}");
             }
@@ -394,7 +407,7 @@ fn upstreams(document: &Value) -> Vec<String> {
 #[test]
 fn a_dynamic_module_module_is_for_envoy_gateway_alone() {
     let dynamic_module = ["--dynamic-module", "--module-dir=/opt", "--upstream=api=http://a"];
-    let gateway = ["render", "envoy-gateway", "--form=envoy-extension-policy", "--policy"];
+    let gateway = ["render", "kubernetes", "--form=envoy-extension-policy", "--policy"];
     let args = [&gateway[..], &["policies/examples/api-keys.json"], &dynamic_module].concat();
     let resource = fitting(&args, &run(&args)).pop().unwrap();
     let module = &resource["spec"]["dynamicModule"][0];
@@ -404,11 +417,23 @@ fn a_dynamic_module_module_is_for_envoy_gateway_alone() {
         ([&gateway[..], &["policies/examples/payments.json"], &dynamic_module].concat(), "claimToHeaders"),
         ([&args[..5], &["--dynamic-module", dynamic_module[2]], &FETCHED].concat(), "names a file of the proxy"),
         (
-            vec!["render", "envoy-gateway", "--dynamic-module", "--policy=policies/examples/api-keys.json"],
+            vec![
+                "render",
+                "kubernetes",
+                "--form=envoy-patch-policy",
+                "--dynamic-module",
+                "--policy=policies/examples/api-keys.json",
+            ],
             "envoy-extension-policy",
         ),
         (
-            vec!["render", "istio", "--dynamic-module", "--policy=policies/examples/api-keys.json"],
+            vec![
+                "render",
+                "kubernetes",
+                "--form=envoy-filter",
+                "--dynamic-module",
+                "--policy=policies/examples/api-keys.json",
+            ],
             "Istio has no resource",
         ),
     ] {

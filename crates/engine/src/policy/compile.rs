@@ -20,7 +20,7 @@ use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::text_index::TextIndex;
 use super::{ENDPOINTS, Policy, PolicyErrors, Route};
-use crate::backend::{Backend, OPERATION_ID};
+use crate::backend::Backend;
 use crate::headers::{NamePrefilter, NameSet, REQUEST_NAMES};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, syntax_error};
@@ -389,14 +389,8 @@ impl Compiler<'_> {
     #[inline(never)]
     fn check_retry_headers(&mut self) {
         for backend in self.document.backends.iter() {
-            let used: Vec<&str> = backend
-                .operation_id
-                .iter()
-                .chain(&backend.replay_headers)
-                .map(String::as_str)
-                .chain([OPERATION_ID])
-                .collect();
-            for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(&name.as_str())) {
+            let used: Vec<&String> = backend.operation_id.iter().chain(&backend.replay_headers).collect();
+            for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(name)) {
                 let own = backend.pointer("");
                 let message = format!("{own} already uses the header `{name}`: choose another one for the advice");
                 self.issues.add("/answers/retry_headers", message);

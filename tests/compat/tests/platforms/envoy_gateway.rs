@@ -1,5 +1,5 @@
 //! Envoy Gateway without Kubernetes: its standalone server reads resources from files and starts an Envoy on this machine. The resources
-//! with the filter, and those around it, are what `edge-idempotency render envoy-gateway` prints.
+//! with the filter, and those around it, are what `edge-idempotency render kubernetes` prints.
 //!
 //! In the form of an EnvoyExtensionPolicy for a WebAssembly module, Envoy fetches the module from Envoy Gateway by the name that it has in
 //! Kubernetes, and finds certificates at `/certs`: `crates/xtask/scripts/platforms.sh` sees to both.
@@ -248,7 +248,7 @@ fn admin(home: &Path) -> Result<String> {
     bail!("Envoy has not said where its admin interface is")
 }
 
-/// What `render envoy-gateway` prints, the store of the module, and where the module is.
+/// What `render kubernetes` prints, the store of the module, and where the module is.
 fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Store>, String, PathBuf)> {
     let folder = around.directory.path();
     let (policy, keys, modules) = (folder.join("policy.json"), folder.join("jwks.json"), folder.join("modules"));
@@ -257,7 +257,7 @@ fn render(form: Form, missing: Missing, around: &Around) -> Result<(Option<Store
     fs::create_dir_all(&modules)?;
     let file = if form == Form::DynamicModule { dynamic_module()?.path().to_owned() } else { wasm()? };
     let mut command = Command::new(built("EDGE_CLI", "edge-idempotency")?);
-    command.args(["render", "envoy-gateway", "--gateway", "eg", "--policy"]).arg(&policy);
+    command.args(["render", "kubernetes", "--gateway", "eg", "--policy"]).arg(&policy);
     command.args(["--upstream", &format!("backend=http://{}", around.backend)]);
     command.args(["--jwt-issuer", ISSUER, "--jwt-keys"]).arg(&keys);
     for host in HOSTS {

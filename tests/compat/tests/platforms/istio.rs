@@ -30,7 +30,7 @@ const DISCOVERY: &str = "127.0.0.1:15010";
 /// Envoy's admin interface, as Istio has it.
 const ADMIN: &str = "http://127.0.0.1:15000";
 
-/// What `render istio` is asked for.
+/// What `render kubernetes` is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     EnvoyFilter,

@@ -30,7 +30,7 @@ fn test(name: &str, body: fn(&Path) -> Result<()>) -> Test<PathBuf> {
     Test::new(name, move |program: &PathBuf| body(program))
 }
 
-const ERASE: [&str; 6] = ["keys", "erase", "--tenant", "acme", "--subject", "user:u"];
+const ERASE: [&str; 7] = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:u"];
 
 /// Restate with two results of the subject.
 fn server() -> Result<StandIn> {
@@ -152,7 +152,7 @@ fn unseen_question(program: &Path) -> Result<()> {
     let server = server()?;
     let (_held, side) = terminal("y\n")?;
     let mut command = Command::new(program);
-    command.args(["keys", "forget", "--stored-key", "t-acme:p:user:u:1"]).env_remove("RESTATE_AUTH_TOKEN");
+    command.args(["keys", "purge", "--stored-key", "t-acme:p:user:u:1"]).env_remove("RESTATE_AUTH_TOKEN");
     command.env("RESTATE_ADMIN_URL", &server.url).stdin(side);
     let output = command.output()?;
     ensure!(output.status.code() == Some(2) && stderr(&output).contains("no terminal to ask on"), "{output:?}");

@@ -32,7 +32,7 @@ fn test(name: &str, body: fn(&Path) -> Result<()>) -> Test<PathBuf> {
     Test::new(name, move |program: &PathBuf| body(program))
 }
 
-const LIST: [&str; 2] = ["keys", "list"];
+const LIST: [&str; 2] = ["keys", "show"];
 
 fn list(program: &Path, admin: &str) -> Result<Ran> {
     let ran = run_command(program, admin, &[], LIST)?.exits(2)?;
@@ -48,7 +48,7 @@ fn down(program: &Path) -> Result<()> {
     // A listener that never answers.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let silent = format!("http://{}", silent.local_addr()?);
-    run_command(program, &silent, &[], ["keys", "list", "--timeout", "1"])?.exits(2)?.says("no whole reply in time")
+    run_command(program, &silent, &[], ["keys", "show", "--timeout", "1"])?.exits(2)?.says("no whole reply in time")
 }
 
 fn broken(program: &Path) -> Result<()> {
@@ -84,7 +84,7 @@ fn credentials(program: &Path) -> Result<()> {
         _ => Some((200, json!({"rows": []}).to_string())),
     })?;
     let environment = [("RESTATE_AUTH_TOKEN", "planted-token"), ("ADMIN_KEY", "planted-key")];
-    let ran = run_command(program, &open.url, &environment, ["keys", "list", "--header-env", "X-Api-Key=ADMIN_KEY"])?
+    let ran = run_command(program, &open.url, &environment, ["keys", "show", "--header-env", "X-Api-Key=ADMIN_KEY"])?
         .exits(0)?;
     ensure!(!format!("{ran:?}").contains("planted"), "{ran:?}");
     let requests = open.requests();
@@ -93,13 +93,13 @@ fn credentials(program: &Path) -> Result<()> {
         head.contains("authorization: bearer planted-token") && head.contains("x-api-key: planted-key")
     };
     ensure!(requests.len() == 2 && requests.iter().all(has_both), "{requests:?}");
-    run_command(program, &open.url, &[], ["keys", "list", "--header-env", "X-Api-Key=ADMIN_KEY"])?
+    run_command(program, &open.url, &[], ["keys", "show", "--header-env", "X-Api-Key=ADMIN_KEY"])?
         .exits(2)?
         .says("ADMIN_KEY is not set")?;
     // Two `authorization` headers are no valid request, so the one that is asked for replaces the token.
     let other = StandIn::sound(Sound::default())?;
     let environment = [("RESTATE_AUTH_TOKEN", "planted-token"), ("BASIC", "Basic planted")];
-    run_command(program, &other.url, &environment, ["keys", "list", "--header-env", "Authorization=BASIC"])?
+    run_command(program, &other.url, &environment, ["keys", "show", "--header-env", "Authorization=BASIC"])?
         .exits(0)?;
     let one = |head: &String| {
         let head = head.to_ascii_lowercase();
@@ -125,11 +125,15 @@ fn names(program: &Path) -> Result<()> {
         let row = json!({"id": id, "target_service_name": "Refunds", "target_handler_name": "create",
             "idempotency_key": "t-acme:p:user:u:a", "status": "completed", "completion_result": "success"});
         let server = StandIn::sound(Sound { rows: Box::new(move |_| json!([row.clone()])), ..Sound::default() })?;
-        let erase: &[&str] = &["keys", "erase", "--tenant", "acme", "--subject", "user:u", "--yes"];
-        let forget: &[&str] = &["keys", "forget", "--stored-key", "t-acme:p:user:u:a", "--yes"];
-        for args in
-            [erase, forget, &["keys", "list"], &["keys", "list", "--json"], &["keys", "show", "--tenant", "acme"]]
-        {
+        let erase: &[&str] = &["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:u", "--yes"];
+        let forget: &[&str] = &["keys", "purge", "--stored-key", "t-acme:p:user:u:a", "--yes"];
+        for args in [
+            erase,
+            forget,
+            &["keys", "show"],
+            &["keys", "show", "--json"],
+            &["keys", "show", "--details", "--tenant", "acme"],
+        ] {
             let ran = run_command(program, &server.url, &[], args)?.exits(2)?;
             ran.says("the reply has a text that is not the id of an invocation")?;
             let is_plain = |text: &str| !text.contains(['\u{1b}', '\u{202e}']);
@@ -143,7 +147,7 @@ fn names(program: &Path) -> Result<()> {
         "/version" => Some((200, version())),
         _ => Some((200, json!({"services": [{"name": strange}]}).to_string())),
     })?;
-    let args = ["keys", "forget", "--stored-key", "t-acme:p:user:u:a", "--yes"];
+    let args = ["keys", "purge", "--stored-key", "t-acme:p:user:u:a", "--yes"];
     let rowless = run_command(program, &service.url, &[], args)?.exits(2)?;
     ensure!(!rowless.stderr.contains('\u{1b}'), "{rowless:?}");
     let told = json!({"version": "1\u{1b}[2J", "min_admin_api_version": 2, "max_admin_api_version": 4}).to_string();
@@ -167,7 +171,7 @@ fn goes_away(program: &Path) -> Result<()> {
         "/invocations/inv_1/purge" => Some((200, String::new())),
         _ => None,
     })?;
-    let args = ["keys", "erase", "--tenant", "acme", "--subject", "user:u", "--yes"];
+    let args = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:u", "--yes"];
     let ran = run_command(program, &server.url, &[], args)?.exits(2)?;
     let results: Vec<String> = ran.audit()?.into_iter().map(|(_, result)| result).collect();
     ensure!(results == ["purged", "unknown"], "{ran:?}");
@@ -190,7 +194,8 @@ fn ignores(program: &Path) -> Result<()> {
     let policy = json!({"version": 1, "backend": {"kind": "restate"}, "routes": [], "retention": retention});
     std::fs::write(&file, policy.to_string())?;
     let policy = file.display().to_string();
-    let ran = run_command(program, &server.url, &[], ["retention", "apply", "--yes", "--policy", &policy])?.exits(1)?;
+    let ran =
+        run_command(program, &server.url, &[], ["retention", "--apply", "--yes", "--policy", &policy])?.exits(1)?;
     ran.says("Restate accepted the change, but has another value now")
 }
 
@@ -212,7 +217,7 @@ fn order(program: &Path) -> Result<()> {
         let policy = json!({"version": 1, "backend": backend, "routes": [], "retention": retention});
         std::fs::write(&file, policy.to_string())?;
         let policy = file.display().to_string();
-        run_command(program, &server.url, &[], ["retention", "apply", "--yes", "--policy", &policy])?.exits(1)?;
+        run_command(program, &server.url, &[], ["retention", "--apply", "--yes", "--policy", &policy])?.exits(1)?;
         let requests = server.requests();
         let changes: Vec<&str> =
             requests.iter().filter_map(|head| head.strip_prefix("PATCH /services/")?.split(' ').next()).collect();
@@ -248,7 +253,7 @@ fn failed_change(program: &Path) -> Result<()> {
         std::fs::write(&file, policy.to_string())?;
         let policy = file.display().to_string();
         let ran =
-            run_command(program, &server.url, &[], ["retention", "apply", "--yes", "--policy", &policy])?.exits(1)?;
+            run_command(program, &server.url, &[], ["retention", "--apply", "--yes", "--policy", &policy])?.exits(1)?;
         ensure!(server.changes() == [format!("/services/{changed}")], "{:?} {ran:?}", server.changes());
         ran.says(left)?;
         ran.says("Restate refused the change with status 400: no")?;

@@ -1,4 +1,4 @@
-//! `keys forget`: a stored error, the guard's claims, requests under way.
+//! `keys purge`: a stored error, the guard's claims, requests under way.
 
 use std::time::Duration;
 
@@ -44,14 +44,14 @@ async fn stored_error(setup: &AdminSetup) -> Result<()> {
         status(&reply, 402)?;
         ensure!(reply.header("idempotent-replayed") == replayed, "{reply:?}");
     }
-    setup.run_for("show", "refunds.create", "alice", "forget-1", &[])?.exits(0)?.says("failed 402")?;
+    setup.run_for("show", "refunds.create", "alice", "forget-1", &["--details"])?.exits(0)?.says("failed 402")?;
     // Nobody is asked, so nothing happens.
-    setup.run_for("forget", "refunds.create", "alice", "forget-1", &[])?.exits(2)?.says("--yes")?;
+    setup.run_for("purge", "refunds.create", "alice", "forget-1", &[])?.exits(2)?.says("--yes")?;
     status(&setup.send("alice", REFUNDS, "forget-1", &body).await?, 402)?;
 
     let log = setup.directory.path().join("purges.jsonl");
     let options = ["--yes", "--audit-log", log.to_str().context("a path")?];
-    let ran = setup.run_for("forget", "refunds.create", "alice", "forget-1", &options)?.exits(0)?;
+    let ran = setup.run_for("purge", "refunds.create", "alice", "forget-1", &options)?.exits(0)?;
     ensure!(ran.audit()? == purged(&["result", "claim"]), "{ran:?}");
     ensure!(std::fs::read_to_string(&log)? == ran.stdout, "the file has other lines");
     ensure!(!ran.stdout.contains("alice") && !ran.stdout.contains("forget-1"), "a key in clear: {}", ran.stdout);
@@ -61,7 +61,7 @@ async fn stored_error(setup: &AdminSetup) -> Result<()> {
     ensure!(reply.header("idempotent-replayed").is_none() && setup.effects("forget-1").await? == 1, "{reply:?}");
     // The claim is made anew, so another request is refused again.
     status(&setup.send("alice", REFUNDS, "forget-1", &overdrawn("forget-1-other")).await?, 422)?;
-    setup.run_for("forget", "refunds.create", "alice", "forget-none", &["--yes"])?.exits(1)?.says("nothing is stored")
+    setup.run_for("purge", "refunds.create", "alice", "forget-none", &["--yes"])?.exits(1)?.says("nothing is stored")
 }
 
 async fn corrected(setup: &AdminSetup) -> Result<()> {
@@ -69,7 +69,7 @@ async fn corrected(setup: &AdminSetup) -> Result<()> {
     let body = json!({"order_id": "forget-2", "amount": 50});
     status(&setup.send("alice", REFUNDS, "forget-2", &body).await?, 422)?;
     let stored = "t-acme:health-prod:user:alice:forget-2";
-    setup.run(["keys", "forget", "--stored-key", stored, "--yes"])?.exits(0)?;
+    setup.run(["keys", "purge", "--stored-key", stored, "--yes"])?.exits(0)?;
     status(&setup.send("alice", REFUNDS, "forget-2", &body).await?, 200)
 }
 
@@ -83,7 +83,7 @@ async fn lone_claim(setup: &AdminSetup) -> Result<()> {
     status(&purge.send(&setup.stack.restate.admin_url()).await?, 200)?;
     let other = json!({"order_id": "forget-3", "amount": 50});
     status(&setup.send("alice", REFUNDS, "forget-3", &other).await?, 422)?;
-    let ran = setup.run_for("forget", "refunds.create", "alice", "forget-3", &["--yes"])?.exits(0)?;
+    let ran = setup.run_for("purge", "refunds.create", "alice", "forget-3", &["--yes"])?.exits(0)?;
     ensure!(ran.audit()? == purged(&["claim"]), "{ran:?}");
     status(&setup.send("alice", REFUNDS, "forget-3", &other).await?, 200)
 }
@@ -96,9 +96,9 @@ async fn shared_claim(setup: &AdminSetup) -> Result<()> {
     status(&setup.send("alice", message, "forget-4", &body).await?, 422)?;
     // Past the gateway a result of another operation is stored under the key.
     setup.store("t-acme:health-prod:user:alice:forget-4").await?;
-    let ran = setup.run_for("forget", "shared.refund", "alice", "forget-4", &["--yes"])?.exits(0)?;
+    let ran = setup.run_for("purge", "shared.refund", "alice", "forget-4", &["--yes"])?.exits(0)?;
     ensure!(ran.audit()? == purged(&["result"]), "{ran:?}");
-    let ran = setup.run_for("forget", "shared.message", "alice", "forget-4", &["--yes"])?.exits(0)?;
+    let ran = setup.run_for("purge", "shared.message", "alice", "forget-4", &["--yes"])?.exits(0)?;
     ensure!(ran.audit()? == purged(&["result", "claim"]), "{ran:?}");
     status(&setup.send("alice", message, "forget-4", &body).await?, 200)
 }
@@ -109,7 +109,7 @@ async fn under_way(setup: &AdminSetup) -> Result<()> {
     let (reply, looked) = tokio::join!(request, async {
         let sql = "idempotency_key = 't-acme:health-prod:user:alice:forget-5' and status = 'running'";
         until_async("the request is under way", POLL, async || Ok(!setup.keys(sql).await?.is_empty())).await?;
-        let ran = setup.run_for("forget", "refunds.create", "alice", "forget-5", &["--yes"])?.exits(1)?;
+        let ran = setup.run_for("purge", "refunds.create", "alice", "forget-5", &["--yes"])?.exits(1)?;
         ensure!(ran.stdout.is_empty(), "an audit line of what was not done: {ran:?}");
         // The command that it prints gives the request up.
         let path = ran.stderr.split_whitespace().find_map(|word| {
@@ -122,7 +122,7 @@ async fn under_way(setup: &AdminSetup) -> Result<()> {
     });
     looked?;
     status(&reply?, 409)?;
-    setup.run_for("forget", "refunds.create", "alice", "forget-5", &["--yes"])?.exits(0)?;
+    setup.run_for("purge", "refunds.create", "alice", "forget-5", &["--yes"])?.exits(0)?;
     status(&setup.send("alice", REFUNDS, "forget-5", &json!({"order_id": "forget-5", "amount": 1})).await?, 200)
 }
 
@@ -131,15 +131,26 @@ async fn several(setup: &AdminSetup) -> Result<()> {
         setup.store(key).await?;
     }
     let ran = setup
-        .run(["keys", "forget", "--tenant", "acme", "--subject", "user:several", "--key", "k", "--yes"])?
+        .run(["keys", "purge", "--tenant", "acme", "--subject", "user:several", "--key", "k", "--yes"])?
         .exits(2)?;
     ran.says("2 results match")?;
     ensure!(setup.keys("ends_with(idempotency_key, ':user:several:k')").await?.len() == 2, "one is gone");
     let shown = setup
-        .run(["keys", "show", "--tenant", "acme", "--project", "shop", "--subject", "user:several", "--json"])?
+        .run([
+            "keys",
+            "show",
+            "--details",
+            "--tenant",
+            "acme",
+            "--project",
+            "shop",
+            "--subject",
+            "user:several",
+            "--json",
+        ])?
         .exits(0)?;
     let id = shown.json()?.pointer("/invocations/0/id").and_then(Value::as_str).map(str::to_owned).context("no id")?;
-    setup.run(["keys", "forget", "--id", &id, "--yes"])?.exits(0)?;
+    setup.run(["keys", "purge", "--id", &id, "--yes"])?.exits(0)?;
     ensure!(
         setup.keys("ends_with(idempotency_key, ':user:several:k')").await? == ["t-acme:health-prod:user:several:k"],
         "the other is gone"

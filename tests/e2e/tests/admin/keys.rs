@@ -1,4 +1,4 @@
-//! `keys list`, `keys show` and `keys erase`: what belongs to whom.
+//! `keys show` and `keys purge --all`: what belongs to whom.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::runner::Test;
@@ -49,7 +49,7 @@ async fn erased(setup: &AdminSetup) -> Result<()> {
 
     let claims = async || setup.keys("target_service_name = 'IdempotencyGuard'").await;
     let (before, all) = (claims().await?, setup.keys("true").await?);
-    let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:e_e"];
+    let erase = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:e_e"];
     let dry = setup.run(erase)?.exits(1)?;
     ensure!(dry.stdout.lines().count() == 7, "six results: {dry:?}");
     dry.says("6 results (0 under way), 0 calls of handlers and 1 claim of the guard")?;
@@ -87,7 +87,7 @@ async fn parts(setup: &AdminSetup) -> Result<()> {
         setup.keys("starts_with(idempotency_key, 't-acme:') and split_part(idempotency_key, ':', 4) = 'part'").await
     };
     let policy = setup.policy.display().to_string();
-    let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:part", "--yes"];
+    let erase = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:part", "--yes"];
     setup
         .run(erase.into_iter().chain([
             "--policy",
@@ -113,7 +113,8 @@ async fn erased_under_way(setup: &AdminSetup) -> Result<()> {
             Ok(!setup.keys(running).await?.is_empty())
         })
         .await?;
-        let ran = setup.run(["keys", "erase", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(1)?;
+        let ran =
+            setup.run(["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(1)?;
         let results: Vec<_> = ran.audit()?;
         ensure!(results.iter().filter(|(_, result)| result == "refused_in_flight").count() == 1, "{ran:?}");
         // Its claim stays with it.
@@ -128,7 +129,7 @@ async fn erased_under_way(setup: &AdminSetup) -> Result<()> {
     });
     looked?;
     ensure!(reply?.status == 409, "it was killed");
-    setup.run(["keys", "erase", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(0)?;
+    setup.run(["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:busy", "--yes"])?.exits(0)?;
     ensure!(setup.keys("split_part(idempotency_key, ':', 4) = 'busy'").await?.is_empty(), "something is left");
     Ok(())
 }
@@ -148,7 +149,7 @@ async fn calls(setup: &AdminSetup) -> Result<()> {
         setup.stack.restate.query(sql).await
     };
     ensure!(deposits().await?.len() == 2, "two calls");
-    let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:caller"];
+    let erase = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:caller"];
     let dry = setup.run(erase)?.exits(1)?;
     dry.says("1 result (0 under way), 1 call of handlers")?;
     dry.says("Accounts/deposit  succeeded  called by inv_")?;
@@ -179,7 +180,7 @@ async fn shared_calls(setup: &AdminSetup) -> Result<()> {
     };
     let poll = std::time::Duration::from_millis(20);
     e2e::runner::until_async("both are there", poll, async || Ok(shared().await?.len() == 2)).await?;
-    let erase = ["keys", "erase", "--tenant", "acme", "--subject", "user:sharer"];
+    let erase = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:sharer"];
     setup.run(erase)?.exits(1)?.says("1 result (0 under way), 0 calls of handlers")?;
     let ran = setup.run(erase.into_iter().chain(["--yes"]))?.exits(0)?;
     ensure!(ran.audit()? == [("result".to_owned(), "purged".to_owned())], "{ran:?}");
@@ -196,7 +197,8 @@ async fn claim_by_claim(setup: &AdminSetup) -> Result<()> {
         let reply = setup.send("by-turns", "/api/v1/refunds", key, &body).await?;
         ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
     }
-    let ran = setup.run(["keys", "erase", "--tenant", "acme", "--subject", "user:by-turns", "--yes"])?.exits(0)?;
+    let ran =
+        setup.run(["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:by-turns", "--yes"])?.exits(0)?;
     let order: Vec<String> = ran.audit()?.into_iter().map(|(what, _)| what).collect();
     ensure!(order == ["result", "claim", "result", "claim"], "{ran:?}");
     Ok(())
@@ -216,7 +218,7 @@ async fn patterns(setup: &AdminSetup) -> Result<()> {
     {
         setup.store(key).await?;
     }
-    let list = |args: &[&str]| listed(&setup.run(["keys", "list", "--json"].iter().chain(args))?.exits(0)?);
+    let list = |args: &[&str]| listed(&setup.run(["keys", "show", "--json"].iter().chain(args))?.exits(0)?);
     let of_a_c = ["t-a_c:p:user:%25:k", "t-a_c:p:user:u:k", "t-a_c:p_:user:u:k", "t-a_c:pq:user:u:k"];
     ensure!(list(&["--tenant", "a_c"])? == of_a_c, "{:?}", list(&["--tenant", "a_c"])?);
     ensure!(list(&["--tenant", "a_c", "--project", "p_"])? == ["t-a_c:p_:user:u:k"], "the project");
@@ -228,16 +230,16 @@ async fn patterns(setup: &AdminSetup) -> Result<()> {
 async fn injection(setup: &AdminSetup) -> Result<()> {
     setup.store("t-quote:p:user:o%27hara:k").await?;
     for tenant in ["quote' or '1'='1", "%", "*"] {
-        setup.run(["keys", "list", "--tenant", tenant])?.exits(2)?;
+        setup.run(["keys", "show", "--tenant", tenant])?.exits(2)?;
     }
     // A subject may hold a quote, and a key is not asked to have the grammar of clients' keys.
-    let found = setup.run(["keys", "list", "--json", "--tenant", "quote", "--subject", "user:o'hara"])?.exits(0)?;
+    let found = setup.run(["keys", "show", "--json", "--tenant", "quote", "--subject", "user:o'hara"])?.exits(0)?;
     ensure!(listed(&found)? == ["t-quote:p:user:o%27hara:k"], "{found:?}");
     for key in ["k'or'1'='1", "k\\'--", "k';drop", "''"] {
-        let found = setup.run(["keys", "list", "--json", "--tenant", "quote", "--key", key])?.exits(0)?;
+        let found = setup.run(["keys", "show", "--json", "--tenant", "quote", "--key", key])?.exits(0)?;
         ensure!(listed(&found)?.is_empty(), "{key}: {found:?}");
         let after = format!("inv_1'{key}");
-        setup.run(["keys", "list", "--json", "--tenant", "quote", "--after", &after])?.exits(2)?;
+        setup.run(["keys", "show", "--json", "--tenant", "quote", "--after", &after])?.exits(2)?;
     }
     Ok(())
 }
@@ -249,7 +251,7 @@ async fn pages(setup: &AdminSetup) -> Result<()> {
     }
     let (mut seen, mut after, mut count) = (Vec::new(), None::<String>, 0);
     loop {
-        let mut args = vec!["keys", "list", "--json", "--tenant", "pages", "--limit", "2"];
+        let mut args = vec!["keys", "show", "--json", "--tenant", "pages", "--limit", "2"];
         if let Some(after) = &after {
             args.extend(["--after", after]);
         }
@@ -264,7 +266,7 @@ async fn pages(setup: &AdminSetup) -> Result<()> {
     }
     seen.sort();
     ensure!(seen == keys && count == 3, "{count} pages: {seen:?}");
-    let all = setup.run(["keys", "list", "--json", "--tenant", "pages", "--limit", "0"])?.exits(0)?;
+    let all = setup.run(["keys", "show", "--json", "--tenant", "pages", "--limit", "0"])?.exits(0)?;
     ensure!(listed(&all)? == keys, "{all:?}");
     Ok(())
 }
@@ -272,12 +274,12 @@ async fn pages(setup: &AdminSetup) -> Result<()> {
 async fn by_log(setup: &AdminSetup) -> Result<()> {
     setup.store("t-logged:p:user:u:k").await?;
     setup.store("t-logged:p:user:u:l").await?;
-    let shown = setup.run(["keys", "show", "--json", "--stored-key", "t-logged:p:user:u:k"])?.exits(0)?;
+    let shown = setup.run(["keys", "show", "--details", "--json", "--stored-key", "t-logged:p:user:u:k"])?.exits(0)?;
     let id = shown.json()?.pointer("/invocations/0/id").and_then(Value::as_str).map(str::to_owned).context("no id")?;
     // printf %s t-logged:p:user:u:k | sha256sum
     let hash = "sha256:46b9e440e45069c97b157c29bfa297da83e61d524c85a57e8afc7a4ff89e228d";
     for choice in [["--id", &format!("{id}.0123456789abcdefghijkl")], ["--key-hash", hash]] {
-        let found = setup.run(["keys", "show", "--json"].into_iter().chain(choice))?.exits(0)?;
+        let found = setup.run(["keys", "show", "--details", "--json"].into_iter().chain(choice))?.exits(0)?;
         ensure!(listed(&found)? == ["t-logged:p:user:u:k"], "{found:?}");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `keys forget` and `keys erase` where not all is purged, or not all is known: the exit status and the words are honest. A
+//! `keys purge` where not all is purged, or not all is known: the exit status and the words are honest. A
 //! listener stands in for Restate, which cannot be made to answer so.
 
 use std::path::{Path, PathBuf};
@@ -34,8 +34,8 @@ fn test(name: &str, body: fn(&Path) -> Result<()>) -> Test<PathBuf> {
 }
 
 const KEY: &str = "t-acme:p:user:u:a";
-const ERASE: [&str; 7] = ["keys", "erase", "--tenant", "acme", "--subject", "user:u", "--yes"];
-const FORGET: [&str; 5] = ["keys", "forget", "--stored-key", KEY, "--yes"];
+const ERASE: [&str; 8] = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:u", "--yes"];
+const FORGET: [&str; 5] = ["keys", "purge", "--stored-key", KEY, "--yes"];
 
 /// The result under [`KEY`].
 fn result() -> Value {
@@ -217,7 +217,7 @@ fn not_looked_for(program: &Path) -> Result<()> {
     for (args, words) in cases {
         let server = StandIn::sound(Sound::default())?;
         let ran =
-            run_command(program, &server.url, &[], ["keys", "forget", "--yes"].into_iter().chain(args))?.exits(1)?;
+            run_command(program, &server.url, &[], ["keys", "purge", "--yes"].into_iter().chain(args))?.exits(1)?;
         ran.says("nothing is stored under such a key")?;
         ran.says(words)?;
         let runs = ran.stderr.contains("the next request with it runs");
@@ -240,7 +240,8 @@ fn unknown_guard(program: &Path) -> Result<()> {
     let ran = run_command(program, &server.url, &[], FORGET)?.exits(0)?;
     ensure!(server.changes() == ["/invocations/inv_1/purge"], "{ran:?}");
     ran.says("note: claims of the guard were not looked for")?;
-    let shown = run_command(program, &server.url, &[], ["keys", "show", "--json", "--stored-key", KEY])?.exits(0)?;
+    let shown = run_command(program, &server.url, &[], ["keys", "show", "--details", "--json", "--stored-key", KEY])?
+        .exits(0)?;
     ensure!(shown.json()?.pointer("/invocations/0/claims") == Some(&Value::Null), "{shown:?}");
     // The policy says the name.
     let (_directory, policy) = policy("IdempotencyGuard")?;
@@ -269,7 +270,7 @@ fn digest_pages(program: &Path) -> Result<()> {
     })?;
     // printf %s t-acme:p:user:u:1999 | sha256sum
     let hash = "sha256:9ca16326a2eb8f25bdca594714b0dfe43c10101b5dcd47f34cc7959f13588d5e";
-    let args = ["keys", "list", "--json", "--limit", "1", "--key-hash", hash];
+    let args = ["keys", "show", "--json", "--limit", "1", "--key-hash", hash];
     let ran = run_command(program, &server.url, &[], args)?.exits(0)?;
     let key = ran.json()?.pointer("/invocations/0/namespaced_key").cloned();
     ensure!(key == Some(json!("t-acme:p:user:u:1999")), "{ran:?}");

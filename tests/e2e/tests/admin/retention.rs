@@ -1,4 +1,4 @@
-//! `retention plan` and `retention apply`.
+//! `retention`, and `retention --apply`.
 
 use std::path::{Path, PathBuf};
 
@@ -38,8 +38,8 @@ fn refunds() -> Value {
     json!({"Refunds": {"class": "money"}})
 }
 
-fn retention(action: &str, policy: &Path, more: &[&str]) -> Vec<String> {
-    let args = ["retention".to_owned(), action.to_owned(), "--policy".to_owned(), policy.display().to_string()];
+fn retention(policy: &Path, more: &[&str]) -> Vec<String> {
+    let args = ["retention".to_owned(), "--policy".to_owned(), policy.display().to_string()];
     args.into_iter().chain(more.iter().map(|arg| (*arg).to_owned())).collect()
 }
 
@@ -66,27 +66,27 @@ async fn kept(admin: &str, service: &str) -> Result<Value> {
 async fn drift(setup: &AdminSetup) -> Result<()> {
     let admin = setup.stack.restate.admin_url();
     let file = policy(setup.directory.path(), "drift.json", "3d", "9d", refunds())?;
-    let found = setup.run(retention("plan", &file, &["--check", "--json"]))?.exits(1)?;
+    let found = setup.run(retention(&file, &["--check", "--json"]))?.exits(1)?;
     let rows = |state| {
         expected(&[("Refunds idempotency_retention", state), ("IdempotencyGuard idempotency_retention", state)])
     };
     ensure!(states(&found)? == rows("change"), "{found:?}");
     setup
-        .run(retention("plan", &file, &[]))?
+        .run(retention(&file, &[]))?
         .exits(0)?
         .says("~ Refunds           idempotency_retention  7d -> 3d  (class money)")?;
 
-    let refused = setup.run(retention("apply", &file, &[]))?.exits(2)?;
+    let refused = setup.run(retention(&file, &["--apply"]))?.exits(2)?;
     refused.says("--yes")?;
     ensure!(kept(&admin, "Refunds").await? == json!("7d"), "it was changed without a yes");
 
-    let applied = setup.run(retention("apply", &file, &["--yes", "--json"]))?.exits(0)?;
+    let applied = setup.run(retention(&file, &["--apply", "--yes", "--json"]))?.exits(0)?;
     ensure!(states(&applied)? == rows("equal"), "{applied:?}");
     ensure!(kept(&admin, "Refunds").await? == json!("3d"), "it was not changed");
     ensure!(kept(&admin, "IdempotencyGuard").await? == json!("9d"), "the guard's was not changed");
-    setup.run(retention("plan", &file, &["--check"]))?.exits(0)?.says("Restate has what the policy declares")?;
+    setup.run(retention(&file, &["--check"]))?.exits(0)?.says("Restate has what the policy declares")?;
     // Nothing is left to ask about.
-    setup.run(retention("apply", &file, &[]))?.exits(0)?;
+    setup.run(retention(&file, &["--apply"]))?.exits(0)?;
 
     let reply = setup.send("drift", "/api/v1/refunds", "drift-1", &json!({"order_id": "drift-1", "amount": 1})).await?;
     ensure!(reply.status == 200, "{} {}", reply.status, reply.text());
@@ -106,7 +106,7 @@ async fn by_hand(setup: &AdminSetup) -> Result<()> {
         "Conversations": {"class": "money", "on_max_attempts": "pause"},
     });
     let file = policy(setup.directory.path(), "by-hand.json", "3d", guard, services)?;
-    let left = setup.run(retention("apply", &file, &["--yes", "--json"]))?.exits(1)?;
+    let left = setup.run(retention(&file, &["--apply", "--yes", "--json"]))?.exits(1)?;
     let states = states(&left)?;
     for row in expected(&[
         ("Payments idempotency_retention", "service_missing"),
@@ -115,7 +115,7 @@ async fn by_hand(setup: &AdminSetup) -> Result<()> {
     ]) {
         ensure!(states.contains(&row), "{row:?} is not in {states:?}");
     }
-    let text = setup.run(retention("plan", &file, &["--check"]))?.exits(1)?;
+    let text = setup.run(retention(&file, &["--check"]))?.exits(1)?;
     for line in [
         "! Conversations     on_max_attempts        kill -> pause",
         ".retry_policy_pause_on_max_attempts()",
@@ -130,7 +130,7 @@ async fn by_hand(setup: &AdminSetup) -> Result<()> {
 async fn nothing_declared(setup: &AdminSetup) -> Result<()> {
     let file = setup.directory.path().join("nothing.json");
     std::fs::write(&file, json!({"version": 1, "backend": {"kind": "restate"}, "routes": []}).to_string())?;
-    setup.run(retention("plan", &file, &["--check"]))?.exits(2)?.says("declares no retention")
+    setup.run(retention(&file, &["--check"]))?.exits(2)?.says("declares no retention")
 }
 
 fn clamped(setup: &Clamped) -> Result<()> {
@@ -141,23 +141,23 @@ fn clamped(setup: &Clamped) -> Result<()> {
     let rows = |guard| {
         expected(&[("Refunds idempotency_retention", "clamped"), ("IdempotencyGuard idempotency_retention", guard)])
     };
-    let planned = setup.run(retention("plan", &long, &["--json", "--check"]))?.exits(1)?;
+    let planned = setup.run(retention(&long, &["--json", "--check"]))?.exits(1)?;
     ensure!(states(&planned)? == rows("change"), "{planned:?}");
-    let applied = setup.run(retention("apply", &long, &["--yes", "--json"]))?.exits(1)?;
+    let applied = setup.run(retention(&long, &["--apply", "--yes", "--json"]))?.exits(1)?;
     ensure!(states(&applied)? == rows("equal"), "{applied:?}");
     applied.says("max-idempotency-retention = \\\"2d\\\"")?;
     ensure!(seen()? == json!("1d"), "{}", seen()?);
 
     // Where the server says nothing before, only reading back tells it.
     let short = policy(setup.directory.path(), "short.json", "6h", "12h", refunds())?;
-    setup.run(retention("apply", &short, &["--yes"]))?.exits(0)?;
+    setup.run(retention(&short, &["--apply", "--yes"]))?.exits(0)?;
     ensure!(seen()? == json!("6h"), "{}", seen()?);
-    let planned = setup.run(retention("plan", &long, &["--json"]))?.exits(0)?;
+    let planned = setup.run(retention(&long, &["--json"]))?.exits(0)?;
     ensure!(
         states(&planned)?.first() == Some(&("Refunds idempotency_retention".to_owned(), "change".to_owned())),
         "{planned:?}"
     );
-    let applied = setup.run(retention("apply", &long, &["--yes", "--json"]))?.exits(1)?;
+    let applied = setup.run(retention(&long, &["--apply", "--yes", "--json"]))?.exits(1)?;
     ensure!(states(&applied)? == rows("equal"), "{applied:?}");
     Ok(())
 }

@@ -118,18 +118,16 @@ async fn command(stack: &mut Stack) -> Result<()> {
     for key in KEYS {
         let first = refunded(stack, refund(key, &header(key), 4200)).await?;
         ensure!(first.status == 200, "{key}: {first:?}");
-        let (_, list) = run(stack, &["list", "--json", "--key", key])?;
-        let list: Value = serde_json::from_str(&list)?;
-        let rows = list.get("invocations").and_then(Value::as_array).context("no invocations")?;
+        let (_, shown) = run(stack, &["show", "--details", "--json", "--key", key])?;
+        let shown: Value = serde_json::from_str(&shown)?;
+        let rows = shown.get("invocations").and_then(Value::as_array).context("no invocations")?;
         let found: Vec<&str> = rows.iter().filter_map(|row| row.get("key")?.as_str()).collect();
         ensure!(found == [key], "{key}: {found:?}");
-        let (_, shown) = run(stack, &["show", "--json", "--key", key])?;
-        let shown: Value = serde_json::from_str(&shown)?;
         let claims = shown.pointer("/invocations/0/claims").and_then(Value::as_array).map(Vec::len);
         ensure!(claims == Some(1), "{key}: the guard's claim is not found: {shown}");
-        let (status, _) = run(stack, &["forget", "--yes", "--key", key])?;
+        let (status, _) = run(stack, &["purge", "--yes", "--key", key])?;
         ensure!(status == 0, "{key} is not forgotten");
-        let (status, _) = run(stack, &["show", "--key", key])?;
+        let (status, _) = run(stack, &["show", "--details", "--key", key])?;
         ensure!(status == 1, "{key} is still there");
     }
     Ok(())

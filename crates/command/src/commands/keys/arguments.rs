@@ -8,11 +8,11 @@ use std::path::PathBuf;
 /// Shows what Restate stores under keys, and purges it.
 ///
 /// Examples:
-///   edge-idempotency keys list --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
-///   edge-idempotency keys show --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt
-///   edge-idempotency keys forget --admin http://127.0.0.1:9070 --policy policy.json --endpoint refunds.create \
+///   edge-idempotency keys show --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
+///   edge-idempotency keys show --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt --details
+///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --policy policy.json --endpoint refunds.create \
 ///     --tenant acme --project shop --subject user:alice --key refund-1001
-///   edge-idempotency keys erase --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
+///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --tenant acme --subject user:alice --all
 ///
 /// Exit status: 0 if all is done; 1 if nothing was found, or something could not be purged; 2 if an argument is wrong or Restate
 /// does not answer.
@@ -25,30 +25,32 @@ pub(crate) struct KeysArguments {
 
 #[derive(Subcommand)]
 pub(super) enum KeysAction {
-    List(ListArguments),
     Show(ShowArguments),
-    Forget(ForgetArguments),
-    Erase(EraseArguments),
+    Purge(PurgeArguments),
 }
 
-/// Lists the results that are stored under keys, in the order of their ids.
+/// Lists the results that are stored under keys, in the order of their ids, or shows all that is known of them.
 ///
 /// Without options that choose, all results under namespaced keys are listed. A time under "expires in" is when the retention ends; Restate
-/// removes results up to an hour later (worker.cleanup-interval), and answers with them until then.
+/// removes results up to an hour later (worker.cleanup-interval), and answers with them until then. With --details the results that
+/// are chosen are shown with error, times, attempts and the guard's claims.
 ///
 /// Examples:
-///   edge-idempotency keys list --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
-///   edge-idempotency keys list --admin http://127.0.0.1:9070 --tenant acme --subject service:webhook-ingest --state failed
-///   edge-idempotency keys list --admin http://127.0.0.1:9070 --limit 1000 --after inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt --json
+///   edge-idempotency keys show --admin http://127.0.0.1:9070 --tenant acme --subject service:webhook-ingest --state failed
+///   edge-idempotency keys show --admin http://127.0.0.1:9070 --limit 1000 --after inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt --json
+///   edge-idempotency keys show --admin http://127.0.0.1:9070 --tenant acme --key refund-1001 --details
 ///
-/// Exit status: 0; 2 if an argument is wrong or Restate does not answer.
+/// Exit status: 0; with --details 1 if nothing is stored; 2 if an argument is wrong or Restate does not answer.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(super) struct ListArguments {
+pub(super) struct ShowArguments {
     #[command(flatten)]
     pub(super) common: SharedKeysArguments,
     #[command(flatten)]
     pub(super) one: OneKey,
+    /// Shows all that is known of the results that are chosen.
+    #[arg(long, conflicts_with_all = ["state", "limit", "after"])]
+    pub(super) details: bool,
     /// Only results that are a success, an error, or not there yet.
     #[arg(long, value_enum)]
     pub(super) state: Option<ResultState>,
@@ -60,77 +62,43 @@ pub(super) struct ListArguments {
     pub(super) after: Option<String>,
 }
 
-/// Shows all that is known of the results that are chosen: error, times, attempts, the guard's claims.
+/// Purges one result, so that the next request with its key runs; or with --all every result of a subject.
+///
+/// One result: for a stored error, before the client or the provider sends the same key again. Fix the cause first. If the guard has a
+/// claim of this key, it is purged, too, so that a corrected request is not refused as a collision. A request that is under way cannot
+/// be purged; the command says what to do about it. If nothing is found, it says what it did not look for.
+///
+/// With --all: the results of --subject in all of the tenant's projects and at all endpoints unless you say which. The guard's
+/// claims for these keys are purged, too, and the calls that the handlers of these requests made without a key of their own. What
+/// is under way stays, with the result that leads to it, and the command says so; run it again when it has ended. It finds results by
+/// their key, so it does not find what requests without a key left, what handlers keep elsewhere, or claims and calls whose result is
+/// gone already. Without --policy the guard's service is taken to be IdempotencyGuard; if Restate has no such service, nothing is
+/// purged.
+///
+/// The results are shown, and the command asks before they are purged. Without a terminal nothing is purged unless you give --yes. Each
+/// purge writes an audit line, a JSON object, to standard output. If a line cannot be written, the command stops. At the end it looks
+/// whether Restate still has what it has purged.
 ///
 /// Examples:
-///   edge-idempotency keys show --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt
-///   edge-idempotency keys show --admin http://127.0.0.1:9070 --tenant acme --key refund-1001
-///
-/// Exit status: 0; 1 if nothing is stored; 2 if an argument is wrong or Restate does not answer.
-#[derive(Args)]
-#[command(verbatim_doc_comment)]
-pub(super) struct ShowArguments {
-    #[command(flatten)]
-    pub(super) common: SharedKeysArguments,
-    #[command(flatten)]
-    pub(super) one: OneKey,
-}
-
-/// Purges one result, so that the next request with its key runs.
-///
-/// Use it for a stored error, before the client or the provider sends the same key again. Fix the cause
-/// first. If the guard has a claim of this key, it is purged, too, so that a corrected request is not refused as a collision.
-/// A request that is under way cannot be forgotten; the command says what to do about it.
-///
-/// Shows the result and asks before it is purged. Each purge writes an audit line, a JSON object, to standard output. At the end
-/// the command looks whether Restate still has what it has purged. If nothing is found, it says what it did not look for.
-///
-/// Examples:
-///   edge-idempotency keys forget --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt
-///   edge-idempotency keys forget --admin http://127.0.0.1:9070 --policy policy.json --endpoint webhooks.ingest --yes \
+///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt
+///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --policy policy.json --endpoint webhooks.ingest --yes \
 ///     --tenant acme --project shop --subject service:webhook-ingest --key stripe-evt_1Q2w --audit-log purges.jsonl
+///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --tenant acme --subject user:alice --all
 ///
-/// Exit status: 0 if it was purged; 1 if nothing is stored, it is under way, it is still stored after the purge, or you said no; 2
-/// if an argument is wrong, several results are meant, Restate does not answer, an audit line cannot be written, or there is no
+/// Exit status: 0 if it was purged, or nothing of the subject is left; 1 if nothing is stored under the key, something is under way,
+/// left or still stored after the purge, or you said no; 2 if an argument is wrong, several results are meant without --all, Restate
+/// does not answer, nobody says what the guard's service is called, an audit line cannot be written, or for one result there is no
 /// terminal to ask on and no --yes.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
-pub(super) struct ForgetArguments {
+pub(super) struct PurgeArguments {
     #[command(flatten)]
     pub(super) common: SharedKeysArguments,
     #[command(flatten)]
     pub(super) one: OneKey,
-    #[command(flatten)]
-    pub(super) purge: PurgeOptions,
-    /// Does not ask for confirmation.
-    #[arg(long)]
-    pub(super) yes: bool,
-}
-
-/// Purges all results of a subject, in all of the tenant's projects and at all endpoints unless you say which.
-///
-/// Lists the results and asks before they are purged. Without a terminal nothing is purged unless you give --yes. The guard's
-/// claims for these keys are purged, too, and the calls that the handlers of these requests made without a key of their own. What
-/// is under way stays, with the result that leads to it, and the command says so; run it again when it has ended.
-///
-/// It finds results by their key, so it does not find what requests without a key left, what handlers keep elsewhere, or claims
-/// and calls whose result is gone already. Without --policy the guard's service is taken to be IdempotencyGuard; if Restate has no
-/// such service, nothing is purged.
-///
-/// Each purge writes an audit line, a JSON object, to standard output. If a line cannot be written, the command stops.
-///
-/// Examples:
-///   edge-idempotency keys erase --admin http://127.0.0.1:9070 --tenant acme --subject user:alice
-///   edge-idempotency keys erase --admin http://127.0.0.1:9070 --policy policy.json --tenant acme --subject user:alice --yes \
-///     --audit-log purges.jsonl
-///
-/// Exit status: 0 if nothing of the subject is left; 1 if something is left, also without --yes; 2 if an argument is wrong,
-/// Restate does not answer, nobody says what the guard's service is called, or an audit line cannot be written.
-#[derive(Args)]
-#[command(verbatim_doc_comment)]
-pub(super) struct EraseArguments {
-    #[command(flatten)]
-    pub(super) common: SharedKeysArguments,
+    /// Purges all results of --subject in --tenant.
+    #[arg(long, conflicts_with_all = ["key", "stored_key", "key_hash", "id"])]
+    pub(super) all: bool,
     #[command(flatten)]
     pub(super) purge: PurgeOptions,
     /// Does not ask for confirmation.

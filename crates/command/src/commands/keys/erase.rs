@@ -1,6 +1,6 @@
-//! `keys erase`: all results of a subject are purged.
+//! `keys purge --all`: all results of a subject are purged.
 
-use super::arguments::EraseArguments;
+use super::arguments::PurgeArguments;
 use super::session::{Session, UNKNOWN_GUARD};
 use super::{number, say};
 use crate::commands::question::{can_ask, confirmed};
@@ -26,7 +26,7 @@ struct Stored {
     calls: CallsOf,
 }
 
-pub(super) fn erase(args: &EraseArguments) -> Result<u8, String> {
+pub(super) fn erase(args: &PurgeArguments) -> Result<u8, String> {
     let (Some(tenant), Some(subject)) = (&args.common.tenant, &args.common.subject) else {
         return Err("give --tenant and --subject: the same subject in another tenant is another caller".to_owned());
     };

@@ -1,6 +1,6 @@
-//! `keys forget`: one result is purged, so that the next request with its key runs.
+//! `keys purge`: one result is purged, so that the next request with its key runs.
 
-use super::arguments::ForgetArguments;
+use super::arguments::PurgeArguments;
 use super::say;
 use super::session::{Session, UNKNOWN_GUARD};
 use crate::commands::question::confirmed;
@@ -15,12 +15,12 @@ use edge_idempotency_engine::policy::HandlerAddress;
 use indicatif::ProgressBar;
 use jiff::Timestamp;
 
-pub(super) fn forget(args: &ForgetArguments) -> Result<u8, String> {
+pub(super) fn forget(args: &PurgeArguments) -> Result<u8, String> {
     let one = &args.one;
     if one.key.is_none() && one.stored_key.is_none() && one.key_hash.is_none() && one.id.is_none() {
         return Err(
-            "say which result: give --id, --key with --tenant, --stored-key or --key-hash. `keys erase` purges all \
-             results of a subject"
+            "say which result: give --id, --key with --tenant, --stored-key or --key-hash; or --all for all results of a \
+             subject"
                 .to_owned(),
         );
     }

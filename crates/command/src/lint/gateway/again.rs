@@ -3,6 +3,7 @@
 
 use super::route::{asks_for, leads_to};
 use super::{GatewayFindings, member_span};
+use crate::lint::gateway_list::{ENVOY_CHANGED_REQUEST, ENVOY_KEYLESS_RETRY};
 use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 
 pub(super) const KEY: &str = "idempotency-key";
@@ -34,7 +35,7 @@ fn policy_of_retries(policy: &SpannedNode, rule: Option<&SpannedNode>, findings:
     let only_keyed = asks_for(policy.get("retriable_request_headers"), KEY) || is_keyed(rule);
     if let Some(first) = ran.first().filter(|_| !only_keyed) {
         let message = format!("`{first}`: the gateway tries every request again, also those without a key");
-        findings.add("envoy-keyless-retry", member_span(conditions), message);
+        findings.add(&ENVOY_KEYLESS_RETRY, member_span(conditions), message);
     }
 }
 
@@ -48,14 +49,14 @@ pub(super) fn copies(action: &SpannedNode, rule: Option<&SpannedNode>, findings:
         && let Some(hedge) = policy.member("hedge_on_per_try_timeout")
     {
         let message = "the gateway sends a request a second time while the first attempt goes on, also without a key";
-        findings.add("envoy-keyless-retry", member_span(hedge), message);
+        findings.add(&ENVOY_KEYLESS_RETRY, member_span(hedge), message);
     }
     let own = leads_to(action);
     for mirror in action.get("request_mirror_policies").map(SpannedNode::items).unwrap_or_default() {
         let cluster = mirror.member("cluster").and_then(|cluster| Some((cluster, cluster.value.text()?)));
         if let Some((place, name)) = cluster.filter(|(_, name)| own.iter().any(|(_, own)| own == name)) {
             let message = format!("`{name}` gets a copy of every request besides the request itself");
-            findings.add("envoy-keyless-retry", member_span(place), message);
+            findings.add(&ENVOY_KEYLESS_RETRY, member_span(place), message);
         }
     }
 }
@@ -76,13 +77,13 @@ pub(super) fn key_removed(config: &SpannedNode, findings: &mut GatewayFindings) 
         let is_key = |name: &SpannedNode| name.text().is_some_and(|name| name.eq_ignore_ascii_case(KEY));
         if let Some(name) = removed.iter().find(|name| is_key(name)) {
             let message = "the key is removed after the filter, so the backend runs every retry again";
-            findings.add("envoy-changed-request", name.span.clone(), message);
+            findings.add(&ENVOY_CHANGED_REQUEST, name.span.clone(), message);
         }
         for added in node.get("request_headers_to_add").map(SpannedNode::items).unwrap_or_default() {
             let key: Option<&SpannedMember> = added.get("header").and_then(|header| header.member("key"));
             if let Some(key) = key.filter(|key| is_key(&key.value)) {
                 let message = "the gateway writes its own key after the filter";
-                findings.add("envoy-changed-request", member_span(key), message);
+                findings.add(&ENVOY_CHANGED_REQUEST, member_span(key), message);
             }
         }
     });

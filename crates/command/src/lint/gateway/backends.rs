@@ -6,6 +6,7 @@ use super::mark::MARK;
 use super::needs::CheckedNeeds;
 use super::paths::PathMatch;
 use super::route::{asks_for_mark, leads_to, mark_value};
+use crate::lint::gateway_list::ENVOY_WRONG_BACKEND;
 use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -26,7 +27,7 @@ pub(super) fn check(tree: &SpannedNode, routes: &[SpannedNode], needs: &CheckedN
             let message = format!(
                 "requests for the backend `{mark}`, such as `{sample}`, take this route, which does not ask for `{MARK}: {mark}`"
             );
-            findings.add("envoy-wrong-backend", rule.span.clone(), message);
+            findings.add(&ENVOY_WRONG_BACKEND, rule.span.clone(), message);
         }
         if let Some(action) = route.get("route").filter(|_| is_asked_for) {
             let places = leads_to(action).into_iter().map(|(place, cluster)| (cluster, place));
@@ -43,7 +44,7 @@ pub(super) fn check(tree: &SpannedNode, routes: &[SpannedNode], needs: &CheckedN
             others.filter_map(|other| Some((other, clusters.iter().find(|(name, _)| own(other).contains(*name))?)));
         for (other, (name, place)) in shared {
             let message = format!("requests for the backends `{other}` and `{mark}` both go to `{name}`");
-            findings.add("envoy-wrong-backend", place.clone(), message);
+            findings.add(&ENVOY_WRONG_BACKEND, place.clone(), message);
         }
     }
     for mark in needs.marks.iter().filter(|mark| *mark != default) {
@@ -53,7 +54,7 @@ pub(super) fn check(tree: &SpannedNode, routes: &[SpannedNode], needs: &CheckedN
             if let Some((place, name)) = places.into_iter().find(|(_, name)| clusters.contains(name)) {
                 let message =
                     format!("requests without the filter's mark go to `{name}`, which is the backend `{mark}`");
-                findings.add("envoy-wrong-backend", place, message);
+                findings.add(&ENVOY_WRONG_BACKEND, place, message);
             }
         }
     }

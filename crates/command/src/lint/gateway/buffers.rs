@@ -6,6 +6,7 @@ use super::needs::CheckedNeeds;
 use super::paths::PathMatch;
 use super::route::asks_for_mark;
 use super::{GatewayFindings, member_span};
+use crate::lint::gateway_list::ENVOY_BUFFER_LIMIT;
 use crate::lints::diagnostics::tree::SpannedNode;
 use edge_idempotency_engine::policy::defaults::BUFFER_MARGIN;
 
@@ -27,7 +28,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mu
              `max_body_bytes` and 64 KiB",
             window.value.text().unwrap_or_default()
         );
-        findings.add("envoy-buffer-limit", member_span(window), message);
+        findings.add(&ENVOY_BUFFER_LIMIT, member_span(window), message);
     }
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
     let longest = needed.saturating_sub(BUFFER_MARGIN);
@@ -40,7 +41,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mu
                 "this filter refuses bodies of more than {} bytes, and the policy takes {longest}",
                 limit.value.text().unwrap_or_default()
             );
-            findings.add("envoy-buffer-limit", member_span(limit), message);
+            findings.add(&ENVOY_BUFFER_LIMIT, member_span(limit), message);
         }
     }
 }
@@ -56,7 +57,7 @@ fn of_listener(chain: &FilterChain<'_>, listener: &SpannedNode, needs: &CheckedN
     {
         let message =
             format!("the listener buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
-        findings.at_member("envoy-buffer-limit", member, &place, message);
+        findings.at_member(&ENVOY_BUFFER_LIMIT, member, &place, message);
     } else if let Some((endpoint, needed)) = &needs.answer
         && limit < *needed
     {
@@ -64,7 +65,7 @@ fn of_listener(chain: &FilterChain<'_>, listener: &SpannedNode, needs: &CheckedN
             "the listener buffers {limit} bytes, and the `Location` of `{endpoint}` needs {needed}: `answers.max_body_bytes` and \
              64 KiB"
         );
-        findings.at_member("envoy-buffer-limit", member, &place, message);
+        findings.at_member(&ENVOY_BUFFER_LIMIT, member, &place, message);
     }
 }
 

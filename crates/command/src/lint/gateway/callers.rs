@@ -4,6 +4,7 @@ use super::GatewayFindings;
 use super::find::FilterChain;
 use super::manager::{AUTHENTICATION, removes_early};
 use super::needs::{CheckedNeeds, OwnedHeaders};
+use crate::lint::gateway_list::{ENVOY_IDENTITY_HEADERS, ENVOY_IDENTITY_SOURCE};
 use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 
 /// The namespace of the metadata with claims.
@@ -47,7 +48,7 @@ fn metadata(
         };
         let text = format!("an identity source of the policy reads `{namespace}`, and {what}");
         let place = all.first().and_then(|filter| filter.member("disabled"));
-        findings.at_member("envoy-identity-source", place, own, text);
+        findings.at_member(&ENVOY_IDENTITY_SOURCE, place, own, text);
     }
     if message != "JwtAuthentication" {
         return;
@@ -68,7 +69,7 @@ fn metadata(
             }
             None => format!("no provider of tokens has `{PAYLOAD}: {key}`, which an identity source reads"),
         };
-        findings.at_member("envoy-token-claims", wrong.clone().next(), &span(first), text);
+        findings.at_member(&ENVOY_IDENTITY_SOURCE, wrong.clone().next(), &span(first), text);
     }
 }
 
@@ -81,7 +82,7 @@ fn span(filter: &SpannedNode) -> std::ops::Range<usize> {
 fn without_rules(chain: &FilterChain<'_>, filter: &SpannedNode, findings: &mut GatewayFindings) {
     if !has_rules(chain, filter) {
         let text = "jwt_authn has no `rules`, so it verifies no token and writes no claims";
-        findings.add("envoy-identity-source", span(filter), text);
+        findings.add(&ENVOY_IDENTITY_SOURCE, span(filter), text);
     }
 }
 
@@ -115,7 +116,7 @@ fn set_by_tokens(filter: &SpannedNode, headers: &OwnedHeaders, open: &[&str], fi
         let member = if headers.is_payload { PAYLOAD_HEADER } else { "claim_to_headers" };
         let text =
             format!("no provider of tokens sets `{name}` by `{member}`, and an identity source of the policy reads it");
-        findings.add("envoy-token-claims", span(filter), text);
+        findings.add(&ENVOY_IDENTITY_SOURCE, span(filter), text);
     }
     let rules =
         filter.get("typed_config").and_then(|typed| typed.get("rules")).map(SpannedNode::items).unwrap_or_default();
@@ -135,7 +136,7 @@ fn set_by_tokens(filter: &SpannedNode, headers: &OwnedHeaders, open: &[&str], fi
         } else {
             continue;
         };
-        findings.add("envoy-identity-headers", place, text);
+        findings.add(&ENVOY_IDENTITY_HEADERS, place, text);
     }
 }
 
@@ -148,7 +149,7 @@ fn is_read(needs: &CheckedNeeds, namespace: &str, name: &str) -> bool {
     needs.metadata.iter().any(|(read, key)| read == namespace && key == name)
 }
 
-/// Providers whose claims nobody reads, and those that take the token from an API that may need it.
+/// Providers whose claims nobody reads.
 fn tokens(before: &[&SpannedNode], needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     let jwt = |filter: &&&SpannedNode| {
         filter.get("typed_config").is_some_and(|typed| typed.is_type("JwtAuthentication"))
@@ -169,11 +170,7 @@ fn tokens(before: &[&SpannedNode], needs: &CheckedNeeds, findings: &mut GatewayF
         {
             let text =
                 format!("no identity source of the policy reads `{name}`, where this provider leaves the claims");
-            findings.at_member("envoy-unread-claims", provider.value.member(PAYLOAD), &provider.name_span, text);
-        }
-        if needs.is_generic && !provider.value.is_true(&["forward"]) {
-            let text = format!("the provider `{}` has no `forward: true`, so the API gets no token", provider.name);
-            findings.at_member("envoy-token-removed", provider.value.member("forward"), &provider.name_span, text);
+            findings.at_member(&ENVOY_IDENTITY_SOURCE, provider.value.member(PAYLOAD), &provider.name_span, text);
         }
     }
 }
@@ -223,10 +220,10 @@ fn owned(
         let what = if is_off.is_some() { "is switched off" } else { "does not come before this one" };
         if open.is_empty() {
             let text = format!("the policy takes identities from headers of `{owner}`, and this filter {what}");
-            findings.at_member("envoy-identity-source", is_off, own, text);
+            findings.at_member(&ENVOY_IDENTITY_SOURCE, is_off, own, text);
         } else {
             let text = format!("the filter `{owner}` {what}, so a client can write {open_names} itself");
-            findings.at_member("envoy-identity-headers", is_off, own, text);
+            findings.at_member(&ENVOY_IDENTITY_HEADERS, is_off, own, text);
         }
         return;
     };
@@ -242,7 +239,7 @@ fn owned(
         && typed.is_some_and(|typed| typed.is_true(&["failure_mode_allow"]))
     {
         let text = format!("while the service of `{owner}` fails, a client can write {open_names} itself");
-        findings.at_member("envoy-identity-headers", Some(allow), own, text);
+        findings.at_member(&ENVOY_IDENTITY_HEADERS, Some(allow), own, text);
     }
     let Some(routes) = chain.manager.get("route_config") else { return };
     let name = filter.text_at(&["name"]).unwrap_or_default();
@@ -251,7 +248,7 @@ fn owned(
             && member.value.is_true(&["disabled"])
         {
             let text = format!("`{name}` is off here, so a client can write {open_names} itself");
-            findings.add("envoy-identity-headers", member.name_span.clone(), text);
+            findings.add(&ENVOY_IDENTITY_HEADERS, member.name_span.clone(), text);
         }
     });
 }

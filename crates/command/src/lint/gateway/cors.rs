@@ -4,6 +4,7 @@ use super::callers::is_called;
 use super::find::FilterChain;
 use super::needs::CheckedNeeds;
 use super::{GatewayFindings, member_span};
+use crate::lint::gateway_list::ENVOY_CORS;
 use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 
@@ -41,7 +42,7 @@ fn one(rules: &SpannedNode, endpoint: &str, needs: &CheckedNeeds, findings: &mut
         let message = format!("a script of another origin cannot send `Idempotency-Key`, and `{endpoint}` takes keys");
         let names = allowed.iter().map(String::as_str).chain([KEY]).collect::<Vec<_>>().join(", ");
         let help = format!("write `allow_headers: {names}`");
-        findings.helped("envoy-cors-key", place("allow_headers"), message, help);
+        findings.helped(&ENVOY_CORS, place("allow_headers"), message, help);
     }
     let exposed = listed("expose_headers");
     let missing: Vec<&str> = needs.exposed.iter().map(String::as_str).filter(|name| !exposed.contains(*name)).collect();
@@ -49,6 +50,6 @@ fn one(rules: &SpannedNode, endpoint: &str, needs: &CheckedNeeds, findings: &mut
         let message = format!("a script of another origin cannot read {}", missing.join(", "));
         let names = exposed.iter().map(String::as_str).chain(missing).collect::<Vec<_>>().join(", ");
         let help = format!("write `expose_headers: {names}`");
-        findings.helped("envoy-cors-answers", place("expose_headers"), message, help);
+        findings.helped(&ENVOY_CORS, place("expose_headers"), message, help);
     }
 }

@@ -4,7 +4,9 @@ use super::GatewayFindings;
 use super::callers::is_called;
 use super::find::FilterChain;
 use super::needs::CheckedNeeds;
-use super::plugin::named_build;
+use crate::lint::gateway_list::{
+    ENVOY_DYNAMIC_MODULE_METADATA, ENVOY_DYNAMIC_MODULE_METRICS, ENVOY_DYNAMIC_MODULE_UNLOAD,
+};
 use crate::lints::diagnostics::tree::SpannedNode;
 use edge_idempotency_envoy::metadata_object;
 use std::ops::Range;
@@ -18,15 +20,7 @@ pub(super) fn check(config: &SpannedNode, parent: &Range<usize>, findings: &mut 
     let own = module.map(|module| &module.value);
     if !own.is_some_and(|module| module.is_true(&["do_not_close"])) {
         let member = own.and_then(|module| module.member("do_not_close")).or(module);
-        findings.at_member("envoy-dynamic-module-unload", member, parent, "`do_not_close: true` is missing");
-    }
-    if config.is_true(&["terminal_filter"]) {
-        let message = "`terminal_filter: true` makes the filter the last one, in the place of the router";
-        findings.at_member("envoy-dynamic-module-terminal", config.member("terminal_filter"), parent, message);
-    }
-    if let Some(module) = own {
-        let file = module.at(&["module", "local"]).and_then(|local| local.member("filename"));
-        named_build(module.at(&["module", "remote"]), file.or_else(|| module.member("name")), findings);
+        findings.at_member(&ENVOY_DYNAMIC_MODULE_UNLOAD, member, parent, "`do_not_close: true` is missing");
     }
 }
 
@@ -46,7 +40,7 @@ pub(super) fn around(
         let message = format!(
             "an identity source reads the namespace `{namespace}`, which the operator DYNAMIC_METADATA cannot name"
         );
-        findings.add("envoy-dynamic-module-metadata", own.clone(), message);
+        findings.add(&ENVOY_DYNAMIC_MODULE_METADATA, own.clone(), message);
     }
     if tree.get("static_resources").is_some() {
         let mut is_set = false;
@@ -61,7 +55,7 @@ pub(super) fn around(
         }
         if !is_set {
             let message = format!("`layered_runtime` lacks `{METRIC_NAMES}: true`");
-            findings.at_member("envoy-dynamic-module-metrics", runtime, &own, message);
+            findings.at_member(&ENVOY_DYNAMIC_MODULE_METRICS, runtime, &own, message);
         }
     }
 }
@@ -103,7 +97,7 @@ fn metadata(
             match objects(filters, &key).next() {
                 Some(behind) => {
                     let message = "this stands behind the filter, which needs what it writes";
-                    findings.add("envoy-dynamic-module-metadata-order", behind.filter.span.clone(), message);
+                    findings.add(&ENVOY_DYNAMIC_MODULE_METADATA, behind.filter.span.clone(), message);
                 }
                 None => missing.push(namespace.as_str()),
             }
@@ -115,7 +109,7 @@ fn metadata(
                 "`{}` stands behind the filter that hands metadata over, so `{namespace}` is empty there",
                 filter.text_at(&["name"]).unwrap_or(namespace)
             );
-            findings.add("envoy-dynamic-module-metadata-order", filter.span.clone(), message);
+            findings.add(&ENVOY_DYNAMIC_MODULE_METADATA, filter.span.clone(), message);
         }
         form(object.entry, namespace, findings);
     }
@@ -124,7 +118,7 @@ fn metadata(
         let message =
             format!("identity sources of the policy read {names}, which no filter before this one hands over");
         let help = format!("Put this before the filter, behind authentication:\n{}", lines(&missing));
-        findings.helped("envoy-dynamic-module-metadata", own.clone(), message, help);
+        findings.helped(&ENVOY_DYNAMIC_MODULE_METADATA, own.clone(), message, help);
     }
 }
 
@@ -133,7 +127,7 @@ fn form(entry: &SpannedNode, namespace: &str, findings: &mut GatewayFindings) {
     let factory = entry.member("factory_key");
     if factory.is_none_or(|factory| factory.value.text() != Some("envoy.string")) {
         let message = "the object is no text: `factory_key` has to be `envoy.string`";
-        findings.at_member("envoy-dynamic-module-metadata-form", factory, &entry.span, message);
+        findings.at_member(&ENVOY_DYNAMIC_MODULE_METADATA, factory, &entry.span, message);
     }
     let format = entry.member("format_string");
     let text = format
@@ -142,7 +136,7 @@ fn form(entry: &SpannedNode, namespace: &str, findings: &mut GatewayFindings) {
     if text.is_none_or(|text| text.value.text() != Some(operator(namespace).as_str())) {
         let message =
             format!("the text has to be \"{}\", in `text_format_source` as `inline_string`", operator(namespace));
-        findings.at_member("envoy-dynamic-module-metadata-form", text.or(format), &entry.span, message);
+        findings.at_member(&ENVOY_DYNAMIC_MODULE_METADATA, text.or(format), &entry.span, message);
     }
 }
 

@@ -4,6 +4,7 @@ use super::find::FilterChain;
 use super::needs::CheckedNeeds;
 use super::route::leads_to;
 use super::{GatewayFindings, member_span};
+use crate::lint::gateway_list::{ENVOY_OPEN_HOST, ENVOY_UNSERVED_HOST};
 use crate::lints::diagnostics::tree::SpannedNode;
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mu
         let is_served = |(_, pattern): &(_, Pattern)| pattern.takes(host) || pattern.is_within(host);
         if !virtual_hosts.iter().any(|one| one.domains.iter().any(is_served)) {
             let message = format!("the policy has routes for `{host}`, and no virtual host takes this host");
-            findings.add("envoy-unserved-host", member_span(list), message);
+            findings.add(&ENVOY_UNSERVED_HOST, member_span(list), message);
         }
     }
     let Some(unmatched) = &needs.forwards_unmatched else { return };
@@ -35,7 +36,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mu
                      there: with such a `Host` a client gets around the routes of `{first}`",
                     domain.text().unwrap_or_default()
                 );
-                findings.add("envoy-open-host", domain.span.clone(), message);
+                findings.add(&ENVOY_OPEN_HOST, domain.span.clone(), message);
             }
         }
     }

@@ -4,6 +4,10 @@ use super::find::{FilterChain, is_own};
 use super::mark::MARK;
 use super::needs::CheckedNeeds;
 use super::{GatewayFindings, member_span};
+use crate::lint::gateway_list::{
+    ENVOY_ACCESS_LOG, ENVOY_CLIENT_MARK, ENVOY_CONNECTION_LIMITS, ENVOY_DISABLED, ENVOY_ESCAPED_SLASHES,
+    ENVOY_FILTER_ORDER, ENVOY_HOST_SPELLING, ENVOY_NORMALIZE_PATH, ENVOY_STREAMED_REQUESTS, ENVOY_TIMEOUT,
+};
 use crate::lints::diagnostics::tree::{NodeContent, SpannedNode};
 use crate::lints::view::duration;
 
@@ -33,28 +37,23 @@ pub(super) fn check(
 ) {
     let manager = chain.manager;
     order(chain, findings);
-    for (lint, member) in [("envoy-normalize-path", "normalize_path"), ("envoy-merge-slashes", "merge_slashes")] {
+    for member in ["normalize_path", "merge_slashes"] {
         if !manager.is_true(&[member]) {
             let message = format!("the connection manager lacks `{member}: true`");
-            findings.at_member(lint, manager.member(member), &manager.span, message);
+            findings.at_member(&ENVOY_NORMALIZE_PATH, manager.member(member), &manager.span, message);
         }
     }
     escaped_slashes(manager, needs, findings);
     if manager.member("request_timeout").is_none_or(|timeout| millis(&timeout.value) == Some(0)) {
         let member = manager.member("request_timeout");
-        findings.at_member(
-            "envoy-request-timeout",
-            member,
-            &manager.span,
-            "the connection manager has no `request_timeout`",
-        );
+        findings.at_member(&ENVOY_TIMEOUT, member, &manager.span, "the connection manager has no `request_timeout`");
     }
     held(manager, findings);
     let [wasm, dynamic_module] = RECORDS;
     let record = if is_dynamic_module { dynamic_module } else { wasm };
     if !manager.get("access_log").is_some_and(|log| mentions(log, record)) {
         let member = manager.member("access_log");
-        findings.at_member("envoy-access-log", member, &manager.span, "no access log has the filter's record");
+        findings.at_member(&ENVOY_ACCESS_LOG, member, &manager.span, "no access log has the filter's record");
     }
     let Some(needs) = needs else { return };
     if let Some(endpoint) = &needs.hosts {
@@ -63,7 +62,7 @@ pub(super) fn check(
                 let message = format!(
                     "`{endpoint}` of the policy has `hosts`, and the connection manager lacks `{member}: true`"
                 );
-                findings.at_member("envoy-host-spelling", manager.member(member), &manager.span, message);
+                findings.at_member(&ENVOY_HOST_SPELLING, manager.member(member), &manager.span, message);
             }
         }
     }
@@ -80,17 +79,6 @@ fn streams(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut Gateway
         let mode = typed.get("processing_mode")?.member(name)?;
         mode.value.text().is_some_and(|mode| modes.contains(&mode)).then(|| member_span(mode))
     };
-    if let Some((endpoint, _)) = &needs.answer {
-        for filter in filters.iter().skip(chain.index + 1) {
-            if let Some(span) = mode(filter, "response_body_mode", &["STREAMED", "1", "FULL_DUPLEX_STREAMED", "4"]) {
-                let message = format!(
-                    "this `ext_proc` passes answers on in parts, and the filter waits for whole answers of \
-                     `{endpoint}`"
-                );
-                findings.add("envoy-streamed-answer", span, message);
-            }
-        }
-    }
     if !needs.waiting.is_empty() {
         let before = filters.iter().take(chain.index);
         let mut streaming =
@@ -98,7 +86,7 @@ fn streams(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut Gateway
         if let Some(second) = streaming.nth(1) {
             let message = "this is a second filter that streams the bodies of requests, and the filter waits for these \
                            bodies";
-            findings.add("envoy-streamed-requests", second, message);
+            findings.add(&ENVOY_STREAMED_REQUESTS, second, message);
         }
     }
 }
@@ -123,7 +111,7 @@ fn escaped_slashes(manager: &SpannedNode, needs: Option<&CheckedNeeds>, findings
         _ => format!("the connection manager lacks `{ESCAPED_SLASHES}`, so the runtime decides what happens to `%2F`"),
     };
     let place = member.map_or(manager.span.clone(), member_span);
-    findings.helped("envoy-escaped-slashes", place, message, format!("write `{ESCAPED_SLASHES}: {action}`"));
+    findings.helped(&ENVOY_ESCAPED_SLASHES, place, message, format!("write `{ESCAPED_SLASHES}: {action}`"));
 }
 
 /// Limits on what one connection can have the gateway and the filter hold.
@@ -133,7 +121,7 @@ fn held(manager: &SpannedNode, findings: &mut GatewayFindings) {
         [(&["max_request_headers_kb"], true), (&["http2_protocol_options", "max_concurrent_streams"], !only_http1)];
     for (member, _) in limits.iter().filter(|(member, is_needed)| *is_needed && manager.at(member).is_none()) {
         let message = format!("the connection manager has no `{}`", member.join("."));
-        findings.add("envoy-connection-limits", manager.span.clone(), message);
+        findings.add(&ENVOY_CONNECTION_LIMITS, manager.span.clone(), message);
     }
 }
 
@@ -146,23 +134,23 @@ fn order(chain: &FilterChain<'_>, findings: &mut GatewayFindings) {
         if is("Router") {
             break;
         }
-        // Two filters of this project have a lint of their own.
-        if is_own(filter) {
-            continue;
-        }
         let name = filter.text_at(&["name"]).unwrap_or("a filter");
-        let message = if AUTHENTICATION.iter().any(|(message, _)| is(message)) {
+        let message = if is_own(filter) {
+            format!(
+                "`{name}` comes after the filter, and is a second one of this project: it takes the first one's key for a client's"
+            )
+        } else if AUTHENTICATION.iter().any(|(message, _)| is(message)) {
             format!("`{name}` comes after the filter, so the caller is not known yet when the filter needs it")
         } else {
             format!("`{name}` comes after the filter, which has to be the last one before the router")
         };
-        findings.add("envoy-filter-order", filter.span.clone(), message);
+        findings.add(&ENVOY_FILTER_ORDER, filter.span.clone(), message);
     }
     if let Some(own) = filters.get(chain.index)
         && own.is_true(&["disabled"])
     {
         findings.at_member(
-            "envoy-disabled",
+            &ENVOY_DISABLED,
             own.member("disabled"),
             &own.span,
             "the filter is off where no route switches it on",
@@ -180,7 +168,7 @@ fn timeouts(manager: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayF
         if millis(&limit.value).is_some_and(|limit| limit > 0 && limit <= wait_ms) {
             let message =
                 format!("a request for a result waits up to {}, but the gateway ends it earlier", wait(wait_ms));
-            findings.add("envoy-recovery-timeout", member_span(limit), message);
+            findings.add(&ENVOY_TIMEOUT, member_span(limit), message);
         }
     }
 }
@@ -196,7 +184,7 @@ fn mark(manager: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayFindi
     let is_asked_for = routes.is_none_or(|routes| mentions(routes, MARK));
     if !needs.samples.is_empty() && is_asked_for && !removes_early(manager, MARK) {
         let message = format!("nothing removes a client's own `{MARK}` before the first route is chosen");
-        findings.add("envoy-client-mark", manager.span.clone(), message);
+        findings.add(&ENVOY_CLIENT_MARK, manager.span.clone(), message);
     }
 }
 

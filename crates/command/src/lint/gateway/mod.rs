@@ -17,7 +17,6 @@
 //! | `again` | requests that reach the backend a second time |
 //! | `resources` | the same, by resources of Kubernetes |
 //! | `cors` | what scripts in browsers may send and read |
-//! | `node` | the gateway's own name, without which nothing is discovered |
 //! | `ways` | ways to the backend that do not pass the filter |
 //! | `needs` | what the policy needs of a gateway |
 
@@ -33,7 +32,6 @@ mod hosts;
 mod manager;
 mod mark;
 mod needs;
-mod node;
 mod paths;
 mod plugin;
 mod reading;
@@ -42,11 +40,13 @@ mod route;
 mod table;
 mod ways;
 
-use super::lint;
 use crate::diagnostics::yaml;
+use crate::lint::gateway_list::{ENVOY_DISABLED, ENVOY_NO_FILTER, NOT_YAML};
+use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::SourceText;
 use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 use crate::lints::diagnostics::{CheckedFile, Finding};
+use crate::lints::list::{MISSING_VARIABLE, NOT_SEEN};
 use crate::lints::{CheckedPolicy, KnownGateway, Variables, check_policy};
 use find::FoundPlugin;
 use needs::CheckedNeeds;
@@ -58,15 +58,14 @@ use std::path::Path;
 struct GatewayFindings(Vec<Finding>);
 
 impl GatewayFindings {
-    fn add(&mut self, name: &str, span: Range<usize>, message: impl Into<String>) {
-        let lint = lint(name);
+    fn add(&mut self, lint: &'static Lint, span: Range<usize>, message: impl Into<String>) {
         let (severity, help) = (lint.severity, lint.instead.to_owned());
         self.0.push(Finding { lint, severity, pointer: None, span, message: message.into(), help });
     }
 
     /// As [`GatewayFindings::add`], with lines to write in the place of what the lint says.
-    fn helped(&mut self, name: &str, span: Range<usize>, message: impl Into<String>, help: String) {
-        self.add(name, span, message);
+    fn helped(&mut self, lint: &'static Lint, span: Range<usize>, message: impl Into<String>, help: String) {
+        self.add(lint, span, message);
         if let Some(finding) = self.0.last_mut() {
             finding.help = help;
         }
@@ -75,12 +74,12 @@ impl GatewayFindings {
     /// Adds a finding at a member, or where it should be.
     fn at_member(
         &mut self,
-        name: &str,
+        lint: &'static Lint,
         member: Option<&SpannedMember>,
         parent: &Range<usize>,
         message: impl Into<String>,
     ) {
-        self.add(name, member.map_or(parent.clone(), member_span), message);
+        self.add(lint, member.map_or(parent.clone(), member_span), message);
     }
 }
 
@@ -107,7 +106,7 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
                 "inline_bytes",
                 "key_values",
             ]));
-            findings.add("not-yaml", error.at..error.at, error.message);
+            findings.add(&NOT_YAML, error.at..error.at, error.message);
             return vec![CheckedFile { source, findings: findings.0, summary: None }];
         }
     };
@@ -124,17 +123,16 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
         } else {
             "no filter of this project is in the file"
         };
-        findings.add("envoy-no-filter", tree.span.clone(), message);
+        findings.add(&ENVOY_NO_FILTER, tree.span.clone(), message);
     }
     if found.missing.is_empty() && found.filtered.is_empty() {
         for plugin in &found.plugins {
-            findings.add("envoy-not-seen", plugin.span.clone(), "the gateway around the filter is not in this file");
+            findings.add(&NOT_SEEN, plugin.span.clone(), "the gateway around the filter is not in this file");
         }
     }
     for (span, message) in std::mem::take(&mut found.missing) {
-        findings.add("envoy-no-filter", span, message);
+        findings.add(&ENVOY_NO_FILTER, span, message);
     }
-    seconds(&found, &mut findings);
     for plugin in &mut found.plugins {
         let is_dynamic_module = plugin.is_dynamic_module();
         let policy = match plugin.discovered.take() {
@@ -158,36 +156,12 @@ pub(crate) fn check_file(mut source: SourceText, path: &Path, variable: Variable
         }
     }
     ways::check(&tree, &found, &all_needs, &mut findings);
-    node::check(&tree, &all_needs, &mut findings);
     yaml::documents(&source.text).iter().for_each(|document| resources::check(document, &mut findings));
     reading::distinct(&mut findings);
     let summary = (!summaries.is_empty()).then(|| summaries.join("; "));
     let mut files = vec![CheckedFile { source, findings: findings.0, summary }];
     files.extend(others);
     files
-}
-
-/// Filters of this project behind another one in the same chain.
-fn seconds(found: &find::FoundFilters<'_>, findings: &mut GatewayFindings) {
-    let mut first: Vec<(&SpannedNode, usize)> = Vec::new();
-    for plugin in &found.plugins {
-        let Some(chain) = &plugin.chain else { continue };
-        match first.iter().find(|(manager, _)| std::ptr::eq(*manager, chain.manager)) {
-            None => first.push((chain.manager, chain.index)),
-            Some((manager, index)) => {
-                let filters = manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
-                let name = |index: usize| {
-                    filters.get(index).and_then(|filter| filter.text_at(&["name"])).unwrap_or("edge-idempotency")
-                };
-                let message = format!(
-                    "`{}` stands behind `{}`, and both are filters of this project",
-                    name(chain.index),
-                    name(*index)
-                );
-                findings.add("envoy-second-filter", plugin.span.clone(), message);
-            }
-        }
-    }
 }
 
 /// The bytes of secrets in a configuration of Envoy: texts in the file, and values of variables.
@@ -226,7 +200,7 @@ fn one(
             checked.policy.as_ref().and_then(|policy| Some((CheckedNeeds::read(text, policy)?, policy.summary())));
         let mut located = checked.locate_in(&document, source, scalar);
         // The gateway's own settings are looked at below.
-        located.retain(|finding| !["host-spelling", "missing-variable"].contains(&finding.lint.name));
+        located.retain(|finding| ![NOT_SEEN.name, MISSING_VARIABLE.name].contains(&finding.lint.name));
         own.0.append(&mut located);
         result = read;
     }
@@ -252,7 +226,7 @@ fn around(
 ) {
     if found.wrapped {
         let message = "another extension decides for each request whether the filter runs";
-        findings.add("envoy-disabled", found.span.clone(), message);
+        findings.add(&ENVOY_DISABLED, found.span.clone(), message);
     }
     if let Some(chain) = &found.chain {
         manager::check(chain, is_dynamic_module, needs, findings);

@@ -51,8 +51,6 @@ pub(super) struct CheckedNeeds {
     pub(super) encoded_slash: Option<String>,
     /// A path of the backend at which requests wait for results, if any do
     pub(super) waits: Option<&'static str>,
-    /// Whether the backend is an API of its own
-    pub(super) is_generic: bool,
     /// Whether the filter keeps headers back until a body is there
     pub(super) keeps_headers: bool,
     /// The namespaces of metadata that identity sources read and an operator can name
@@ -305,7 +303,6 @@ impl CheckedNeeds {
             calls,
             encoded_slash: document.routes.iter().find(slashes).map(|route| route.endpoint.clone()),
             waits: waits_at.filter(|_| document.recovery_wait_ms != Some(0)),
-            is_generic: document.backends.iter().any(|backend| backend.value.kind == "generic"),
             keeps_headers,
             namespaces: policy
                 .metadata_paths()

@@ -3,7 +3,11 @@
 use super::GatewayFindings;
 use super::find::is_dynamic_module;
 use super::needs::CheckedNeeds;
-use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::lint::gateway_list::{
+    ENVOY_CONFIGURATION, ENVOY_FAIL_OPEN, ENVOY_FAILURE_POLICY, ENVOY_MISSING_SECRET, ENVOY_STOP_ITERATION,
+};
+use crate::lints::diagnostics::tree::SpannedNode;
+use crate::lints::list::{INLINE_SECRET, NOT_SEEN};
 use std::ops::Range;
 
 /// The scalar with the policy document, if the configuration is a StringValue.
@@ -12,26 +16,26 @@ pub(super) fn policy_scalar<'t>(config: &'t SpannedNode, findings: &mut GatewayF
     let name = if is_dynamic_module { "filter_config" } else { "configuration" };
     let Some(configuration) = config.member(name) else {
         let message = format!("the plugin has no `{name}`: the filter does not start");
-        findings.add("envoy-configuration", config.span.clone(), message);
+        findings.add(&ENVOY_CONFIGURATION, config.span.clone(), message);
         return None;
     };
     // Envoy hands the module their text; it does not stand here.
     if is_dynamic_module && ["Struct", "BytesValue"].iter().any(|message| configuration.value.is_type(message)) {
         let message = "the policy is no StringValue here, so it was not checked: check the document by itself";
-        findings.add("envoy-not-seen", configuration.name_span.clone(), message);
+        findings.add(&NOT_SEEN, configuration.name_span.clone(), message);
         return None;
     }
     if !configuration.value.is_type("StringValue") {
         let written = configuration.value.text_at(&["@type"]).unwrap_or("nothing");
         let message = format!("the plugin's `{name}` is `{written}`, and the filter reads text");
-        findings.add("envoy-configuration", configuration.name_span.clone(), message);
+        findings.add(&ENVOY_CONFIGURATION, configuration.name_span.clone(), message);
         return None;
     }
     let value = configuration.value.get("value").filter(|value| value.text().is_some());
     if value.is_none() {
         let message =
             "the StringValue has no text as its `value`: a `|` behind `value:` makes a text of the lines below";
-        findings.add("envoy-configuration", configuration.name_span.clone(), message);
+        findings.add(&ENVOY_CONFIGURATION, configuration.name_span.clone(), message);
     }
     value
 }
@@ -47,22 +51,13 @@ pub(super) fn check(
     failures(config, at, findings);
     if needs.is_none_or(|needs| needs.keeps_headers) && !config.is_true(&["allow_on_headers_stop_iteration"]) {
         let member = config.member("allow_on_headers_stop_iteration");
-        findings.at_member("envoy-stop-iteration", member, at, "`allow_on_headers_stop_iteration: true` is missing");
+        findings.at_member(&ENVOY_STOP_ITERATION, member, at, "`allow_on_headers_stop_iteration: true` is missing");
     }
     if let Some((pointer, _)) = needs.and_then(|needs| needs.sds.first()) {
         let message = format!("{pointer} of the policy names a secret of SDS, which Envoy gives dynamic modules only");
-        findings.at_member("envoy-sds-module", config.member("configuration"), at, message);
+        findings.at_member(&ENVOY_MISSING_SECRET, config.member("configuration"), at, message);
     }
-    let Some(vm) = config.member("vm_config") else { return };
-    if let Some(runtime) = vm.value.member("runtime")
-        && runtime.value.text().is_some_and(|name| name != "envoy.wasm.runtime.v8")
-    {
-        let message = format!("the module runs in `{}`", runtime.value.text().unwrap_or_default());
-        findings.at_member("envoy-runtime", Some(runtime), at, message);
-    }
-    let file = vm.value.at(&["code", "local"]).and_then(|local| local.member("filename"));
-    named_build(vm.value.at(&["code", "remote"]), file, findings);
-    if let Some(needs) = needs {
+    if let Some((vm, needs)) = config.member("vm_config").zip(needs) {
         variables(&vm.value, &vm.name_span, needs, findings);
     }
 }
@@ -72,43 +67,12 @@ fn failures(config: &SpannedNode, at: &Range<usize>, findings: &mut GatewayFindi
     let written = policy.and_then(|policy| policy.value.text()).unwrap_or("UNSPECIFIED");
     if config.is_true(&["fail_open"]) {
         let member = config.member("fail_open");
-        findings.at_member(
-            "envoy-fail-open",
-            member,
-            at,
-            "`fail_open` lets every request through once a VM has failed",
-        );
+        findings.at_member(&ENVOY_FAIL_OPEN, member, at, "`fail_open` lets every request through once a VM has failed");
     } else if ["FAIL_OPEN", "3"].contains(&written) {
-        findings.at_member(
-            "envoy-fail-open",
-            policy,
-            at,
-            "`FAIL_OPEN` lets every request through once a VM has failed",
-        );
+        findings.at_member(&ENVOY_FAIL_OPEN, policy, at, "`FAIL_OPEN` lets every request through once a VM has failed");
     } else if !["FAIL_RELOAD", "1"].contains(&written) {
         let message = "a VM that has failed is not replaced: its worker answers 503 from then on";
-        findings.at_member("envoy-failure-policy", policy, at, message);
-    }
-}
-
-/// Whether the configuration names one build of the module.
-pub(super) fn named_build(remote: Option<&SpannedNode>, file: Option<&SpannedMember>, findings: &mut GatewayFindings) {
-    if let Some(remote) = remote {
-        if remote.text_at(&["sha256"]).is_none_or(str::is_empty) {
-            findings.add(
-                "envoy-module-name",
-                remote.span.clone(),
-                "the module comes from a server, and no `sha256` says which one",
-            );
-        }
-        return;
-    }
-    let Some(file) = file else { return };
-    let name = file.value.text().unwrap_or_default().rsplit('/').next().unwrap_or_default();
-    let is_hash = |part: &str| part.len() >= 8 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !name.split(|char: char| !char.is_ascii_alphanumeric()).any(is_hash) {
-        let message = format!("`{name}` does not say which build of the module it is");
-        findings.at_member("envoy-module-name", Some(file), &file.name_span, message);
+        findings.at_member(&ENVOY_FAILURE_POLICY, policy, at, message);
     }
 }
 
@@ -123,11 +87,11 @@ fn variables(vm: &SpannedNode, at: &Range<usize>, needs: &CheckedNeeds, findings
         let value = literal.into_iter().flat_map(SpannedNode::members).find(|member| member.name == *name);
         if let Some(value) = value {
             let message = format!("the value of `{name}` (the policy's {pointer}) is in the configuration");
-            findings.add("envoy-literal-variable", value.name_span.clone(), message);
+            findings.add(&INLINE_SECRET, value.name_span.clone(), message);
         } else if !names.contains(&name.as_str()) {
             let message = format!("the policy reads `{name}` ({pointer}), which `host_env_keys` does not have");
             let place = host.or(environment).map_or(at, |member| &member.name_span);
-            findings.add("envoy-missing-variable", place.clone(), message);
+            findings.add(&ENVOY_MISSING_SECRET, place.clone(), message);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How Envoy reads a file: what stands twice in it, and messages that are wrapped.
 
 use super::GatewayFindings;
+use crate::lint::gateway_list::ENVOY_DUPLICATE_MEMBER;
 use crate::lints::diagnostics::tree::{NodeContent, SpannedMember, SpannedNode};
 use std::collections::BTreeMap;
 
@@ -52,7 +53,7 @@ fn look(node: &SpannedNode, fields: bool, findings: &mut GatewayFindings) {
                     member.name, first.name
                 )
             };
-            findings.add("envoy-duplicate-member", member.name_span.clone(), message);
+            findings.add(&ENVOY_DUPLICATE_MEMBER, member.name_span.clone(), message);
         }
         look(&member.value, fields && !CHOSEN_NAMES.contains(&snake_case(&member.name).as_str()), findings);
     }

@@ -2,6 +2,7 @@
 
 use super::again::{KEY, NEVER_RAN};
 use super::{GatewayFindings, member_span};
+use crate::lint::gateway_list::ENVOY_KEYLESS_RETRY;
 use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
 
 /// Checks a document of a file.
@@ -44,7 +45,7 @@ fn add(member: &SpannedMember, findings: &mut GatewayFindings) {
     let message = "the gateway tries every request again, also those without a key";
     let help = "remove the retries: such a resource cannot ask for a key. Clients try again with their key; where the gateway has to, a \
                 patch of Envoy's route can ask for one (`retriable_request_headers`)";
-    findings.helped("envoy-keyless-retry", member_span(member), message, help.to_owned());
+    findings.helped(&ENVOY_KEYLESS_RETRY, member_span(member), message, help.to_owned());
 }
 
 /// Whether every match of a rule asks for a key.

@@ -9,7 +9,12 @@ use super::needs::CheckedNeeds;
 use super::paths::PathMatch;
 use super::route::{asks_for_mark, leads_to};
 use super::{GatewayFindings, again, backends, member_span};
+use crate::lint::gateway_list::{
+    ENVOY_CHANGED_REQUEST, ENVOY_DISABLED, ENVOY_MARKED_ROUTE, ENVOY_MISSING_CLUSTER, ENVOY_SHARED_CLUSTER,
+    ENVOY_SHARED_WAITS, ENVOY_TIMEOUT,
+};
 use crate::lints::diagnostics::tree::{SpannedMember, SpannedNode};
+use crate::lints::list::NOT_SEEN;
 use std::collections::BTreeSet;
 
 pub(super) fn check(
@@ -21,7 +26,7 @@ pub(super) fn check(
     let Some(config) = chain.manager.member("route_config") else {
         let from = ["rds", "scoped_routes"].iter().find_map(|name| chain.manager.member(name));
         findings.at_member(
-            "envoy-not-seen",
+            &NOT_SEEN,
             from,
             &chain.manager.span,
             "the routes are not in this file, so they were not checked",
@@ -46,7 +51,7 @@ pub(super) fn check(
         again::retries(host, None, findings);
         if let Some(matcher) = host.member("matcher") {
             let text = "a matcher chooses the routes of this virtual host, so they were not checked";
-            findings.add("envoy-not-seen", matcher.name_span.clone(), text);
+            findings.add(&NOT_SEEN, matcher.name_span.clone(), text);
             is_seen = false;
             continue;
         }
@@ -78,7 +83,7 @@ pub(super) fn check(
         && !has_marked
     {
         let message = format!("the filter marks requests for their backend, and no route asks for `{MARK}`");
-        findings.add("envoy-no-marked-route", config.name_span.clone(), message);
+        findings.add(&ENVOY_MARKED_ROUTE, config.name_span.clone(), message);
     }
 }
 
@@ -119,19 +124,19 @@ fn unmarked(
                 "the route{name} takes paths below `{rewritten}`, which are the backend's own, without asking for the \
                  filter's mark"
             );
-            findings.add("envoy-unmarked-route", rule.span.clone(), message);
+            findings.add(&ENVOY_MARKED_ROUTE, rule.span.clone(), message);
         } else if let Some(rewritten) = needs.rewritten.iter().find(becomes) {
             let message = format!(
                 "the route{name} can rewrite clients' paths to paths below `{rewritten}`, which are the backend's own, \
                  without asking for the filter's mark"
             );
-            findings.add("envoy-unmarked-route", rule.span.clone(), message);
+            findings.add(&ENVOY_MARKED_ROUTE, rule.span.clone(), message);
         } else if needs.mark_all {
             let message = format!(
                 "the policy has every request marked (`mark_all`), and the route{name} does not ask for the mark: without the filter it leads \
                  requests to the backend"
             );
-            findings.add("envoy-unmarked-route", rule.span.clone(), message);
+            findings.add(&ENVOY_MARKED_ROUTE, rule.span.clone(), message);
         }
     }
 }
@@ -162,7 +167,7 @@ fn marked(
             "the filter marks requests to paths such as `{sample}`, and no route of `{name}` that asks for `{asked}` takes them"
         );
         let place = host.member("routes").map_or(host.span.clone(), |routes| routes.name_span.clone());
-        findings.add("envoy-no-marked-route", place, message);
+        findings.add(&ENVOY_MARKED_ROUTE, place, message);
     }
 }
 
@@ -172,7 +177,7 @@ fn shared_with_calls(action: &SpannedNode, needs: &CheckedNeeds, findings: &mut 
     if let Some((place, name, pointer)) = called {
         let message =
             format!("requests of clients go to `{name}`, the cluster of the filter's own calls ({pointer}/cluster)");
-        findings.add("envoy-shared-cluster", place, message);
+        findings.add(&ENVOY_SHARED_CLUSTER, place, message);
     }
 }
 
@@ -198,7 +203,7 @@ fn shared_with_waits(routes: &[SpannedNode], needs: &CheckedNeeds, findings: &mu
     let own = actions().find(|(other, _)| *other == index).map(|(_, to)| to).unwrap_or_default();
     if let Some((place, name)) = own.into_iter().find(|(_, name)| takes_others || others.contains(name)) {
         let message = format!("requests that wait for results (`{path}`) go to `{name}`, as other requests do");
-        findings.add("envoy-shared-waits", place, message);
+        findings.add(&ENVOY_SHARED_WAITS, place, message);
     }
 }
 
@@ -207,7 +212,7 @@ fn rewritten_again(action: &SpannedNode, findings: &mut GatewayFindings) {
     let names = ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
     if let Some(rewrite) = names.iter().find_map(|name| action.member(name)) {
         let message = format!("`{}` changes the path that the filter has written", rewrite.name);
-        findings.add("envoy-changed-request", member_span(rewrite), message);
+        findings.add(&ENVOY_CHANGED_REQUEST, member_span(rewrite), message);
     }
 }
 
@@ -215,7 +220,7 @@ fn timeouts(action: &SpannedMember, leads_to_targets: bool, needs: &CheckedNeeds
     let route = &action.value;
     if leads_to_targets && route.member("timeout").is_none() {
         findings.add(
-            "envoy-route-timeout",
+            &ENVOY_TIMEOUT,
             action.name_span.clone(),
             "the route has no `timeout`, so Envoy waits 15 s for an answer",
         );
@@ -233,7 +238,7 @@ fn timeouts(action: &SpannedMember, leads_to_targets: bool, needs: &CheckedNeeds
         if millis(&limit.value).is_some_and(|limit| limit > 0 && limit <= wait_ms) {
             let message =
                 format!("a request for a result waits up to {}, but the gateway ends it earlier", wait(wait_ms));
-            findings.add("envoy-recovery-timeout", member_span(limit), message);
+            findings.add(&ENVOY_TIMEOUT, member_span(limit), message);
         }
     }
 }
@@ -243,7 +248,7 @@ fn disabled(holder: &SpannedNode, name: &str, findings: &mut GatewayFindings) {
     if let Some(member) = per_filter(holder, name)
         && member.value.is_true(&["disabled"])
     {
-        findings.add("envoy-disabled", member.name_span.clone(), "the filter is off on this route");
+        findings.add(&ENVOY_DISABLED, member.name_span.clone(), "the filter is off on this route");
     }
 }
 
@@ -252,7 +257,7 @@ pub(super) fn clusters(tree: &SpannedNode, needs: &CheckedNeeds, findings: &mut 
     if let Some(config) = tree.get("dynamic_resources").and_then(|resources| resources.member("cds_config")) {
         if !needs.clusters.is_empty() {
             findings.add(
-                "envoy-not-seen",
+                &NOT_SEEN,
                 config.name_span.clone(),
                 "the clusters come from a server, so they were not checked",
             );
@@ -267,6 +272,6 @@ pub(super) fn clusters(tree: &SpannedNode, needs: &CheckedNeeds, findings: &mut 
     let place = list.map_or(&resources.name_span, |list| &list.name_span);
     for (name, pointer) in needs.clusters.iter().filter(|(name, _)| !names.contains(name.as_str())) {
         let message = format!("the policy calls the cluster `{name}` ({pointer}), which is not defined here");
-        findings.add("envoy-missing-cluster", place.clone(), message);
+        findings.add(&ENVOY_MISSING_CLUSTER, place.clone(), message);
     }
 }

@@ -5,7 +5,9 @@ use super::endpoints::with_the_same;
 use super::find::FoundFilters;
 use super::needs::CheckedNeeds;
 use super::route::{asks_for_mark, leads_to};
+use crate::lint::gateway_list::ENVOY_OTHER_WAY;
 use crate::lints::diagnostics::tree::SpannedNode;
+use crate::lints::list::NOT_SEEN;
 use std::collections::BTreeSet;
 
 pub(super) fn check(
@@ -35,13 +37,13 @@ pub(super) fn check(
             let text = "a connection manager without the filter: its routes are not in this file, so they were not \
                         checked";
             let from = ["rds", "scoped_routes"].iter().find_map(|name| manager.member(name));
-            findings.at_member("envoy-not-seen", from, &manager.span, text);
+            findings.at_member(&NOT_SEEN, from, &manager.span, text);
             continue;
         };
         let all: Vec<_> = actions(config).iter().flat_map(|(_, action)| leads_to(action)).collect();
         if let Some((place, name)) = all.iter().find(|(_, name)| protected.contains(name)) {
             let text = format!("requests reach `{name}` here, and this connection manager does not have the filter");
-            findings.add("envoy-other-way", place.clone(), text);
+            findings.add(&ENVOY_OTHER_WAY, place.clone(), text);
         }
     }
     tree.visit(&mut |node| {
@@ -49,7 +51,7 @@ pub(super) fn check(
             && let Some((place, name)) = leads_to(node).into_iter().find(|(_, name)| protected.contains(name))
         {
             let text = format!("connections reach `{name}` here, and no filter sees the requests on them");
-            findings.add("envoy-other-way", place, text);
+            findings.add(&ENVOY_OTHER_WAY, place, text);
         }
     });
 }
@@ -70,7 +72,7 @@ fn upgrades(manager: &SpannedNode, findings: &mut GatewayFindings) {
         if super::find::plugin_config(&filters.value, None).is_none() {
             let kind = upgrade.text_at(&["upgrade_type"]).unwrap_or_default();
             let text = format!("requests with `Upgrade: {kind}` take these filters, and this filter is not among them");
-            findings.add("envoy-other-way", filters.name_span.clone(), text);
+            findings.add(&ENVOY_OTHER_WAY, filters.name_span.clone(), text);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The parameter `Idempotency-Key` of an operation, compared with its route.
 
 use super::{DescriptionFindings, other_file};
+use crate::lint::openapi_list::{OPENAPI_INCOMPLETE, OPENAPI_KEY, OPENAPI_KEY_SCHEMA};
 use crate::lints::diagnostics::tree::SpannedNode;
 use crate::openapi::interface::{KeyUse, RouteInterface};
 use crate::openapi::key_parameter::{self, KEY_HEADER, KeyParameter};
@@ -25,18 +26,18 @@ pub(super) fn check<'t>(
         // A parameter in another file may be the key.
         (None, KeyUse::Required | KeyUse::Optional) if !keys.unread.is_empty() => {}
         (None, KeyUse::Required) => found.add(
-            "openapi-key-missing",
+            &OPENAPI_KEY,
             at,
             &operation.name_span,
             format!("`{title}` has no header parameter `{KEY_HEADER}`, and `{endpoint}` ({policy}) answers 400 without a key"),
-            "add the parameter with `required: true`, or apply what `openapi overlay` writes",
+            "add the parameter with `required: true`, or apply what `overlay` writes",
         ),
         (None, KeyUse::Optional) => found.add(
-            "openapi-key-undescribed",
+            &OPENAPI_INCOMPLETE,
             at,
             &operation.name_span,
             format!("`{title}` has no header parameter `{KEY_HEADER}`, so clients cannot make its retries safe"),
-            "add the parameter with `required: false`, or apply what `openapi overlay` writes",
+            "add the parameter with `required: false`, or apply what `overlay` writes",
         ),
         (None, KeyUse::Refused | KeyUse::Removed) => {}
         (Some(key), KeyUse::Required | KeyUse::Optional) => {
@@ -48,14 +49,14 @@ pub(super) fn check<'t>(
                     format!("is required, and `{endpoint}` ({policy}) also takes requests without it")
                 };
                 let message = format!("the key of `{title}` {says}");
-                found.add("openapi-key-required", at.clone(), &key.span, message, format!("write `required: {is_required}`"));
+                found.add(&OPENAPI_KEY, at.clone(), &key.span, message, format!("write `required: {is_required}`"));
             }
             schema(key, at, &title, interface, references, found);
         }
         (Some(key), KeyUse::Refused | KeyUse::Removed) => {
             let does = if interface.key == KeyUse::Refused { "answers 400 to it" } else { "removes it" };
             found.add(
-                "openapi-key-not-taken",
+                &OPENAPI_KEY,
                 at,
                 &key.span,
                 format!("`{title}` has a header parameter `{}`, and `{endpoint}` ({policy}) {does}", key.name),
@@ -96,7 +97,7 @@ fn schema<'t>(
         }
     };
     let span = schema.map_or(&key.span, |schema| &schema.span);
-    found.add("openapi-key-schema", at, span, message, format!("write the schema `{}`", expected.to_json()));
+    found.add(&OPENAPI_KEY_SCHEMA, at, span, message, format!("write the schema `{}`", expected.to_json()));
 }
 
 /// The examples of a parameter.

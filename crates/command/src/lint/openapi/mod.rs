@@ -1,4 +1,4 @@
-//! What `openapi check` looks for: differences between an OpenAPI description and a policy.
+//! What `check --openapi` looks for: differences between an OpenAPI description and a policy.
 //!
 //! | module | subject |
 //! |---|---|
@@ -8,11 +8,15 @@
 mod key;
 mod responses;
 
-use super::{lint, policy_finding};
+use crate::lint::openapi_list::{
+    NOT_OPENAPI, OPENAPI_NO_OPERATION, OPENAPI_NO_ROUTE, OPENAPI_OPEN_WRITE, OPENAPI_POLICY_DIFFERS, OPENAPI_WEBHOOK,
+};
+use crate::lints::PolicyFinding;
+use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::SourceText;
 use crate::lints::diagnostics::tree::SpannedNode;
 use crate::lints::diagnostics::{CheckedFile, Finding};
-use crate::lints::{PolicyFinding, errors, located};
+use crate::lints::list::{NOT_SEEN, START_WARNING};
 use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;
 use crate::openapi::interface::RouteInterface;
@@ -32,52 +36,45 @@ const POLICY: &str = "x-idempotency-policy";
 pub(super) struct DescriptionFindings(Vec<Finding>);
 
 impl DescriptionFindings {
-    /// Adds a finding of the lint with this name. `help`: what to write instead; empty if the message says it.
+    /// Adds a finding. `help`: what to write instead; empty if the message says it.
     pub(super) fn add(
         &mut self,
-        name: &str,
+        lint: &'static Lint,
         pointer: String,
         span: &Range<usize>,
         message: String,
         help: impl Into<String>,
     ) {
-        let lint = lint(name);
         let (pointer, span, help) = (Some(pointer), span.clone(), help.into());
         self.0.push(Finding { lint, severity: lint.severity, pointer, span, message, help });
     }
 }
 
-/// What a policy file and a description file say of each other.
+/// What a policy and a description file say of each other.
 struct Comparison {
     of_policy: Vec<PolicyFinding>,
     of_description: Vec<Finding>,
-    summary: String,
+    summary: Option<String>,
 }
 
-/// Compares a description with a policy. Of a policy that does not start only its errors are told.
-pub(crate) fn check_files(policy: SourceText, policy_bytes: &[u8], described: SourceText) -> Vec<CheckedFile> {
-    let started = Policy::from_json(policy_bytes);
-    let (mut findings, mut of_description, mut summary) = (Vec::new(), Vec::new(), None);
-    match started {
-        Err(refused) => findings = errors(&policy, &refused.0),
-        Ok(started) => match description::read(&described) {
-            Err(error) => {
-                let mut found = DescriptionFindings::default();
-                found.add("not-openapi", String::new(), &(error.at..error.at), error.message, error.help);
-                of_description = found.0;
-            }
-            Ok(tree) => match described_policy(started, policy_bytes) {
-                Err(message) => findings.push(policy_finding("start-warning", "", message, "")),
-                Ok(started) => {
-                    let comparison = compare(&started, &tree);
-                    findings = comparison.of_policy;
-                    of_description = comparison.of_description;
-                    summary = Some(comparison.summary);
-                }
-            },
+/// Compares a description with a policy: findings in the policy document, and the description with its own. Of a policy that does not
+/// start nothing is told here.
+pub(crate) fn check(policy: &[u8], described: SourceText) -> (Vec<PolicyFinding>, CheckedFile) {
+    let of_policy = |of_policy| Comparison { of_policy, of_description: Vec::new(), summary: None };
+    let compared = match (Policy::from_json(policy), description::read(&described)) {
+        (Err(_), _) => of_policy(Vec::new()),
+        (Ok(_), Err(error)) => {
+            let mut found = DescriptionFindings::default();
+            found.add(&NOT_OPENAPI, String::new(), &(error.at..error.at), error.message, error.help);
+            Comparison { of_description: found.0, ..of_policy(Vec::new()) }
+        }
+        (Ok(started), Ok(tree)) => match described_policy(started, policy) {
+            Err(message) => of_policy(vec![PolicyFinding::new(&START_WARNING, "", message, "")]),
+            Ok(started) => compare(&started, &tree),
         },
-    }
-    vec![located(policy, findings), CheckedFile { source: described, findings: of_description, summary }]
+    };
+    let Comparison { of_policy, of_description, summary } = compared;
+    (of_policy, CheckedFile { source: described, findings: of_description, summary })
 }
 
 fn described_policy(policy: Policy, bytes: &[u8]) -> Result<DescribedPolicy, String> {
@@ -91,7 +88,7 @@ fn compare(policy: &DescribedPolicy, tree: &SpannedNode) -> Comparison {
     let router = OperationRouter::new(policy);
     let mut found = DescriptionFindings::default();
     for part in unread {
-        found.add("openapi-unread", part.pointer, &part.span, part.message, part.help);
+        found.add(&NOT_SEEN, part.pointer, &part.span, part.message, part.help);
     }
     let interfaces: Vec<RouteInterface<'_>> = policy.routes().map(|route| RouteInterface::new(policy, route)).collect();
     let mut described: BTreeSet<usize> = BTreeSet::new();
@@ -115,14 +112,14 @@ fn compare(policy: &DescribedPolicy, tree: &SpannedNode) -> Comparison {
         if count == 1 { "" } else { "s" },
         if routes == 1 { "" } else { "s" }
     );
-    Comparison { of_policy, of_description: found.0, summary }
+    Comparison { of_policy, of_description: found.0, summary: Some(summary) }
 }
 
 fn no_operation(interface: &RouteInterface<'_>) -> PolicyFinding {
     let route = interface.route;
     let methods = route.methods.iter().filter(|method| *method != "HEAD").cloned().collect::<Vec<_>>().join(", ");
-    policy_finding(
-        "openapi-no-operation",
+    PolicyFinding::new(
+        &OPENAPI_NO_OPERATION,
         format!("/routes/{}/path", route.id),
         format!("`{}` ({methods} {}) has no operation in the description", route.endpoint, route.template),
         "describe it; a path of the description counts behind the path of its server in `servers`",
@@ -137,14 +134,14 @@ fn without_route(
 ) {
     let title = operation.title();
     let reads = ["GET", "HEAD", "OPTIONS", "TRACE"].contains(&operation.method.as_str());
-    let (name, message, help) = match miss {
+    let (lint, message, help) = match miss {
         Routing::Ambiguous(why) => (
-            "openapi-no-route",
+            &OPENAPI_NO_ROUTE,
             format!("the gateway answers `{title}` 400 `path_ambiguous`: {why}"),
             "write the path in its normalised form, as docs/contract.md section 2 says".to_owned(),
         ),
         Routing::OtherMethods(methods) => (
-            "openapi-no-route",
+            &OPENAPI_NO_ROUTE,
             format!(
                 "`{title}` has no route: the policy has its path with {} only, so the gateway answers 405",
                 methods.join(", ")
@@ -152,18 +149,18 @@ fn without_route(
             format!("add `{}` to `methods` of a route with this path, or a route of its own", operation.method),
         ),
         _ if policy.refuses_unmatched() => (
-            "openapi-no-route",
+            &OPENAPI_NO_ROUTE,
             format!("`{title}` has no route, so the gateway answers 404"),
             "add a route with this path, which begins with the path of the server in `servers`".to_owned(),
         ),
         _ if reads => return,
         _ => (
-            "openapi-open-write",
+            &OPENAPI_OPEN_WRITE,
             format!("`{title}` has no route and is forwarded without a key, so a retry runs the work twice"),
             "add a route with this path, which begins with the path of the server in `servers`".to_owned(),
         ),
     };
-    found.add(name, operation.pointer(&[]), &operation.name_span, message, help);
+    found.add(lint, operation.pointer(&[]), &operation.name_span, message, help);
 }
 
 fn check_operation<'t>(
@@ -179,7 +176,7 @@ fn check_operation<'t>(
     {
         let said = member.value.text().map_or("an object or a list".to_owned(), |text| format!("`{text}`"));
         found.add(
-            "openapi-policy-differs",
+            &OPENAPI_POLICY_DIFFERS,
             operation.pointer(&[POLICY]),
             &member.value.span,
             format!("{said} is not the policy of `{}`, which is `{policy}`", interface.route.endpoint),
@@ -188,7 +185,7 @@ fn check_operation<'t>(
     }
     if interface.is_webhook() && written.is_none() {
         found.add(
-            "openapi-webhook",
+            &OPENAPI_WEBHOOK,
             operation.pointer(&[]),
             &operation.name_span,
             format!(
@@ -207,5 +204,5 @@ fn check_operation<'t>(
 /// A reference that was not followed.
 fn other_file(reference: &str, pointer: String, span: &Range<usize>, found: &mut DescriptionFindings) {
     let (message, help) = unread_reference(reference);
-    found.add("openapi-unread", pointer, span, message, help);
+    found.add(&NOT_SEEN, pointer, span, message, help);
 }

@@ -1,6 +1,7 @@
 //! The responses of an operation, compared with its route: refusals of the filter, and headers of answers.
 
 use super::{DescriptionFindings, other_file};
+use crate::lint::openapi_list::OPENAPI_INCOMPLETE;
 use crate::lints::diagnostics::tree::SpannedNode;
 use crate::openapi::interface::RouteInterface;
 use crate::openapi::operations::ApiOperation;
@@ -45,11 +46,11 @@ pub(super) fn check<'t>(
     if !missing.is_empty() {
         let statuses = missing.join(", ");
         found.add(
-            "openapi-refusal-missing",
+            &OPENAPI_INCOMPLETE,
             at.clone(),
             span,
             format!("`{}` has no problem document for {statuses}, which the filter answers", operation.title()),
-            "add `application/problem+json` to these responses, or apply what `openapi overlay` writes",
+            "add `application/problem+json` to these responses, or apply what `overlay` writes",
         );
     }
     let headers: BTreeSet<&str> = resolved
@@ -60,11 +61,11 @@ pub(super) fn check<'t>(
     if !headers.is_empty() {
         let names = headers.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         found.add(
-            "openapi-header-missing",
+            &OPENAPI_INCOMPLETE,
             at,
             span,
             format!("not every response of `{}` has the headers {names}", operation.title()),
-            "add them to every response, or apply what `openapi overlay` writes",
+            "add them to every response, or apply what `overlay` writes",
         );
     }
 }

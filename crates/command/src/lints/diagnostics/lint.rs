@@ -3,9 +3,6 @@
 /// Where the texts of all lints are.
 const PAGE: &str = "docs/lints.md";
 
-/// The lint of files that cannot be read.
-pub const UNREAD: &str = "unread-file";
-
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -42,6 +39,36 @@ pub struct Lint {
     /// What to write instead
     pub instead: &'static str,
 }
+
+/// Declares lints: a static for each of them, and the list of all in the order in which they are written.
+macro_rules! lints {
+    (
+        $(#[$about:meta])*
+        $visibility:vis $list:ident;
+        $($lint:ident {
+            name: $name:literal,
+            severity: $severity:ident,
+            summary: $summary:literal,
+            why: $why:literal,
+            instead: $instead:literal,
+        })+
+    ) => {
+        $(
+            #[doc = $summary]
+            $visibility static $lint: $crate::lints::diagnostics::lint::Lint = $crate::lints::diagnostics::lint::Lint {
+                name: $name,
+                severity: $crate::lints::diagnostics::lint::Severity::$severity,
+                summary: $summary,
+                why: $why,
+                instead: $instead,
+            };
+        )+
+
+        $(#[$about])*
+        $visibility static $list: &[&$crate::lints::diagnostics::lint::Lint] = &[$(&$lint),+];
+    };
+}
+pub(crate) use lints;
 
 impl Lint {
     /// Where a person reads more about it.

@@ -84,7 +84,7 @@ pub(super) fn add(
     }));
     if without_route > 0 {
         let are = if without_route == 1 { "operation has" } else { "operations have" };
-        notes.push(format!("{without_route} {are} no route and was left out: `openapi check` shows where"));
+        notes.push(format!("{without_route} {are} no route and was left out: `check --openapi` shows where"));
     }
     notes
 }

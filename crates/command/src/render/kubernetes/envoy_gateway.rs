@@ -4,7 +4,7 @@ use super::super::envoy::DynamicModuleNeeds;
 use super::super::json_text::compact_json;
 use super::super::needs::{GatewayNeeds, JWT_FILTER};
 use super::super::template::fill;
-use super::{ResourcePlan, can_do_without_bodies, extend};
+use super::{ResourceForm, ResourcePlan, can_do_without_bodies, extend};
 use serde_json::{Value, json};
 
 const GATEWAY_EXTENSION: &str = include_str!("../templates/gateway-extension.yaml");
@@ -12,21 +12,12 @@ const GATEWAY_DYNAMIC_MODULE: &str = include_str!("../templates/gateway-dynamic-
 const GATEWAY_CLUSTERS: &str = include_str!("../templates/gateway-clusters.yaml");
 const GATEWAY_PATCH: &str = include_str!("../templates/gateway-patch.yaml");
 
-/// The kind of resource that puts the filter into Envoy Gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum EnvoyGatewayForm {
-    /// Patches Envoy's configuration: everything that the filter needs
-    EnvoyPatchPolicy,
-    /// With --dynamic-module everything that the filter needs; the WebAssembly module cannot wait for bodies there
-    EnvoyExtensionPolicy,
-}
-
 impl ResourcePlan {
     /// Resources of Envoy Gateway: the filter, and what it needs around it.
     ///
     /// # Errors
     /// As [`ResourcePlan::istio`].
-    pub(crate) fn envoy_gateway(&self, needs: &GatewayNeeds, form: EnvoyGatewayForm) -> Result<String, String> {
+    pub(crate) fn envoy_gateway(&self, needs: &GatewayNeeds, form: ResourceForm) -> Result<String, String> {
         if let Some(header) = needs.payloads.first() {
             return Err(format!(
                 "the policy takes identities from the payload of a token in {header}, and a SecurityPolicy of Envoy Gateway cannot have it \
@@ -36,11 +27,11 @@ impl ResourcePlan {
         }
         let filter = match &self.envoy.dynamic_module {
             Some(dynamic_module) => self.dynamic_module_extension(needs, dynamic_module, form)?,
-            None if form == EnvoyGatewayForm::EnvoyPatchPolicy => self.filter_patch(needs)?,
+            None if form == ResourceForm::EnvoyPatchPolicy => self.filter_patch(needs)?,
             None => self.wasm_extension(needs)?,
         };
         let clusters = self.called_clusters(needs)?;
-        let clusters = if clusters.is_empty() || form == EnvoyGatewayForm::EnvoyPatchPolicy {
+        let clusters = if clusters.is_empty() || form == ResourceForm::EnvoyPatchPolicy {
             String::new()
         } else {
             fill(
@@ -106,10 +97,10 @@ impl ResourcePlan {
         &self,
         needs: &GatewayNeeds,
         dynamic_module: &DynamicModuleNeeds,
-        form: EnvoyGatewayForm,
+        form: ResourceForm,
     ) -> Result<String, String> {
         self.proxys_file()?;
-        if form == EnvoyGatewayForm::EnvoyPatchPolicy {
+        if form == ResourceForm::EnvoyPatchPolicy {
             return Err(
                 "--dynamic-module needs --form envoy-extension-policy: EnvoyPatchPolicy is for the WebAssembly module"
                     .to_owned(),

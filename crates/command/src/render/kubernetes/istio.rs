@@ -4,7 +4,7 @@ use super::super::envoy::EnvoyPlan;
 use super::super::json_text::compact_json;
 use super::super::needs::{GatewayNeeds, JWT_FILTER};
 use super::super::template::fill;
-use super::{ResourcePlan, can_do_without_bodies, extend};
+use super::{ResourceForm, ResourcePlan, can_do_without_bodies, extend};
 use serde_json::{Value, json};
 
 const ISTIO_EXTENSION: &str = include_str!("../templates/istio-extension.yaml");
@@ -15,21 +15,12 @@ const ISTIO_AROUND: &str = include_str!("../templates/istio-around.yaml");
 /// The metadata in which Istio leaves the claims of a token.
 const ISTIOS_CLAIMS: &str = "payload";
 
-/// A resource of Istio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum IstioForm {
-    /// Patches Envoy's configuration: everything that the filter needs
-    EnvoyFilter,
-    /// Istio 1.30 and newer; cannot let the filter wait for bodies
-    TrafficExtension,
-}
-
 impl ResourcePlan {
     /// A resource of Istio.
     ///
     /// # Errors
     /// The form cannot carry the policy, or an option is missing; the sentence says what to write.
-    pub(crate) fn istio(&self, needs: &GatewayNeeds, form: IstioForm) -> Result<String, String> {
+    pub(crate) fn istio(&self, needs: &GatewayNeeds, form: ResourceForm) -> Result<String, String> {
         self.with_istios_claims(needs)?.istio_resource(needs, form)
     }
 
@@ -58,14 +49,14 @@ impl ResourcePlan {
         Ok(plan)
     }
 
-    fn istio_resource(&self, needs: &GatewayNeeds, form: IstioForm) -> Result<String, String> {
+    fn istio_resource(&self, needs: &GatewayNeeds, form: ResourceForm) -> Result<String, String> {
         let labels: serde_json::Map<String, Value> =
             self.labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let marks: Vec<&str> =
             needs.backends.iter().filter(|own| own.marked).map(|own| own.name.as_deref().unwrap_or("1")).collect();
         let common = json!({
             "labels": labels, "namespace": self.namespace, "tokens": needs.tokens, "payloads": needs.payloads, "generic": needs.has_generic(), "mark_values": marks,
-            "renamed_claims": self.renamed_claims, "closed": needs.closed, "is_filter": form == IstioForm::EnvoyFilter,
+            "renamed_claims": self.renamed_claims, "closed": needs.closed, "is_filter": form == ResourceForm::EnvoyFilter,
             "timeout_s": self.envoy.timeout_s, "stats_config": EnvoyPlan::stats_config(),
         });
         let part = |template| fill(template, &common).map(|text| text.trim_end().to_owned());
@@ -74,7 +65,7 @@ impl ResourcePlan {
             extend(&mut common, json!({"comment": closed, "around": around}));
             common
         };
-        if form == IstioForm::EnvoyFilter {
+        if form == ResourceForm::EnvoyFilter {
             return fill(ISTIO_FILTER, &self.patches(needs, more(common))?);
         }
         can_do_without_bodies(needs, "TrafficExtension", "envoy-filter")?;

@@ -2,7 +2,7 @@
 
 use crate::headers::IDEMPOTENCY_KEY;
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::policy::REWRITE_MARK;
+use crate::policy::{OPERATION_ID, REWRITE_MARK};
 
 /// Parses the beginning of the headers that carry path parameters. Every header that begins so is removed from clients'
 /// requests, so the beginning has to be particular.
@@ -156,7 +156,7 @@ pub(super) fn parse_header_name(text: &str) -> Result<String, String> {
 /// The beginnings of response headers that have a meaning of their own
 pub(super) const RETRY_FAMILIES: [&str; 4] = ["idempotency-", "idempotent-", "content-", "access-control-"];
 /// Response headers that have a meaning of their own
-pub(super) const RETRY_TAKEN: [&str; 13] = [
+pub(super) const RETRY_TAKEN: [&str; 14] = [
     "allow",
     "cache-control",
     "connection",
@@ -169,6 +169,7 @@ pub(super) const RETRY_TAKEN: [&str; 13] = [
     "upgrade",
     "vary",
     "www-authenticate",
+    OPERATION_ID,
     REWRITE_MARK,
 ];
 

@@ -1,4 +1,4 @@
-//! What is applied: the resources that `render istio` prints, and around them those that an operator writes.
+//! What is applied: the resources that `render kubernetes` prints, and around them those that an operator writes.
 
 use std::fs;
 use std::process::Command;
@@ -53,7 +53,7 @@ impl Lack {
     }
 }
 
-/// What `render istio` prints, taken apart.
+/// What `render kubernetes` prints, taken apart.
 pub(super) struct Rendered {
     /// Resources of Istio
     pub(super) resources: String,
@@ -68,7 +68,7 @@ impl Rendered {
     pub(super) fn of(around: &Around, form: Form, registry: Option<&Registry>, lack: Lack) -> Result<Self> {
         let folder = around.directory.path();
         let policy = folder.join("policy.json");
-        // The name that other gateways have; `render istio` writes Istio's.
+        // The name that other gateways have; `render kubernetes` writes Istio's.
         let mut document = around.policy("jwt");
         if form == Form::TrafficExtension
             && let Some(cluster) = document.pointer_mut("/backend/cluster")
@@ -79,7 +79,7 @@ impl Rendered {
         fs::write(&policy, document.to_string())?;
         let mut command = Command::new(built("EDGE_CLI", "edge-idempotency")?);
         command
-            .args(["render", "istio", "--form", form.name(), "--namespace", NAMESPACE, "--policy"])
+            .args(["render", "kubernetes", "--form", form.name(), "--namespace", NAMESPACE, "--policy"])
             .arg(&policy)
             .arg("--module");
         match registry {
