@@ -21,12 +21,13 @@ pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityOwner, IdentityRules};
 pub use live_secret::{LiveSecret, SecretReader};
 pub(crate) use recovery::RecoverySettings;
-pub(crate) use retention::ServiceRetention;
+pub use retention::ServiceRetention;
 pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, WebhookBlock};
 pub use routes::{KeySubject, PolicyKind, Scope};
 pub use secrets::Secret;
 pub(crate) use stores::{KeyRegistry, OpenBao, Service, Unkey};
-pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
+pub use webhooks::Binding;
+pub(crate) use webhooks::{Webhooks, is_webhook_id};
 
 use crate::headers::IDEMPOTENCY_KEY;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};

@@ -11,6 +11,8 @@ mod compile;
 pub mod defaults;
 pub(crate) mod document;
 mod find;
+#[cfg(feature = "describe")]
+pub mod needs;
 pub mod operations;
 pub(crate) mod path;
 pub(crate) mod recovery;
@@ -21,7 +23,7 @@ pub(crate) mod target;
 pub(crate) mod template;
 mod text_index;
 
-pub use crate::backend::BackendKind;
+pub use crate::backend::{BackendAbilities, BackendKind};
 pub use document::{
     Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, SecretReader, Unmatched,
     parse_duration,
@@ -124,6 +126,9 @@ pub struct Policy {
     webhook_subject: Option<Subject>,
     /// The API's public URL without a path, if the document has it.
     public_base_url: Option<String>,
+    /// What it needs of a gateway.
+    #[cfg(feature = "describe")]
+    needs: needs::PolicyNeeds,
 }
 
 /// All errors of a policy document.

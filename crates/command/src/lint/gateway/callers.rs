@@ -171,7 +171,7 @@ fn tokens(before: &[&SpannedNode], needs: &CheckedNeeds, findings: &mut GatewayF
                 format!("no identity source of the policy reads `{name}`, where this provider leaves the claims");
             findings.at_member("envoy-unread-claims", provider.value.member(PAYLOAD), &provider.name_span, text);
         }
-        if needs.is_generic && !provider.value.is_true(&["forward"]) {
+        if needs.passes_tokens() && !provider.value.is_true(&["forward"]) {
             let text = format!("the provider `{}` has no `forward: true`, so the API gets no token", provider.name);
             findings.at_member("envoy-token-removed", provider.value.member("forward"), &provider.name_span, text);
         }

@@ -19,9 +19,9 @@ pub(super) fn check(tree: &SpannedNode, all_needs: &[CheckedNeeds], findings: &m
     }
     let mut discovers = false;
     tree.visit(&mut |node| discovers |= SOURCES.iter().any(|source| node.get(source).is_some()));
-    let asked = all_needs.iter().flat_map(|needs| &needs.sds).find(|(_, is_asked)| *is_asked);
+    let asked = all_needs.iter().flat_map(|needs| needs.discovered()).find(|(.., is_asked)| *is_asked);
     let what = match asked {
-        Some((pointer, _)) => format!("the secret {pointer} of the policy"),
+        Some((pointer, ..)) => format!("the secret {pointer} of the policy"),
         None if discovers => "a part of its configuration".to_owned(),
         None => return,
     };

@@ -13,7 +13,6 @@ use crate::lints::diagnostics::source::SourceText;
 use crate::lints::diagnostics::tree::SpannedNode;
 use crate::lints::diagnostics::{CheckedFile, Finding};
 use crate::lints::{PolicyFinding, errors, located};
-use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;
 use crate::openapi::interface::RouteInterface;
 use crate::openapi::operations::{self, ApiOperation};
@@ -66,26 +65,18 @@ pub(crate) fn check_files(policy: SourceText, policy_bytes: &[u8], described: So
                 found.add("not-openapi", String::new(), &(error.at..error.at), error.message, error.help);
                 of_description = found.0;
             }
-            Ok(tree) => match described_policy(started, policy_bytes) {
-                Err(message) => findings.push(policy_finding("start-warning", "", message, "")),
-                Ok(started) => {
-                    let comparison = compare(&started, &tree);
-                    findings = comparison.of_policy;
-                    of_description = comparison.of_description;
-                    summary = Some(comparison.summary);
-                }
-            },
+            Ok(tree) => {
+                let comparison = compare(&started, &tree);
+                findings = comparison.of_policy;
+                of_description = comparison.of_description;
+                summary = Some(comparison.summary);
+            }
         },
     }
     vec![located(policy, findings), CheckedFile { source: described, findings: of_description, summary }]
 }
 
-fn described_policy(policy: Policy, bytes: &[u8]) -> Result<DescribedPolicy, String> {
-    let document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    DescribedPolicy::new(policy, document)
-}
-
-fn compare(policy: &DescribedPolicy, tree: &SpannedNode) -> Comparison {
+fn compare(policy: &Policy, tree: &SpannedNode) -> Comparison {
     let references = References::new(tree);
     let (operations, unread) = operations::of_description(&references);
     let router = OperationRouter::new(policy);
@@ -129,12 +120,7 @@ fn no_operation(interface: &RouteInterface<'_>) -> PolicyFinding {
     )
 }
 
-fn without_route(
-    policy: &DescribedPolicy,
-    operation: &ApiOperation<'_>,
-    miss: &Routing<'_>,
-    found: &mut DescriptionFindings,
-) {
+fn without_route(policy: &Policy, operation: &ApiOperation<'_>, miss: &Routing<'_>, found: &mut DescriptionFindings) {
     let title = operation.title();
     let reads = ["GET", "HEAD", "OPTIONS", "TRACE"].contains(&operation.method.as_str());
     let (name, message, help) = match miss {
@@ -151,7 +137,7 @@ fn without_route(
             ),
             format!("add `{}` to `methods` of a route with this path, or a route of its own", operation.method),
         ),
-        _ if policy.refuses_unmatched() => (
+        _ if policy.needs().forwards_unmatched.is_none() => (
             "openapi-no-route",
             format!("`{title}` has no route, so the gateway answers 404"),
             "add a route with this path, which begins with the path of the server in `servers`".to_owned(),

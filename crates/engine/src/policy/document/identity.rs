@@ -4,6 +4,8 @@ use super::stores::{KEY_REGISTRY, KeyRegistry, Unkey, read_key_registry};
 use super::webhooks::parse_subject;
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
+#[cfg(feature = "describe")]
+use crate::identity::SourceOrigin;
 use crate::identity::{
     ApiKeyPlace, IdentityPlace, IdentitySource, KeyMember, MetadataPath, PayloadClaim, SUBJECT_TYPES, SubjectRule,
     Tenant, is_subject_type,
@@ -156,6 +158,8 @@ fn read_source(
         Some(path)
     });
     let api_key = fields.get("unkey").and_then(|at| read_api_keys(&at, owner, registry, issues));
+    #[cfg(feature = "describe")]
+    let origin = SourceOrigin { metadata: namespace.clone().unwrap_or_default(), owner: headers_owner.clone() };
     let kind = match (namespace, headers_owner, &api_key) {
         (Some(path), None, None) => SourceKind::Metadata(path),
         (None, Some(_), None) => match payload {
@@ -199,6 +203,8 @@ fn read_source(
         project: project.map_or(Some(None), |project| project.map(Some))?,
         subject: subject?,
         api_key,
+        #[cfg(feature = "describe")]
+        origin,
     };
     if source.places().into_iter().filter_map(|(_, place)| place).all(IdentityPlace::is_constant) {
         issues.add(

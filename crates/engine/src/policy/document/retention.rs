@@ -5,13 +5,16 @@ use crate::json::cursor::{Issues, JsonCursor, suggestion};
 
 /// The retention of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServiceRetention {
+pub struct ServiceRetention {
     /// The service's name in the backend
     pub service: String,
     /// The name of its class
     pub class: String,
     /// In seconds
     pub seconds: u64,
+    /// `on_max_attempts`
+    #[cfg(feature = "describe")]
+    pub on_max_attempts: Option<&'static str>,
 }
 
 /// Reads a `retention` object. A service whose class is invalid is left out.
@@ -42,7 +45,9 @@ fn read_service(
     issues: &mut Issues,
 ) -> Option<ServiceRetention> {
     let fields = at.fields(&["class", "on_max_attempts"], issues)?;
-    fields.choice("on_max_attempts", &[("kill", ()), ("pause", ())], issues);
+    let on_max_attempts = fields.choice("on_max_attempts", &[("kill", "kill"), ("pause", "pause")], issues);
+    #[cfg(not(feature = "describe"))]
+    let _ = on_max_attempts;
     let (class, seconds) = fields.need_parse("class", issues, |class| {
         let found = classes.iter().find(|(known, _)| *known == class).copied();
         found.ok_or_else(|| {
@@ -50,5 +55,11 @@ fn read_service(
             format!("no class `{}` in /retention/classes{near}", class.replace('\n', " "))
         })
     })?;
-    Some(ServiceRetention { service: name.to_owned(), class: class.to_owned(), seconds: seconds? })
+    Some(ServiceRetention {
+        service: name.to_owned(),
+        class: class.to_owned(),
+        seconds: seconds?,
+        #[cfg(feature = "describe")]
+        on_max_attempts,
+    })
 }
