@@ -3,7 +3,8 @@
 //! the document may not know it.
 
 use super::PolicyFinding;
-use super::view::DocumentView;
+use super::view::PolicyView;
+use edge_idempotency_engine::policy::needs::RouteNeeds;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -69,7 +70,7 @@ struct TemplateNode<'t> {
 
 /// The walk over pairs of nodes.
 struct Crossings<'d, 'f> {
-    document: &'d DocumentView,
+    routes: &'d [RouteNeeds],
     findings: &'f mut Vec<PolicyFinding>,
     notes: usize,
     steps: usize,
@@ -92,16 +93,17 @@ impl Precedence {
     }
 }
 
-pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
+pub(super) fn check(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
+    let routes = policy.needs().routes.as_slice();
     let mut root = TemplateNode::default();
-    for (index, route) in document.routes.iter().enumerate() {
+    for (index, route) in routes.iter().enumerate() {
         let mut node = &mut root;
         for segment in route.path.trim_end_matches('/').split('/').skip(1) {
             node = node.children.entry(TemplateSegment::parse(segment)).or_default();
         }
         node.routes.push(index);
     }
-    let mut walk = Crossings { document, findings, notes: 0, steps: 0 };
+    let mut walk = Crossings { routes, findings, notes: 0, steps: 0 };
     walk.pair(&root, &root, Precedence { first: Ordering::Equal, crosses: false }, &mut Vec::new());
 }
 
@@ -158,9 +160,8 @@ impl Crossings<'_, '_> {
     }
 
     fn note(&mut self, one: usize, other: usize, first: Ordering, path: &[String]) {
-        let routes = &self.document.routes;
         let (winner, loser) = if first == Ordering::Less { (one, other) } else { (other, one) };
-        let (Some(wins), Some(loses)) = (routes.get(winner), routes.get(loser)) else { return };
+        let (Some(wins), Some(loses)) = (self.routes.get(winner), self.routes.get(loser)) else { return };
         let meet = wins.hosts.is_empty() == loses.hosts.is_empty()
             && (wins.hosts.is_empty() || wins.hosts.iter().any(|host| loses.hosts.contains(host)));
         if !meet || self.notes >= MAX_NOTES {
@@ -184,6 +185,7 @@ impl Crossings<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edge_idempotency_engine::Policy;
 
     fn notes(paths: &[&str]) -> Vec<String> {
         let routes: Vec<serde_json::Value> = paths
@@ -191,9 +193,10 @@ mod tests {
             .enumerate()
             .map(|(index, path)| serde_json::json!({"endpoint": format!("e{index}"), "path": path, "policy": "PROHIBITED"}))
             .collect();
-        let document = serde_json::json!({"backend": {"kind": "generic"}, "routes": routes});
+        let document = serde_json::json!({"version": 1, "backend": {"kind": "generic"}, "routes": routes});
+        let policy = Policy::from_json(document.to_string().as_bytes()).unwrap();
         let mut findings = Vec::new();
-        check(&serde_json::from_value(document).unwrap(), &mut findings);
+        check(PolicyView { policy: &policy, document: &document }, &mut findings);
         findings.into_iter().map(|finding| format!("{} {}", finding.pointer, finding.message)).collect()
     }
 

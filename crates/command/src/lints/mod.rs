@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `diagnostics` | findings, their places in a text, and how people are shown them |
 //! | `list` | name, severity and texts of every lint of a policy document |
-//! | `view`, `backends` | the members of a policy document that lints read |
+//! | `view` | a policy as lints see it |
 //! | `catalogue` | the provider files, with their notes |
 //! | `start` | what the engine itself says: errors, warnings |
 //! | `secrets` | weak secrets, without their values |
@@ -16,7 +16,6 @@
 //! | `webhooks` | bindings and their providers |
 //! | `horizons` | for how long providers try again |
 
-pub mod backends;
 pub mod catalogue;
 mod crossing;
 pub mod diagnostics;
@@ -40,6 +39,7 @@ use edge_idempotency_engine::Policy;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use view::PolicyView;
 
 /// A lint of policy documents by its name. A name that the list does not have is a mistake in this crate, which a test would see.
 fn lint(name: &str) -> &'static Lint {
@@ -115,25 +115,16 @@ pub fn check_policy(document: &SourceText, bytes: &[u8], variable: Variables, ga
             CheckedPolicy { findings, policy: None, tree: tree(false, is_json) }
         }
         Ok(mut policy) => {
-            let view = serde_json::from_slice::<view::DocumentView>(bytes);
-            let perhaps_krakend = gateway == KnownGateway::None && view.as_ref().is_ok_and(|view| view.gateway_routes);
+            let perhaps_krakend = gateway == KnownGateway::None && policy.needs().gateway_routes;
             let mut findings = start::warnings(&mut policy, variable, perhaps_krakend);
-            match view {
-                Ok(view) => {
-                    routes::check(&view, &mut findings);
-                    crossing::check(&view, &mut findings);
-                    subjects::check(&view, &mut findings);
-                    retention::check(&view, &mut findings);
-                    webhooks::check(&view, variable, &mut findings);
-                    one_of_a_kind(&mut findings);
-                }
-                Err(error) => findings.push(PolicyFinding::new(
-                    "start-warning",
-                    "",
-                    format!("the lints cannot read this document, although the filter starts with it: {error}"),
-                    "",
-                )),
-            }
+            let document = serde_json::from_slice(bytes).unwrap_or_default();
+            let view = PolicyView { policy: &policy, document: &document };
+            routes::check(view, &mut findings);
+            crossing::check(view, &mut findings);
+            subjects::check(view, &mut findings);
+            retention::check(view, &mut findings);
+            webhooks::check(view, variable, &mut findings);
+            one_of_a_kind(&mut findings);
             CheckedPolicy { findings, policy: Some(policy), tree: tree(true, true) }
         }
     }

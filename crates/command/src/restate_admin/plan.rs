@@ -6,7 +6,7 @@ use super::durations::{exact, seconds_of};
 use super::services::Service;
 use crate::lints::view::token;
 use edge_idempotency_engine::policy::needs::{PolicyNeeds, RouteNeeds};
-use edge_idempotency_engine::policy::{PolicyKind, target_parts};
+use edge_idempotency_engine::policy::target_parts;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -222,8 +222,7 @@ pub(super) fn clamped(actual: u64, wanted: u64) -> (State, Vec<String>) {
 /// Service and handler of a route's target, if requests with a key reach it.
 fn keyed_handler(route: &RouteNeeds) -> Option<(&str, &str)> {
     let (service, _, handler) = target_parts(route.target.as_ref()?)?;
-    let has_keys = !matches!(route.policy, PolicyKind::Prohibited | PolicyKind::HandlerInternalC);
-    has_keys.then_some((service, handler))
+    route.sends_keys().then_some((service, handler))
 }
 
 /// The rows of a declared setting: one for the service, and one for each handler that sets something else itself. `keyed`: the handlers

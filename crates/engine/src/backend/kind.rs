@@ -54,6 +54,9 @@ pub struct BackendAbilities {
     /// The filter's own calls go to it: the guard is one of its services. Those of another backend go to Restate beside it.
     #[cfg(feature = "describe")]
     pub is_called: bool,
+    /// For how long it keeps results if nobody says it, in seconds.
+    #[cfg(feature = "describe")]
+    pub retention: Option<u64>,
     /// Answers say until when their results are kept.
     #[cfg(feature = "describe")]
     pub tells_expiry: bool,
@@ -81,6 +84,8 @@ const RESTATE: BackendAbilities = BackendAbilities {
     #[cfg(feature = "describe")]
     is_called: true,
     #[cfg(feature = "describe")]
+    retention: Some(crate::policy::defaults::RETENTION_S),
+    #[cfg(feature = "describe")]
     tells_expiry: true,
 };
 
@@ -105,6 +110,8 @@ const GENERIC: BackendAbilities = BackendAbilities {
     title: "an API of your own",
     #[cfg(feature = "describe")]
     is_called: false,
+    #[cfg(feature = "describe")]
+    retention: None,
     #[cfg(feature = "describe")]
     tells_expiry: false,
 };

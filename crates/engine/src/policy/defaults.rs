@@ -13,6 +13,9 @@ pub const WAIT_MS: u64 = 30_000;
 /// The default of `backend.guard.service`.
 pub const GUARD: &str = "IdempotencyGuard";
 
+/// For how long Restate keeps a result if nobody says it, in seconds (`idempotency_retention`, one day).
+pub const RETENTION_S: u64 = 86_400;
+
 /// How much longer than a result the guard has to keep its claim, in seconds. Restate removes what has expired once an hour
 /// (`worker.cleanup-interval`), so a result can live up to an hour beyond its retention. Twice this time covers a longer interval and
 /// clocks that differ.

@@ -2,7 +2,9 @@
 //! gateway. It is made of the document and of the policy that it became, so that nobody else reads the document. The module does not have
 //! it (feature `describe`).
 
-use super::document::{BackendDocument, Collision, Document, PolicyKind, RouteDocument, Secret, Service, Unmatched};
+use super::document::{
+    BackendDocument, Collision, Document, Mode, PolicyKind, RouteDocument, Secret, Service, Unmatched,
+};
 pub use super::document::{Binding, ServiceRetention};
 use super::{Policy, Route};
 use crate::backend::BackendAbilities;
@@ -33,6 +35,8 @@ pub struct PolicyNeeds {
     pub secrets: Vec<SecretNeeds>,
     /// Headers of identity sources that signed callers send themselves; lower case
     pub signed_headers: BTreeSet<String>,
+    /// The document's mode
+    pub mode: Mode,
     /// Whether the gateway's routes may name endpoints
     pub gateway_routes: bool,
     /// Whether every request that is forwarded is marked
@@ -122,6 +126,8 @@ pub struct RouteNeeds {
     pub claims: bool,
     /// Whether a request with a used key is refused if it is another one
     pub compares: bool,
+    /// Whether such requests are forwarded while nobody can compare them
+    pub forwards_unchecked: bool,
     /// Whether a request is refused while another one with its key is in flight
     pub refuses_in_flight: bool,
     /// The longest body that is waited for, in bytes
@@ -132,6 +138,8 @@ pub struct RouteNeeds {
     pub clean_errors: Option<bool>,
     /// Whether it takes escaped slashes, in a parameter's value or in the key of a request for a result
     pub encoded_slash: bool,
+    /// Whether the rules for its keys are its own
+    pub own_key: bool,
     /// Its own identity sources; `None` if it has those of the document
     pub sources: Option<Vec<IdentitySource>>,
 }
@@ -182,6 +190,8 @@ pub struct SecretNeeds {
 /// Where a secret is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretOrigin {
+    /// In the document itself
+    Document,
     /// In this variable of the environment
     Variable(String),
     /// Under this name at the gateway's secret discovery service
@@ -264,6 +274,7 @@ impl PolicyNeeds {
             bindings: document.webhooks.as_ref().map(|webhooks| webhooks.bindings.clone()).unwrap_or_default(),
             retentions: document.retentions.clone(),
             signed_headers: BTreeSet::new(),
+            mode: document.mode,
             gateway_routes: document.gateway_routes,
             mark_all: document.mark_all,
             closed: document.mark_all || document.unmatched == Unmatched::Reject && all_marked,
@@ -337,7 +348,7 @@ impl PolicyNeeds {
     pub fn discovered(&self) -> impl Iterator<Item = (&str, &str, bool)> {
         self.secrets.iter().filter_map(|secret| match &secret.origin {
             SecretOrigin::Discovered { name, is_asked } => Some((secret.pointer.as_str(), name.as_str(), *is_asked)),
-            SecretOrigin::Variable(_) => None,
+            SecretOrigin::Document | SecretOrigin::Variable(_) => None,
         })
     }
 
@@ -397,13 +408,20 @@ impl RouteNeeds {
             recovery: route.recovery.is_some(),
             claims: declared.collision != Collision::Off,
             compares: declared.collision == Collision::Enforce,
+            forwards_unchecked: declared.collision == Collision::Enforce && declared.guard_failure == Some(false),
             refuses_in_flight: declared.in_flight_conflict,
             max_body_bytes: declared.max_body_bytes,
             reads_answers: route.answer.as_ref().is_some_and(super::answer::AnswerMapping::reads_body),
             clean_errors: declared.clean_errors,
             encoded_slash: declared.encoded_slash || route.recovery.is_some() && is_visible,
+            own_key: declared.key.is_some(),
             sources: declared.identity.as_ref().map(|rules| rules.sources.clone()),
         }
+    }
+
+    /// Whether keys reach its backend: those of callers, or those that are made of deliveries.
+    pub fn sends_keys(&self) -> bool {
+        !matches!(self.policy, PolicyKind::Prohibited | PolicyKind::HandlerInternalC)
     }
 
     /// The service of its target.
@@ -463,7 +481,7 @@ fn secrets(document: &Document) -> Vec<SecretNeeds> {
             Secret::Sds(live) => {
                 SecretOrigin::Discovered { name: live.name.clone(), is_asked: !live.source.is_empty() }
             }
-            Secret::Value(_) => return,
+            Secret::Value(_) => SecretOrigin::Document,
         };
         found.push(SecretNeeds { pointer, origin });
     };
