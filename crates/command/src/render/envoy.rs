@@ -137,7 +137,7 @@ impl EnvoyPlan {
         extend(
             &mut values,
             json!({
-                "generic": needs.passes_tokens(),
+                "passes_tokens": needs.passes_tokens(),
                 "behind": needs.described(),
                 "stats_config": Self::stats_config(),
                 "listen": {"host": self.listen.0, "port": self.listen.1},
@@ -180,7 +180,7 @@ impl EnvoyPlan {
         let filter = fill(FILTER, &values)?;
         let owners = needs.owners.iter().map(|(name, headers)| json!({"name": name, "headers": headers}));
         let around = json!({
-            "filter": filter.trim_end(), "clusters": needs.clusters().into_keys().collect::<Vec<_>>(), "generic": needs.passes_tokens(), "tokens": needs.tokens,
+            "filter": filter.trim_end(), "clusters": needs.clusters().into_keys().collect::<Vec<_>>(), "passes_tokens": needs.passes_tokens(), "tokens": needs.tokens,
             "sds": needs.discovered().next().is_some(), "payloads": needs.payloads, "owners": owners.collect::<Vec<_>>(), "other_metadata": needs.other_metadata,
         });
         extend(&mut values, around);

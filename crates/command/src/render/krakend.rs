@@ -385,7 +385,7 @@ impl KrakendPlan {
             headers.push("Authorization".to_owned());
         }
         if route.webhook {
-            let providers = webhooks::providers(&self.document, &route.endpoint, &self.webhook_providers);
+            let providers = webhooks::providers(needs, route, &self.webhook_providers);
             headers.extend(webhooks::headers(&self.document, &providers)?);
         }
         headers.extend(needs.api_keys().filter(|_| route.sources.is_none() && !route.webhook).map(str::to_owned));

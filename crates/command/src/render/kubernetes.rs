@@ -56,7 +56,7 @@ impl ResourcePlan {
                 "namespace": self.namespace,
                 "tokens": needs.tokens,
                 "payloads": needs.payloads,
-                "generic": needs.passes_tokens(),
+                "passes_tokens": needs.passes_tokens(),
                 "clusters": clusters,
                 "removed": needs.removable_headers(),
                 "marked": self.envoy.marked(needs, &backends)?,

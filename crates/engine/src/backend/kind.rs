@@ -84,7 +84,7 @@ const RESTATE: BackendAbilities = BackendAbilities {
     #[cfg(feature = "describe")]
     is_called: true,
     #[cfg(feature = "describe")]
-    retention: Some(crate::policy::defaults::RETENTION_S),
+    retention: Some(restate::RETENTION_S),
     #[cfg(feature = "describe")]
     tells_expiry: true,
 };

@@ -1,6 +1,8 @@
 //! What holds where a document is silent, and what its numbers mean for a gateway: for the reader here, and for the command, which
 //! configures and checks gateways.
 
+pub use crate::backend::restate::RETENTION_S;
+
 /// The default of `max_body_bytes`, of a route and of `answers`, in bytes.
 pub const MAX_BODY_BYTES: u64 = 1 << 20;
 
@@ -12,9 +14,6 @@ pub const WAIT_MS: u64 = 30_000;
 
 /// The default of `backend.guard.service`.
 pub const GUARD: &str = "IdempotencyGuard";
-
-/// For how long Restate keeps a result if nobody says it, in seconds (`idempotency_retention`, one day).
-pub const RETENTION_S: u64 = 86_400;
 
 /// How much longer than a result the guard has to keep its claim, in seconds. Restate removes what has expired once an hour
 /// (`worker.cleanup-interval`), so a result can live up to an hour beyond its retention. Twice this time covers a longer interval and

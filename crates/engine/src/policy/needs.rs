@@ -2,17 +2,14 @@
 //! gateway. It is made of the document and of the policy that it became, so that nobody else reads the document. The module does not have
 //! it (feature `describe`).
 
-use super::document::{
-    BackendDocument, Collision, Document, Mode, PolicyKind, RouteDocument, Secret, Service, Unmatched,
-};
+mod of_document;
+
 pub use super::document::{Binding, ServiceRetention};
+use super::document::{Mode, PolicyKind};
 use super::{Policy, Route};
 use crate::backend::BackendAbilities;
 use crate::identity::IdentitySource;
-use crate::json::cursor::child;
-use crate::key::KeyCharset;
 use crate::policy::defaults::{BUFFER_MARGIN, GUARD};
-use crate::policy::target::target_parts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -116,6 +113,8 @@ pub struct RouteNeeds {
     pub query: Option<Vec<String>>,
     /// Whether it takes deliveries of webhooks
     pub webhook: bool,
+    /// The provider of these, if the route has one only
+    pub provider: Option<String>,
     /// Whether signed callers may call it
     pub signed: bool,
     /// Whether it takes keys of callers
@@ -221,84 +220,6 @@ impl Policy {
 }
 
 impl PolicyNeeds {
-    /// What the policy needs that a document without errors became. Its callers and bindings are still in the document.
-    pub(super) fn of(document: &Document, policy: &Policy) -> Self {
-        let mut others: Vec<_> = document.backends.iter().enumerate().skip(1).collect();
-        others.sort_by_key(|(_, backend)| backend.name);
-        let ordered = document.backends.iter().enumerate().take(1).chain(others);
-        let (numbers, declared): (Vec<usize>, Vec<&BackendDocument>) = ordered.unzip();
-        let place = |number: usize| numbers.iter().position(|other| *other == number).unwrap_or_default();
-        let routes = document.routes.iter().zip(&policy.routes);
-        let routes: Vec<RouteNeeds> = routes
-            .map(|((_, declared), route)| {
-                let backend = document.backends.get(route.backend);
-                RouteNeeds::of(declared, route, place(route.backend), backend, document)
-            })
-            .collect();
-        let operations =
-            policy.operations.as_ref().map(|operations| (operations.template(), place(operations.backend)));
-        let wait_ms = document.recovery.wait_ms;
-        let backends: Vec<BackendNeeds> = declared
-            .iter()
-            .enumerate()
-            .map(|(index, declared)| {
-                let own = || routes.iter().filter(|route| route.backend == index);
-                let has_operations = operations.as_ref().is_some_and(|(_, backend)| *backend == index);
-                BackendNeeds {
-                    name: declared.name.map(str::to_owned),
-                    pointer: declared.pointer(""),
-                    abilities: declared.abilities(),
-                    rewrite_path: declared.rewrite_path,
-                    cluster: declared.cluster.clone(),
-                    keep_headers: declared.keep_headers.clone(),
-                    operation_id: declared.operation_id.as_ref().map(|id| id.to.clone()),
-                    guard: declared
-                        .guard
-                        .as_ref()
-                        .map(|guard| GuardNeeds { service: guard.service.clone(), retention: guard.retention }),
-                    // A request for a stored result is marked, too.
-                    marked: document.mark_all
-                        || has_operations
-                        || own().any(|route| route.is_marked() || route.target.is_some()),
-                    waits: wait_ms > 0 && (has_operations || own().any(|route| route.recovery)),
-                }
-            })
-            .collect();
-        let all_marked = !routes.is_empty() && routes.iter().all(RouteNeeds::is_marked);
-        let ids: BTreeSet<&String> = backends.iter().filter_map(|backend| backend.operation_id.as_ref()).collect();
-        let cleans = document.answers.clean_errors;
-        let mut needs = Self {
-            stores: stores(document),
-            secrets: secrets(document),
-            sources: document.identity.iter().flat_map(|rules| &rules.sources).cloned().collect(),
-            bindings: document.webhooks.as_ref().map(|webhooks| webhooks.bindings.clone()).unwrap_or_default(),
-            retentions: document.retentions.clone(),
-            signed_headers: BTreeSet::new(),
-            mode: document.mode,
-            gateway_routes: document.gateway_routes,
-            mark_all: document.mark_all,
-            closed: document.mark_all || document.unmatched == Unmatched::Reject && all_marked,
-            forwards_unmatched: match document.unmatched {
-                Unmatched::Reject => None,
-                Unmatched::Prohibited => Some(PolicyKind::Prohibited.name()),
-                Unmatched::HandlerInternalC => Some(PolicyKind::HandlerInternalC.name()),
-            },
-            wait_ms,
-            operations,
-            reserved: reserved(document, policy),
-            answer_headers: ids.into_iter().chain(&document.answers.retry_headers).cloned().collect(),
-            max_answer_bytes: document.answers.max_body_bytes,
-            cleans_errors: cleans.unwrap_or(backends.iter().any(|backend| backend.abilities.cleans_errors))
-                || routes.iter().any(|route| route.clean_errors == Some(true)),
-            backends,
-            routes,
-        };
-        let signs = |name: &&str| document.callers.iter().any(|caller| caller.signature.reads(name.as_bytes()));
-        let headers = needs.all_sources().flat_map(IdentitySource::places).filter_map(|(_, place)| place?.header());
-        needs.signed_headers = headers.filter(signs).map(str::to_owned).collect();
-        needs
-    }
-
     /// All identity sources, the document's first.
     pub fn all_sources(&self) -> impl Iterator<Item = &IdentitySource> {
         self.sources.iter().chain(self.routes.iter().filter_map(|route| route.sources.as_ref()).flatten())
@@ -382,43 +303,6 @@ impl BackendNeeds {
 }
 
 impl RouteNeeds {
-    fn of(declared: &RouteDocument, route: &Route, backend: usize, own: &BackendDocument, document: &Document) -> Self {
-        let rewrites = own.rewrite_path;
-        let key = declared.key.as_ref().or(document.key.as_ref());
-        let is_visible = key.is_some_and(|rules| rules.charset == KeyCharset::Visible);
-        Self {
-            endpoint: declared.endpoint.to_owned(),
-            path: declared.template.to_string(),
-            methods: match &declared.methods {
-                Some(methods) => methods.iter().map(|method| method.0.clone()).collect(),
-                None => route.methods.to_vec(),
-            },
-            hosts: declared.hosts.clone(),
-            policy: declared.policy,
-            backend,
-            target: declared.target.map(str::to_owned),
-            rewritten: declared
-                .target
-                .filter(|_| rewrites)
-                .map(|target| [own.kind.target_prefix(declared.one_way), "/", &sample_target(target)].concat()),
-            query: declared.target.filter(|_| rewrites).map(|_| declared.query.clone()),
-            webhook: declared.webhook.is_some(),
-            signed: document.callers.iter().any(|caller| caller.routes.iter().any(|name| name == declared.endpoint)),
-            keyed: declared.policy.is_case_a() && declared.webhook.is_none(),
-            recovery: route.recovery.is_some(),
-            claims: declared.collision != Collision::Off,
-            compares: declared.collision == Collision::Enforce,
-            forwards_unchecked: declared.collision == Collision::Enforce && declared.guard_failure == Some(false),
-            refuses_in_flight: declared.in_flight_conflict,
-            max_body_bytes: declared.max_body_bytes,
-            reads_answers: route.answer.as_ref().is_some_and(super::answer::AnswerMapping::reads_body),
-            clean_errors: declared.clean_errors,
-            encoded_slash: declared.encoded_slash || route.recovery.is_some() && is_visible,
-            own_key: declared.key.is_some(),
-            sources: declared.identity.as_ref().map(|rules| rules.sources.clone()),
-        }
-    }
-
     /// Whether keys reach its backend: those of callers, or those that are made of deliveries.
     pub fn sends_keys(&self) -> bool {
         !matches!(self.policy, PolicyKind::Prohibited | PolicyKind::HandlerInternalC)
@@ -443,86 +327,5 @@ impl RouteNeeds {
     pub fn sample(&self) -> String {
         let segments = self.path.split('/').map(|segment| if segment.contains('{') { "x" } else { segment });
         segments.collect::<Vec<_>>().join("/")
-    }
-}
-
-fn stores(document: &Document) -> Vec<StoreNeeds> {
-    let store = |used_for, pointer: String, service: &Service| StoreNeeds {
-        used_for,
-        pointer,
-        cluster: service.cluster.clone(),
-        has_credential: service.credential.is_some(),
-    };
-    services(document).map(|(used_for, pointer, service)| store(used_for, pointer, service)).collect()
-}
-
-fn services<'d>(document: &'d Document) -> impl Iterator<Item = (StoreUse, String, &'d Service)> {
-    let webhooks = document.webhooks.as_ref();
-    let unkey = webhooks.and_then(|webhooks| webhooks.unkey.as_ref()).map(|unkey| &unkey.service);
-    let openbao = webhooks.and_then(|webhooks| webhooks.openbao.as_ref()).map(|openbao| &openbao.service);
-    let sources = document.identity.iter().flat_map(|rules| rules.sources.iter().enumerate());
-    let asking = sources.filter(|(_, source)| source.api_key.is_some()).map(|(index, _)| index).next();
-    let registry = document.identity.as_ref().and_then(|rules| rules.registry.as_ref()?.1.as_ref());
-    let own = |used_for, name: &str, service: Option<&'d Service>| {
-        service.map(|service| (used_for, child("/webhooks", name), service))
-    };
-    let api_keys = asking
-        .zip(registry)
-        .map(|(index, unkey)| (StoreUse::ApiKeys, format!("/identity/sources/{index}/unkey"), &unkey.service));
-    let of_webhooks = [own(StoreUse::Bindings, "unkey", unkey), own(StoreUse::Secrets, "openbao", openbao)];
-    of_webhooks.into_iter().flatten().chain(api_keys)
-}
-
-fn secrets(document: &Document) -> Vec<SecretNeeds> {
-    let mut found = Vec::new();
-    let mut add = |pointer: String, secret: &Secret| {
-        let origin = match secret {
-            Secret::Env(name) => SecretOrigin::Variable(name.clone()),
-            Secret::Sds(live) => {
-                SecretOrigin::Discovered { name: live.name.clone(), is_asked: !live.source.is_empty() }
-            }
-            Secret::Value(_) => SecretOrigin::Document,
-        };
-        found.push(SecretNeeds { pointer, origin });
-    };
-    let (registries, of_webhooks): (Vec<_>, Vec<_>) =
-        services(document).partition(|(used_for, ..)| *used_for == StoreUse::ApiKeys);
-    let mut add_credential = |(used_for, pointer, service): (StoreUse, String, &Service)| {
-        if let Some(secret) = &service.credential {
-            add(child(&pointer, used_for.credential()), secret);
-        }
-    };
-    registries.into_iter().chain(of_webhooks).for_each(&mut add_credential);
-    for backend in document.backends.iter() {
-        let Some(operations) = &backend.operations else { continue };
-        let at = child(&backend.pointer("operations"), "secret");
-        for (index, secret) in operations.secrets.iter().enumerate() {
-            add(if operations.secrets.len() == 1 { at.clone() } else { format!("{at}/{index}") }, secret);
-        }
-    }
-    let bindings = document.webhooks.iter().flat_map(|webhooks| &webhooks.bindings);
-    let bindings = bindings.map(|(id, binding)| (child("/webhooks/static", id), &binding.secrets));
-    let callers = document.callers.iter().map(|caller| (child("/callers", &caller.name), &caller.secrets));
-    for (at, secrets) in bindings.chain(callers) {
-        secrets.iter().enumerate().for_each(|(index, secret)| add(format!("{at}/secrets/{index}"), secret));
-    }
-    found
-}
-
-/// The paths of backends themselves, then the guard, then what the document closes.
-fn reserved(document: &Document, policy: &Policy) -> Vec<String> {
-    let declared = &document.backends.default.reserved_paths;
-    let all = &policy.backend.reserved_paths;
-    let own = all.iter().take(all.len() - declared.len());
-    let guard = document.backends.iter().find_map(|backend| backend.guard.as_ref());
-    let guard = guard.map(|guard| format!("/{}", guard.service));
-    own.cloned().chain(guard).chain(declared.iter().cloned()).collect()
-}
-
-/// A target with `x` in the place of an object key that holds a placeholder.
-fn sample_target(target: &str) -> String {
-    match target_parts(target) {
-        Some((service, Some(key), handler)) if key.contains('{') => format!("{service}/x/{handler}"),
-        _ => target.to_owned(),
     }
 }

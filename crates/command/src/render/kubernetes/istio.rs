@@ -63,7 +63,7 @@ impl ResourcePlan {
             self.labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         let marks: Vec<&str> = needs.backends.iter().filter(|own| own.marked).map(|own| own.mark()).collect();
         let common = json!({
-            "labels": labels, "namespace": self.namespace, "tokens": needs.tokens, "payloads": needs.payloads, "generic": needs.passes_tokens(), "mark_values": marks,
+            "labels": labels, "namespace": self.namespace, "tokens": needs.tokens, "payloads": needs.payloads, "passes_tokens": needs.passes_tokens(), "mark_values": marks,
             "renamed_claims": self.renamed_claims, "closed": needs.closed, "is_filter": form == IstioForm::EnvoyFilter,
             "timeout_s": self.envoy.timeout_s, "stats_config": EnvoyPlan::stats_config(),
         });
