@@ -111,7 +111,8 @@ fn no_member_is_shown_that_this_version_does_not_act_on() {
 
 #[test]
 fn every_policy_compiles_and_warns_of_what_it_should() {
-    let schema = jsonschema::validator_for(&read(&root().join("policies/schema.json"))).unwrap();
+    let schema =
+        jsonschema::validator_for(&serde_json::from_str(&edge_idempotency_engine::policy::schema()).unwrap()).unwrap();
     for (name, path) in policies() {
         let document = read(&path);
         let policy =
@@ -121,7 +122,8 @@ fn every_policy_compiles_and_warns_of_what_it_should() {
         let wrong: Vec<String> = schema.iter_errors(&document).map(|error| error.to_string()).collect();
         assert!(wrong.is_empty(), "{name}: {wrong:?}");
         let schema = document["$schema"].as_str().unwrap();
-        assert_eq!(path.parent().unwrap().join(schema).canonicalize().unwrap(), root().join("policies/schema.json"));
+        let folder = path.parent().unwrap().strip_prefix(root().join("policies")).unwrap();
+        assert_eq!(schema, if folder == Path::new("") { "./schema.json" } else { "../schema.json" });
     }
 }
 

@@ -1,4 +1,4 @@
-//! policies/schema.json and the code agree: on every member, word and bound, and on what each of them refuses.
+//! The JSON Schema and the readers, both made of the members' blocks, agree on the texts and the combinations that they refuse.
 //!
 //! `tests/schema/every_member.json` has every member that the schema knows. The tests walk it together with the
 //! schema, break it in one place at a time, and ask both.
@@ -11,11 +11,11 @@ use self::changes::single_changes;
 use crate::extent::{part_of, some};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::json::Issue;
+use edge_idempotency_engine::policy::schema;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-const SCHEMA: &str = include_str!("../../../policies/schema.json");
 const REFERENCE: &str = include_str!("../../../policies/reference.json");
 const EVERY_MEMBER: &str = include_str!("schema/every_member.json");
 
@@ -27,7 +27,7 @@ struct Schema {
 
 impl Schema {
     fn read() -> Self {
-        let root: Value = serde_json::from_str(SCHEMA).unwrap();
+        let root: Value = serde_json::from_str(&schema()).unwrap();
         Self { validator: jsonschema::validator_for(&root).unwrap(), root }
     }
 
@@ -149,11 +149,6 @@ fn without(document: &Value, pointer: &str) -> Option<Value> {
     Some(changed)
 }
 
-/// The words between backticks.
-fn quoted(text: &str) -> Vec<&str> {
-    text.split('`').skip(1).step_by(2).collect()
-}
-
 #[test]
 fn the_schema_is_one_and_tells_an_editor_everything() {
     let schema = Schema::read();
@@ -190,70 +185,6 @@ fn the_walked_document_has_every_member_and_both_accept_it() {
         let seen = seen.remove(&std::ptr::from_ref(part)).unwrap_or_default();
         let missing: Vec<&str> = names(&part["properties"]).difference(&seen).copied().collect();
         assert!(missing.is_empty(), "every_member.json lacks {missing:?} of {}", part["title"]);
-    }
-}
-
-#[test]
-fn the_code_knows_the_same_members() {
-    let (schema, document) = (Schema::read(), every_member());
-    let mut objects = 0;
-    for (pointer, parts) in schema.places(&document) {
-        for part in parts.into_iter().filter(|part| is_closed(part)) {
-            objects += 1;
-            let unknown = child(&pointer, "unknown-member");
-            let found = issues(&with(&document, &unknown, json!(1)));
-            assert_eq!(found.len(), 1, "{found:?}");
-            assert_eq!(found[0].pointer, unknown);
-            let (_, known) = found[0].message.split_once("the known members are ").expect(&found[0].message);
-            assert_eq!(BTreeSet::from_iter(quoted(known)), names(&part["properties"]), "members at {pointer:?}");
-        }
-    }
-    assert!(objects > 15, "{objects}");
-}
-
-#[test]
-fn the_code_knows_the_same_words_and_bounds() {
-    let (schema, document) = (Schema::read(), every_member());
-    let (mut enums, mut bounds) = (0, 0);
-    for (pointer, parts) in schema.places(&document) {
-        for part in parts {
-            if let Some(words) = part["enum"].as_array() {
-                let found = issues(&with(&document, &pointer, json!("another-word")));
-                let known: Vec<Value> = quoted(&found[0].message).into_iter().map(Value::from).collect();
-                assert_eq!(found[0].pointer, pointer);
-                assert_eq!(known.split_last().unwrap().1, words, "words at {pointer}");
-                enums += 1;
-            }
-            if let (Some(lowest), Some(highest)) = (part.get("minimum"), part.get("maximum")) {
-                let found = issues(&with(&document, &pointer, json!(-1)));
-                assert_eq!(found[0].pointer, pointer);
-                assert_eq!(found[0].message, format!("expected an integer from {lowest} to {highest}"), "{pointer}");
-                bounds += 1;
-            }
-        }
-    }
-    assert!(enums > 10 && bounds > 3, "{enums} {bounds}");
-}
-
-#[test]
-fn the_code_needs_the_same_members() {
-    let (schema, document) = (Schema::read(), every_member());
-    for (pointer, parts) in schema.places(&document) {
-        let required: BTreeSet<&str> = parts
-            .iter()
-            .filter(|part| is_closed(part))
-            .flat_map(|part| part["required"].as_array().into_iter().flatten().filter_map(Value::as_str))
-            .collect();
-        let Value::Object(members) = document.pointer(&pointer).unwrap() else { continue };
-        for name in members.keys().filter(|_| parts.iter().any(|part| is_closed(part))) {
-            let found = issues(&without(&document, &child(&pointer, name)).unwrap());
-            let message = format!("the member `{name}` is missing");
-            assert_eq!(
-                found.iter().any(|issue| issue.pointer == pointer && issue.message.starts_with(&message)),
-                required.contains(name.as_str()),
-                "`{name}` at {pointer:?}: {found:?}"
-            );
-        }
     }
 }
 
@@ -458,45 +389,6 @@ fn both_refuse_the_same_single_faults() {
         "no document shows these rows of RELATIONS; TEXTS may lack the values: {unused:?}"
     );
     assert!(refused > part_of(5000) as usize, "{refused}");
-}
-
-#[test]
-fn the_code_refuses_what_the_schema_refuses_of_the_reference_policy() {
-    let (schema, document) = (Schema::read(), serde_json::from_str(REFERENCE).unwrap());
-    let mut refused = 0;
-    let mut wrong = Vec::new();
-    let mut judge = |pointer: &str, changed: &Value| {
-        if !schema.accepts(changed) {
-            refused += 1;
-            let found = issues(changed);
-            if !found.iter().any(|issue| names_the_place(&issue.pointer, pointer)) {
-                wrong.push(format!("{pointer} = {:?}: {found:?}", changed.pointer(pointer)));
-            }
-        }
-    };
-    for (pointer, parts) in some(schema.places(&document)) {
-        for value in
-            [json!(null), json!(true), json!(-1), json!(1.5), json!(""), json!("\0"), json!([[]]), json!({"": 1})]
-        {
-            judge(&pointer, &with(&document, &pointer, value));
-        }
-        for part in parts {
-            for (name, step) in [("minimum", -1), ("maximum", 1)] {
-                let bound = part.get(name).and_then(Value::as_i64);
-                bound.inspect(|bound| judge(&pointer, &with(&document, &pointer, (bound + step).into())));
-            }
-            if is_closed(part) {
-                let place = child(&pointer, "unknown-member");
-                judge(&place, &with(&document, &place, json!(1)));
-                for name in part["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                    let place = child(&pointer, name);
-                    judge(&place, &without(&document, &place).unwrap());
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(refused > part_of(1000), "{refused}");
 }
 
 /// How a caller signs is a scheme of a provider file, which has a schema of its own.

@@ -9,7 +9,7 @@ use crate::lints::diagnostics::source::SourceText;
 use crate::live::{self, arguments::LiveArguments};
 use crate::output::print;
 use clap::Args;
-use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::{Policy, policy};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,7 @@ use std::path::{Path, PathBuf};
 ///   edge-idempotency check --envoy envoy.yaml
 ///   edge-idempotency check --live --upstream restate=http://127.0.0.1:8080 --admin http://127.0.0.1:9070 \
 ///     --admin-envoy http://127.0.0.1:9901 policy.json
+///   edge-idempotency check --schema > schema.json
 ///   edge-idempotency check --format sarif policy.json > check.sarif
 ///
 /// Exit status: 0 if there is no error; 1 if the only errors are those of --deny; 2 if the filter would not start, the
@@ -45,7 +46,7 @@ use std::path::{Path, PathBuf};
 #[command(verbatim_doc_comment)]
 pub(crate) struct CheckArguments {
     /// Policy documents, or with --envoy configurations of Envoy; - reads standard input.
-    #[arg(value_name = "FILE|-", required_unless_present = "list_lints")]
+    #[arg(value_name = "FILE|-", required_unless_present_any = ["list_lints", "schema"])]
     files: Vec<PathBuf>,
     /// The files are configurations of Envoy.
     #[arg(long)]
@@ -57,12 +58,20 @@ pub(crate) struct CheckArguments {
     /// Prints the names of all lints and what they find.
     #[arg(long, exclusive = true)]
     list_lints: bool,
+    /// Prints the JSON Schema of policy documents, with which an editor completes and explains them.
+    #[arg(long, exclusive = true)]
+    schema: bool,
 }
 
 /// Runs the command; its exit status.
 pub(crate) fn run(args: &CheckArguments) -> Result<u8, String> {
     if args.list_lints {
         print(lint::page::table().trim_end())?;
+        return Ok(FORWARD);
+    }
+    if args.schema {
+        let schema: Value = serde_json::from_str(&policy::schema()).map_err(|error| error.to_string())?;
+        print(&format!("{schema:#}"))?;
         return Ok(FORWARD);
     }
     if !args.live.live && args.live.restate.is_given() {

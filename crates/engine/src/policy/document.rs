@@ -4,6 +4,8 @@
 mod answers;
 mod backend;
 mod callers;
+#[cfg(feature = "describe")]
+mod grammars;
 mod identity;
 mod keys;
 mod live_secret;
@@ -30,9 +32,154 @@ pub use webhooks::Binding;
 pub(crate) use webhooks::{Webhooks, is_webhook_id};
 
 use crate::headers::IDEMPOTENCY_KEY;
-use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
+use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::KeyRules;
+#[cfg(feature = "describe")]
+use crate::policy::members::Object;
+use crate::policy::members::{Choice, Custom, Flag, Integer, OptionalInteger, Text, members};
+#[cfg(feature = "describe")]
+pub(super) use grammars::GRAMMARS;
 use std::sync::Arc;
+
+members! {
+    /// The policy document of the edge idempotency filter: its plugin configuration.
+    document = "document", "Edge idempotency policy",
+        schema r#"{"if": {"required": ["backend"], "properties": {"backend": {"type": "object", "required": ["rewrite_path"], "properties": {"rewrite_path": {"const": true}}}}}, "then": {"properties": {"unmatched": {"const": "REJECT"}}}}"#;
+
+    /// The place of this schema, for editors. The filter ignores it.
+    SCHEMA: Custom {} = "$schema", "Schema", schema r#"{"type": "string", "examples": ["./schema.json"]}"#;
+
+    /// The version of the document's format.
+    VERSION: OptionalInteger { least: 1, most: 1 } = "version", "Version", required ": write `\"version\": 1`";
+
+    /// With `enforce` the filter acts. With `shadow` it computes what it would do with Case A keys, and lets the requests pass with their
+    /// keys as they came. In front of an API of your own (kind `generic`, no `rewrite_path`) a document in shadow mode also forwards what
+    /// no route declares. Closed paths, identity headers, webhook signatures and the cleaning of answers act all the same; `check` lists
+    /// what acts. Switching to `enforce` changes keys, so a request before the switch and its retry after it both run.
+    MODE: Choice<Mode> { words: &MODES } = "mode", "Enforce or shadow";
+
+    /// What happens to a request that no route declares: 404 (in shadow mode forwarded, see `mode`), forwarded but refused with a key, or
+    /// forwarded without its key. Only `REJECT` goes with `/backend/rewrite_path`.
+    UNMATCHED: Choice<Unmatched> { words: &[("REJECT", Unmatched::Reject), ("PROHIBITED", Unmatched::Prohibited), ("HANDLER_INTERNAL_C", Unmatched::HandlerInternalC)] }
+        = "unmatched", "Unmatched requests";
+
+    /// The URL of your page about idempotency. Problem documents point to it, with the error code as fragment.
+    DOCS_URL: Text<String> { parse: parse_url } = "docs_url", "Documentation",
+        schema r##"{"$ref": "#/$defs/url", "examples": ["https://developers.example.com/idempotency"]}"##;
+
+    /// Whether a route of the gateway may name the endpoint of its requests, as `endpoint` in its filter metadata under `edge.idempotency`.
+    /// Without it that metadata is not read, which saves one call to the gateway for each request.
+    GATEWAY_ROUTES: Flag { default: false } = "gateway_routes", "Gateway routes";
+
+    /// Whether the filter sets `x-edge-idempotency` on every request that it forwards: to `1`, or to the backend's name where there are
+    /// several. A gateway whose routes to backends ask for this header forwards nothing while the filter is not in its chain. Without it
+    /// only requests have the mark whose path the filter has written, and those for another backend than the default.
+    MARK_ALL: Flag { default: false } = "mark_all", "A mark on every request";
+
+    IDENTITY: Custom {} = "identity", schema r##"{"$ref": "#/$defs/identity"}"##;
+
+    KEY: Custom {} = "key", schema r##"{"$ref": "#/$defs/keyRules"}"##;
+
+    /// A request header in which the backend gets, in shadow mode, the namespaced key that `enforce` would send, beside the client's own
+    /// key. An API that stores its results under both keys runs nothing twice when the route switches to `enforce` (docs/moving-over.md). A
+    /// request that `enforce` would refuse, and one without a key, has no such header. A client's own header of this name is removed on
+    /// every route. The name is none that has a meaning of its own (`idempotency-key`, `authorization`, `content-…`, `x-envoy-…` and
+    /// others).
+    SHADOW_KEY_HEADER: Text<String> { parse: parse_key_header } = "shadow_key_header", "Header of future keys",
+        schema r##"{"$ref": "#/$defs/extraHeader", "examples": ["future-idempotency-key"]}"##;
+
+    FORWARD: Custom {} = "forward", schema r##"{"$ref": "#/$defs/forward"}"##;
+
+    /// What stands behind the gateway: a backend, or the name of one of `/backends`, which is then the backend of every request whose route
+    /// names none.
+    BACKEND: Custom {} = "backend", "Backend", required backend::KINDS,
+        schema r##"{"if": {"type": "string"}, "then": {"$ref": "#/$defs/name"}, "else": {"$ref": "#/$defs/backend"}, "examples": [{"kind": "generic"}, "api"]}"##;
+
+    /// Several backends, each with a name. Then `/backend` is the name of the default, and a route names another one with `backend`. What
+    /// is removed, hidden, closed and promised follows the backend of a request's route. The gateway learns the backend from the header
+    /// `x-edge-idempotency`, whose value is the name.
+    BACKENDS: Custom {} = "backends", "Backends",
+        schema r##"{"type": "object", "propertyNames": {"$ref": "#/$defs/name"}, "additionalProperties": {"$ref": "#/$defs/backend"}, "examples": [{"api": {"kind": "generic"}, "restate": {"kind": "restate", "rewrite_path": true, "cluster": "restate"}}]}"##;
+
+    ANSWERS: Custom {} = "answers", schema r##"{"$ref": "#/$defs/answers"}"##;
+
+    /// The operations that clients can call. No two of them may take the same requests.
+    ROUTES: Custom {} = "routes", "Routes", required "", schema r##"{"type": "array", "items": {"$ref": "#/$defs/route"}}"##;
+
+    WEBHOOKS: Custom {} = "webhooks", schema r##"{"$ref": "#/$defs/webhooks"}"##;
+
+    /// Machines that sign their requests. A name is the caller's name in this document.
+    CALLERS: Custom {} = "callers", "Signed callers",
+        schema r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/caller"}}"##;
+
+    RECOVERY: Custom {} = "recovery", schema r##"{"$ref": "#/$defs/recovery"}"##;
+
+    RETENTION: Custom {} = "retention", schema r##"{"$ref": "#/$defs/retention"}"##;
+
+    TELEMETRY: Custom {} = "telemetry", schema r##"{"$ref": "#/$defs/telemetry"}"##;
+
+    /// Whether the document may have literal secrets, which the gateway's config dump shows. This is for tests and trials.
+    ALLOW_INLINE_SECRETS: Flag { default: false } = "allow_inline_secrets", "Secrets in the document";
+}
+
+members! {
+    /// What the backend learns of a request in addition to the caller (`/identity/forward`).
+    forward = "forward", "Forward";
+
+    /// The beginning of the request headers that carry the path's parameters to the backend: with `x-path-` the parameter `{cart_id}` is in
+    /// `x-path-cart-id`. The value is percent-encoded except for A-Z a-z 0-9 . _ ~ -; decode it once. A client's own headers and trailers
+    /// that begin so, with `_` for `-` too, are removed on every route.
+    PARAMETERS: Text<String> { parse: parse_prefix } = "parameters", "Parameter headers",
+        schema r#"{"type": "string", "pattern": "^(?!x-(?:edge|envoy|forwarded|http|request|restate)-)x-[a-z0-9]+(?:-[a-z0-9]+)*-$", "examples": ["x-path-"]}"#;
+}
+
+members! {
+    /// This object is about metrics and logs.
+    telemetry = "telemetry", "Telemetry";
+
+    /// The greatest number of series of counters of one VM; histograms have as much room again. The rest goes to `_other`.
+    MAX_SERIES: Integer { least: 1, most: 1_000_000, default: 2_000 } = "max_series", "Most series";
+
+    /// Whether logs and traces show a namespaced key as it is (`full`), as a SHA-256 digest (`hash`), or not at all (`off`), and in which
+    /// form they show the digest of a payload. With `full` they also show the path as the client sent it, without its query; otherwise they
+    /// show the route's path.
+    KEY_IN_LOGS: Choice<KeyInLogs> { words: &[("full", KeyInLogs::Full), ("hash", KeyInLogs::Hash), ("off", KeyInLogs::Off)] }
+        = "key_in_logs", "Keys in logs";
+}
+
+/// The objects of a document, in the order of the schema's definitions.
+#[cfg(feature = "describe")]
+pub(super) const OBJECTS: [&Object; 29] = [
+    &answers::answers::OBJECT,
+    &routes::answer::OBJECT,
+    &routes::internal_hit::OBJECT,
+    &keys::key_rules::OBJECT,
+    &identity::source::OBJECT,
+    &identity::source_subject::OBJECT,
+    &identity::identity::OBJECT,
+    &identity::identity_forward::OBJECT,
+    &identity::constant::OBJECT,
+    &backend::backend::OBJECT,
+    &backend::operation_id::OBJECT,
+    &backend::guard::OBJECT,
+    &operations::operations::OBJECT,
+    &routes::route::OBJECT,
+    &routes::route_webhook::OBJECT,
+    &routes::route_api_key::OBJECT,
+    &stores::key_registry::OBJECT,
+    &stores::unkey::OBJECT,
+    &stores::openbao::OBJECT,
+    &webhooks::webhooks::OBJECT,
+    &webhooks::binding::OBJECT,
+    &callers::caller::OBJECT,
+    &secrets::variable::OBJECT,
+    &secrets::live_secret::OBJECT,
+    &recovery::recovery::OBJECT,
+    &retention::retention::OBJECT,
+    &retention::service_retention::OBJECT,
+    &forward::OBJECT,
+    &telemetry::OBJECT,
+];
 
 /// Whether decisions have an effect, or are only logged and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,7 +226,7 @@ pub(crate) struct Telemetry {
 
 impl Default for Telemetry {
     fn default() -> Self {
-        Self { max_series: 2000, key_in_logs: KeyInLogs::default() }
+        Self { max_series: telemetry::MAX_SERIES.kind.default, key_in_logs: KeyInLogs::default() }
     }
 }
 
@@ -123,52 +270,27 @@ pub(crate) struct Document<'j> {
 impl<'j> Document<'j> {
     /// Reads a document and adds every problem to `issues`.
     pub(crate) fn read(root: &JsonCursor<'j>, issues: &mut Issues) -> Self {
-        let known = [
-            "$schema",
-            "version",
-            "mode",
-            "unmatched",
-            "docs_url",
-            "identity",
-            "backend",
-            "backends",
-            "gateway_routes",
-            "mark_all",
-            "answers",
-            "routes",
-            "webhooks",
-            "callers",
-            "recovery",
-            "retention",
-            "telemetry",
-            "key",
-            "forward",
-            "shadow_key_header",
-            "allow_inline_secrets",
-        ];
-        let Some(fields) = root.fields(&known, issues) else { return Self::default() };
-        fields.get("$schema").and_then(|at| at.text(issues));
-        if let Some(at) = fields.need_or_advise("version", ": write `\"version\": 1`", issues) {
-            at.integer(1..=1, issues);
-        }
-        let inline = fields.boolean("allow_inline_secrets", issues).unwrap_or_default();
-        let retentions = fields.get("retention").and_then(|at| retention::read(&at, issues));
-        let forward = fields.get("forward").and_then(|at| at.fields(&["parameters"], issues));
-        let docs_url = fields.parse("docs_url", issues, parse_url);
-        let items = fields.need("routes", issues).and_then(|at| at.items(issues)).unwrap_or_default();
+        let Some(fields) = document::OBJECT.read(root, issues) else { return Self::default() };
+        document::SCHEMA.at(&fields, issues).and_then(|at| at.text(issues));
+        document::VERSION.read(&fields, issues);
+        let inline = document::ALLOW_INLINE_SECRETS.read(&fields, issues);
+        let retentions = document::RETENTION.at(&fields, issues).and_then(|at| retention::read(&at, issues));
+        let forward = document::FORWARD.at(&fields, issues).and_then(|at| forward::OBJECT.read(&at, issues));
+        let docs_url = document::DOCS_URL.read(&fields, issues);
+        let items = document::ROUTES.at(&fields, issues).and_then(|at| at.items(issues)).unwrap_or_default();
         Self {
-            mode: read_mode(&fields, issues).unwrap_or_default(),
-            unmatched: fields.choice("unmatched", &UNMATCHED, issues).unwrap_or_default(),
-            answers: match fields.get("answers") {
+            mode: document::MODE.read(&fields, issues),
+            unmatched: document::UNMATCHED.read(&fields, issues),
+            answers: match document::ANSWERS.at(&fields, issues) {
                 Some(at) => Answers::read(&at, docs_url, issues),
                 None => Answers { docs_url, ..Answers::default() },
             },
-            identity: fields
-                .get("identity")
+            identity: document::IDENTITY
+                .at(&fields, issues)
                 .map(|at| IdentityRules::read(&at, IdentityOwner::Document { inline }, issues).unwrap_or_default()),
             backends: BackendsDocument::read(&fields, inline, issues),
-            gateway_routes: fields.boolean("gateway_routes", issues).unwrap_or_default(),
-            mark_all: fields.boolean("mark_all", issues).unwrap_or_default(),
+            gateway_routes: document::GATEWAY_ROUTES.read(&fields, issues),
+            mark_all: document::MARK_ALL.read(&fields, issues),
             routes: {
                 // The iterator cannot know how many routes are valid, and would make room for more of them again and again.
                 let mut routes = Vec::with_capacity(items.len());
@@ -176,30 +298,31 @@ impl<'j> Document<'j> {
                 routes.extend(items.iter().enumerate().filter_map(read));
                 routes
             },
-            webhooks: fields.get("webhooks").and_then(|at| Webhooks::read(&at, inline, issues)),
-            callers: fields.get("callers").map(|at| callers::read(&at, inline, issues)).unwrap_or_default(),
-            recovery: fields.get("recovery").map(|at| RecoverySettings::read(&at, issues)).unwrap_or_default(),
-            telemetry: fields.get("telemetry").and_then(|at| read_telemetry(&at, issues)).unwrap_or_default(),
-            key: read_key(&fields, issues),
-            parameter_prefix: forward.and_then(|at| at.parse("parameters", issues, parse_prefix)),
-            shadow_key_header: fields.parse("shadow_key_header", issues, parse_key_header),
+            webhooks: document::WEBHOOKS.at(&fields, issues).and_then(|at| Webhooks::read(&at, inline, issues)),
+            callers: document::CALLERS
+                .at(&fields, issues)
+                .map(|at| callers::read(&at, inline, issues))
+                .unwrap_or_default(),
+            recovery: document::RECOVERY
+                .at(&fields, issues)
+                .map(|at| RecoverySettings::read(&at, issues))
+                .unwrap_or_default(),
+            telemetry: document::TELEMETRY
+                .at(&fields, issues)
+                .and_then(|at| read_telemetry(&at, issues))
+                .unwrap_or_default(),
+            key: read_key(document::KEY.at(&fields, issues), issues),
+            parameter_prefix: forward.and_then(|fields| forward::PARAMETERS.read(&fields, issues)),
+            shadow_key_header: document::SHADOW_KEY_HEADER.read(&fields, issues),
             retentions: retentions.unwrap_or_default(),
         }
     }
 }
 
-const UNMATCHED: [(&str, Unmatched); 3] = [
-    ("REJECT", Unmatched::Reject),
-    ("PROHIBITED", Unmatched::Prohibited),
-    ("HANDLER_INTERNAL_C", Unmatched::HandlerInternalC),
-];
+const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
 
-fn read_mode(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<Mode> {
-    fields.get("mode")?.choice(&[("enforce", Mode::Enforce), ("shadow", Mode::Shadow)], issues)
-}
-
-fn read_key(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<Arc<KeyRules>> {
-    fields.get("key").map(|at| Arc::new(KeyRules::read(&at, issues).unwrap_or_default()))
+fn read_key(key: Option<JsonCursor<'_>>, issues: &mut Issues) -> Option<Arc<KeyRules>> {
+    key.map(|at| Arc::new(KeyRules::read(&at, issues).unwrap_or_default()))
 }
 
 /// Parses the beginning of the headers that carry path parameters. Every header that begins so is removed from clients'
@@ -218,52 +341,55 @@ fn parse_prefix(text: &str) -> Result<String, String> {
     }
 }
 
+/// The beginnings of headers that have a meaning of their own
+const MEANT_FAMILIES: [&str; 12] = [
+    "accept",
+    "access-control-",
+    "content-",
+    "if-",
+    "proxy-",
+    "sec-",
+    "x-b3-",
+    "x-edge-",
+    "x-envoy-",
+    "x-forwarded-",
+    "x-http-",
+    "x-restate-",
+];
+/// Headers that have a meaning of their own
+const MEANT: [&str; 24] = [
+    IDEMPOTENCY_KEY,
+    "authorization",
+    "cache-control",
+    "connection",
+    "cookie",
+    "date",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "origin",
+    "range",
+    "referer",
+    "te",
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "via",
+    "x-api-key",
+    "x-method-override",
+    "x-request-id",
+];
+
 /// Parses the name of a request header that nothing else uses, for a namespaced key.
 fn parse_key_header(text: &str) -> Result<String, String> {
-    const FAMILIES: [&str; 12] = [
-        "accept",
-        "access-control-",
-        "content-",
-        "if-",
-        "proxy-",
-        "sec-",
-        "x-b3-",
-        "x-edge-",
-        "x-envoy-",
-        "x-forwarded-",
-        "x-http-",
-        "x-restate-",
-    ];
-    const TAKEN: [&str; 24] = [
-        IDEMPOTENCY_KEY,
-        "authorization",
-        "cache-control",
-        "connection",
-        "cookie",
-        "date",
-        "expect",
-        "forwarded",
-        "host",
-        "keep-alive",
-        "origin",
-        "range",
-        "referer",
-        "te",
-        "traceparent",
-        "tracestate",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "user-agent",
-        "via",
-        "x-api-key",
-        "x-method-override",
-        "x-request-id",
-    ];
     let name = parse_header_name(text)?;
     if name.contains('_') {
         Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
-    } else if FAMILIES.iter().any(|family| name.starts_with(family)) || TAKEN.contains(&name.as_str()) {
+    } else if MEANT_FAMILIES.iter().any(|family| name.starts_with(family)) || MEANT.contains(&name.as_str()) {
         Err(format!("`{name}` already has a meaning: choose another header, such as `x-idempotency-key`"))
     } else {
         Ok(name)
@@ -319,12 +445,10 @@ fn parse_fingerprint_header(text: &str) -> Result<String, String> {
 
 #[inline(never)]
 fn read_telemetry(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Telemetry> {
-    let fields = at.fields(&["max_series", "key_in_logs"], issues)?;
-    let default = Telemetry::default();
-    let forms = [("full", KeyInLogs::Full), ("hash", KeyInLogs::Hash), ("off", KeyInLogs::Off)];
+    let fields = telemetry::OBJECT.read(at, issues)?;
     Some(Telemetry {
-        max_series: fields.integer("max_series", 1..=1_000_000, issues).unwrap_or(default.max_series),
-        key_in_logs: fields.choice("key_in_logs", &forms, issues).unwrap_or(default.key_in_logs),
+        max_series: telemetry::MAX_SERIES.read(&fields, issues),
+        key_in_logs: telemetry::KEY_IN_LOGS.read(&fields, issues),
     })
 }
 

@@ -11,6 +11,7 @@ mod compile;
 pub mod defaults;
 pub(crate) mod document;
 mod find;
+pub(crate) mod members;
 #[cfg(feature = "describe")]
 pub mod needs;
 pub mod operations;
@@ -18,6 +19,8 @@ pub(crate) mod path;
 pub(crate) mod recovery;
 mod route;
 pub(crate) mod routes;
+#[cfg(feature = "describe")]
+mod schema;
 mod secrets;
 pub(crate) mod target;
 pub(crate) mod template;
@@ -32,6 +35,8 @@ pub use find::RouteLookup;
 pub use path::{NormalPath, PathError, split_query};
 pub use route::Route;
 pub use routes::RouteId;
+#[cfg(feature = "describe")]
+pub use schema::schema;
 pub use secrets::SecretList;
 pub use target::{HandlerAddress, Target, target_parts};
 pub use template::Template;

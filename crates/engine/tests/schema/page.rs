@@ -1,4 +1,4 @@
-//! docs/policy.md, made from policies/schema.json: each object of the document has a section, and each member a paragraph.
+//! docs/policy.md, made from the JSON Schema: each object of the document has a section, and each member a paragraph.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -3,7 +3,36 @@
 
 use super::{parse_header_name, read_header_names};
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::policy::defaults::MAX_BODY_BYTES;
+use crate::policy::defaults;
+use crate::policy::members::{Custom, Flag, Integer, OptionalFlag, members};
+
+members! {
+    /// This object adds members and headers to errors, for clients that were written for another API, and limits the answers that the
+    /// filter waits for.
+    answers = "answers", "Answers";
+
+    /// Response headers that repeat the retry advice of an error: `true` if the same request with the same key may be sent again, else
+    /// `false`. Every problem document has them, and every error that has `Idempotency-Retry`; a header of the backend with such a name is
+    /// replaced there, and its `Retry-After` is at most 60. Existing SDKs obey `x-should-retry` or `stripe-should-retry`.
+    RETRY_HEADERS: Custom {} = "retry_headers", "Retry headers",
+        schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/retryHeader"}, "default": [], "examples": [["x-should-retry", "stripe-should-retry"]]}"##;
+
+    /// Whether problem documents also have the member `error` with `code`, `message`, `type` and `doc_url`, as errors of Stripe's API have.
+    /// stripe-node takes a 400 without it for a success.
+    ERROR_MEMBER: Flag { default: false } = "error_member", "Member `error`";
+
+    /// The longest body of an answer that the filter waits for to make a `Location` of it, in bytes. A longer one passes without this
+    /// `Location` if its `content-length` says so, and is replaced by the problem document `answer_unavailable` if it turns out while it
+    /// comes. The gateway's buffer has to be 64 KiB larger. It is also the longest body that is read for `internal_hit`, which waits for
+    /// nothing.
+    MAX_BODY_BYTES: Integer { least: 1, most: 1 << 30, default: defaults::MAX_BODY_BYTES } = "max_body_bytes", "Longest answer";
+
+    /// Whether errors in JSON tell nothing about the machine: a 5xx of a `generic` backend becomes the problem document `backend_error`,
+    /// and others lose the members `stacktrace`, `stack`, `trace`, `backtrace` and `exception`. For that the filter waits for the body of
+    /// an error, up to 64 KiB, and an error that it cannot read becomes `backend_error`, too. Left out: `true` for `restate`, and `false`
+    /// for `generic`, whose errors then pass as they come. A route's value takes precedence over the document's.
+    CLEAN_ERRORS: OptionalFlag {} = "clean_errors", "Clean errors", schema r#"{"examples": [true]}"#;
+}
 
 /// How problem documents are written, what errors say besides, and which bodies are read (docs/contract.md sections 6 and 8).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +55,7 @@ impl Default for Answers {
             docs_url: None,
             retry_headers: Vec::new(),
             error_member: false,
-            max_body_bytes: MAX_BODY_BYTES,
+            max_body_bytes: defaults::MAX_BODY_BYTES,
             clean_errors: None,
         }
     }
@@ -36,41 +65,44 @@ impl Answers {
     /// Reads an `answers` object. `docs_url` is a member of the document itself.
     #[inline(never)]
     pub(super) fn read(at: &JsonCursor<'_>, docs_url: Option<String>, issues: &mut Issues) -> Self {
-        let known = ["retry_headers", "error_member", "max_body_bytes", "clean_errors"];
-        let Some(fields) = at.fields(&known, issues) else { return Self::default() };
-        let retry_headers = fields.get("retry_headers").map(|at| read_header_names(&at, parse_retry_header, issues));
+        let Some(fields) = answers::OBJECT.read(at, issues) else { return Self::default() };
+        let retry_headers = answers::RETRY_HEADERS.at(&fields, issues);
+        let retry_headers = retry_headers.map(|at| read_header_names(&at, parse_retry_header, issues));
         Self {
             docs_url,
             retry_headers: retry_headers.unwrap_or_default(),
-            error_member: fields.boolean("error_member", issues).unwrap_or_default(),
-            max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(MAX_BODY_BYTES),
-            clean_errors: fields.boolean("clean_errors", issues),
+            error_member: answers::ERROR_MEMBER.read(&fields, issues),
+            max_body_bytes: answers::MAX_BODY_BYTES.read(&fields, issues),
+            clean_errors: answers::CLEAN_ERRORS.read(&fields, issues),
         }
     }
 }
 
+/// The beginnings of response headers that have a meaning of their own
+pub(super) const MEANT_FAMILIES: [&str; 4] = ["idempotency-", "idempotent-", "content-", "access-control-"];
+/// Response headers that have a meaning of their own
+pub(super) const MEANT: [&str; 13] = [
+    "allow",
+    "cache-control",
+    "connection",
+    "date",
+    "link",
+    "location",
+    "retry-after",
+    "set-cookie",
+    "transfer-encoding",
+    "upgrade",
+    "vary",
+    "www-authenticate",
+    super::super::REWRITE_MARK,
+];
+
 /// Parses the name of a response header that nothing else uses.
 fn parse_retry_header(text: &str) -> Result<String, String> {
     let name = parse_header_name(text)?;
-    let families = ["idempotency-", "idempotent-", "content-", "access-control-"];
-    let taken = [
-        "allow",
-        "cache-control",
-        "connection",
-        "date",
-        "link",
-        "location",
-        "retry-after",
-        "set-cookie",
-        "transfer-encoding",
-        "upgrade",
-        "vary",
-        "www-authenticate",
-        super::super::REWRITE_MARK,
-    ];
     if name.contains('_') {
         Err("write the header with - instead of _: `_` counts as `-`, and many proxies drop such names".to_owned())
-    } else if families.iter().any(|family| name.starts_with(family)) || taken.contains(&name.as_str()) {
+    } else if MEANT_FAMILIES.iter().any(|family| name.starts_with(family)) || MEANT.contains(&name.as_str()) {
         Err(format!("`{name}` already has a meaning: choose another header, such as `x-should-retry`"))
     } else {
         Ok(name)

@@ -2,14 +2,104 @@
 //! as `backend`; one with several names them in `backends`, and `backend` is the name of the default.
 
 use super::operations::OperationsDocument;
-use super::stores::{DEFAULT_TIMEOUT_MS, read_timeout};
-use super::{check_name, parse_duration, parse_header_name, parse_key_header, parse_text};
+use super::stores::{DEFAULT_TIMEOUT_MS, milliseconds};
+use super::{check_name, document, parse_duration, parse_header_name, parse_key_header, parse_text};
 use crate::backend::{BackendAbilities, BackendKind, OperationId};
 use crate::json::Json;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, child, suggestion};
 use crate::policy::defaults::GUARD;
+use crate::policy::members::{Custom, Integer, OptionalChoice, OptionalFlag, Text, TextOr, Texts, members};
 use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
+
+members! {
+    /// This object says what stands behind the gateway, which headers it gets, and which of its headers clients see.
+    backend = "backend", "Backend";
+
+    /// `restate` is Restate's HTTP ingress. `generic` is any other API or service that deduplicates by `Idempotency-Key` itself. There is
+    /// no default, because the two differ in what the filter removes, hides and promises; docs/backends.md compares them.
+    KIND: OptionalChoice<BackendKind> { words: &[("restate", BackendKind::Restate), ("generic", BackendKind::Generic)] }
+        = "kind", "Kind", required KINDS;
+
+    /// Whether requests are sent to their route's `target`. Then every path whose first segment is a target's service is closed to clients.
+    REWRITE_PATH: OptionalFlag {} = "rewrite_path", "Rewrite paths", schema r#"{"default": false}"#;
+
+    /// Path prefixes closed to clients (404), beside those that are always closed. A path that ends in a full stop closes every path that
+    /// begins so. For `restate` these are `/restate`, `/dev.restate.`, the guard's service, and each path that no route declares and whose
+    /// first segment is a service that the document names or `openapi`; with `rewrite_path` every path of the targets' services.
+    RESERVED_PATHS: Texts<String> { parse: parse_reserved_path } = "reserved_paths", "Reserved paths",
+        schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+)+$"}, "default": [], "examples": [["/internal"]]}"#;
+
+    OPERATION_ID: Custom {} = "operation_id", schema r##"{"$ref": "#/$defs/operationId"}"##;
+
+    /// Response headers that clients do not see: names, or beginnings followed by `*`. Default for `restate`: `x-restate-*` and
+    /// `access-control-*`; for `generic`: none.
+    HIDE_HEADERS: Texts<String> { parse: parse_header_pattern } = "hide_headers", "Hidden headers",
+        schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:[!#$%&'+.^_`|~0-9A-Za-z-]{2,}\\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)$"}, "examples": [["x-restate-*", "access-control-*"]]}"#;
+
+    /// Request headers that reach Restate although it journals what it gets: of `authorization`, `cookie`, `proxy-authorization`,
+    /// `x-api-key`, `origin` and `access-control-request-*`. Those of `x-restate-*` steer a call and never come from a client.
+    KEEP_HEADERS: Texts<String> { parse: parse_header_name } = "keep_headers", "Kept headers",
+        schema r##"{"type": "array", "items": {"$ref": "#/$defs/headerName", "not": {"pattern": "^[xX][-_][rR][eE][sS][tT][aA][tT][eE][-_]"}}, "default": [], "examples": [["authorization"]]}"##;
+
+    /// A request header in which the backend gets the namespaced key once more, beside `Idempotency-Key`, on each request that the filter
+    /// forwards with one. A handler in Restate sees the key here only: Restate takes `Idempotency-Key` for itself. Requests in shadow mode,
+    /// without a key, and for stored results do not have it. A client's own header of this name is removed on every route and path, before
+    /// every backend. The name is none that has a meaning of its own (`idempotency-key`, `authorization`, `content-…`, `x-envoy-…` and
+    /// others).
+    KEY_HEADER: Text<String> { parse: parse_key_header } = "key_header", "Header of keys for handlers",
+        schema r##"{"$ref": "#/$defs/extraHeader", "examples": ["x-idempotency-key"]}"##;
+
+    /// For `generic`: response headers by which the backend says that an answer is a replay, with any value but `false`, `0` or nothing. On
+    /// such an answer to a request with a key the filter sets `Idempotent-Replayed: true` and `Idempotency-Status: replayed`; the backend's
+    /// own header stays unless `hide_headers` lists it.
+    REPLAY_HEADERS: Texts<String> { parse: parse_header_name } = "replay_headers", "Replay headers",
+        schema r##"{"type": "array", "items": {"$ref": "#/$defs/headerName"}, "default": ["idempotent-replayed"], "examples": [["x-cache-hit"]]}"##;
+
+    /// The gateway's cluster through which the filter calls the backend itself. It should be a cluster of its own, to which no request of a
+    /// client goes: else clients can use up its connections.
+    CLUSTER: Custom {} = "cluster", "Cluster", schema r##"{"$ref": "#/$defs/text", "examples": ["restate"]}"##;
+
+    /// The authority (`Host`) of these calls. Default: the cluster's name.
+    AUTHORITY: Text<String> { parse: parse_text } = "authority", "Authority",
+        schema r##"{"$ref": "#/$defs/text", "examples": ["restate"]}"##;
+
+    /// How long the answer to one of these calls may take, in milliseconds: a claim at the guard, or a question for an invocation. A
+    /// request waits for it that long. How long a client's request may take is the gateway's matter.
+    TIMEOUT_MS: Integer { least: 10, most: 30_000, default: DEFAULT_TIMEOUT_MS } = "timeout_ms", "Time limit of these calls";
+
+    GUARD: Custom {} = "guard", schema r##"{"$ref": "#/$defs/guard"}"##;
+
+    OPERATIONS: Custom {} = "operations", schema r##"{"$ref": "#/$defs/operations"}"##;
+}
+
+members! {
+    /// The response header with the backend's operation id, and its public name. Default for `restate`: from `x-restate-id` to
+    /// `x-operation-id`.
+    operation_id = "operationId", "Operation id";
+
+    /// The header's name in the backend's answers.
+    FROM: Text<String> { parse: parse_header_name } = "from", "From", required "",
+        schema r##"{"$ref": "#/$defs/headerName", "examples": ["x-restate-id"]}"##;
+
+    /// The header's name for clients.
+    TO: Text<String> { parse: parse_header_name } = "to", "To", required "",
+        schema r##"{"$ref": "#/$defs/headerName", "examples": ["x-operation-id"]}"##;
+}
+
+members! {
+    /// The service that remembers the first request under each key, for routes with `collision`. It is `IdempotencyGuard` of
+    /// `crates/services/` in the repository.
+    guard = "guard", "Guard";
+
+    /// The service's name in the backend.
+    SERVICE: TextOr<String> { parse: Target::parse_service, default: GUARD } = "service", "Service",
+        schema r#"{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9._-]*$"}"#;
+
+    /// How long the service remembers a request, as it is deployed. It has to be at least the retention of the services of routes with
+    /// `collision` (`/retention/services`) and 2 hours.
+    RETENTION: Text<u64> { parse: parse_duration } = "retention", "Retention", schema r##"{"$ref": "#/$defs/duration"}"##;
+}
 
 /// The guard service of collision detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,8 +179,8 @@ impl<'j> BackendsDocument<'j> {
     /// Reads `backend`, and `backends` if the document has it. `inline`: the document may contain secrets.
     #[inline(never)]
     pub(super) fn read(fields: &ObjectCursor<'j>, inline: bool, issues: &mut Issues) -> Self {
-        let Some(map) = fields.get("backends") else {
-            let backend = fields.need_or_advise("backend", KINDS, issues);
+        let Some(map) = document::BACKENDS.at(fields, issues) else {
+            let backend = document::BACKEND.at(fields, issues);
             if let Some(at) = backend.as_ref().filter(|at| at.is_text()) {
                 issues.add(&at.pointer, "the name of a backend needs `backends`, which says what it is");
                 return Self::default();
@@ -168,7 +258,7 @@ impl<'j> BackendDocument<'j> {
             replay_headers: owned(abilities.replay_headers),
             cluster: None,
             authority: None,
-            timeout_ms: DEFAULT_TIMEOUT_MS,
+            timeout_ms: milliseconds(DEFAULT_TIMEOUT_MS),
             guard: None,
             operations: None,
         }
@@ -177,63 +267,50 @@ impl<'j> BackendDocument<'j> {
     /// Reads a backend; `inline`: the document may contain secrets.
     #[inline(never)]
     fn read(name: Option<&'j str>, at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
-        let known = [
-            "kind",
-            "rewrite_path",
-            "reserved_paths",
-            "operation_id",
-            "hide_headers",
-            "keep_headers",
-            "key_header",
-            "replay_headers",
-            "cluster",
-            "authority",
-            "timeout_ms",
-            "guard",
-            "operations",
-        ];
-        let fields = at.fields(&known, issues)?;
-        let kinds = [("restate", BackendKind::Restate), ("generic", BackendKind::Generic)];
-        let kind = fields.need_or_advise("kind", KINDS, issues).and_then(|at| at.choice(&kinds, issues));
+        let fields = backend::OBJECT.read(at, issues)?;
+        let kind = backend::KIND.read(&fields, issues);
         let default = kind.map_or_else(Self::default, Self::of_kind);
         let kind = default.kind;
-        let replay_headers = fields.list("replay_headers", issues, parse_header_name);
+        let replay_headers = backend::REPLAY_HEADERS.read(&fields, issues);
         Some(Self {
             name,
             is_known: default.is_known,
             kind,
-            rewrite_path: fields.boolean("rewrite_path", issues).unwrap_or(default.rewrite_path),
-            reserved_paths: fields.list("reserved_paths", issues, parse_reserved_path).unwrap_or_default(),
-            operation_id: fields.get("operation_id").map_or(default.operation_id, |at| read_operation_id(&at, issues)),
-            hide_headers: fields.list("hide_headers", issues, parse_header_pattern).unwrap_or(default.hide_headers),
-            keep_headers: fields.list("keep_headers", issues, parse_header_name).unwrap_or_default(),
-            key_header: fields.parse("key_header", issues, parse_key_header),
+            rewrite_path: backend::REWRITE_PATH.read(&fields, issues).unwrap_or(default.rewrite_path),
+            reserved_paths: backend::RESERVED_PATHS.read(&fields, issues).unwrap_or_default(),
+            operation_id: backend::OPERATION_ID
+                .at(&fields, issues)
+                .map_or(default.operation_id, |at| read_operation_id(&at, issues)),
+            hide_headers: backend::HIDE_HEADERS.read(&fields, issues).unwrap_or(default.hide_headers),
+            keep_headers: backend::KEEP_HEADERS.read(&fields, issues).unwrap_or_default(),
+            key_header: backend::KEY_HEADER.read(&fields, issues),
             replay_headers: replay_headers
                 .filter(|_| !kind.abilities().replay_headers.is_empty())
                 .unwrap_or(default.replay_headers),
             // A cluster without a valid name has its own issue and is not missing.
-            cluster: fields
-                .get("cluster")
+            cluster: backend::CLUSTER
+                .at(&fields, issues)
                 .map(|at| at.parse(issues, parse_text).unwrap_or_default())
                 .or(default.cluster),
-            authority: fields.parse("authority", issues, parse_text),
-            timeout_ms: read_timeout(&fields, issues),
-            guard: fields.get("guard").map_or(default.guard, |at| {
-                let fields = at.fields(&["service", "retention"], issues)?;
-                let retention = fields.parse("retention", issues, parse_duration);
-                let service = fields.get("service").map(|at| at.parse(issues, Target::parse_service));
-                Some(Guard { service: service.unwrap_or_else(|| Some(GUARD.to_owned()))?, retention })
+            authority: backend::AUTHORITY.read(&fields, issues),
+            timeout_ms: milliseconds(backend::TIMEOUT_MS.read(&fields, issues)),
+            guard: backend::GUARD.at(&fields, issues).map_or(default.guard, |at| {
+                let fields = guard::OBJECT.read(&at, issues)?;
+                let retention = guard::RETENTION.read(&fields, issues);
+                Some(Guard { service: guard::SERVICE.read(&fields, issues)?, retention })
             }),
-            operations: fields.get("operations").and_then(|at| OperationsDocument::read(&at, inline, issues)),
+            operations: backend::OPERATIONS
+                .at(&fields, issues)
+                .and_then(|at| OperationsDocument::read(&at, inline, issues)),
         })
     }
 }
 
 #[inline(never)]
 fn read_operation_id(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<OperationId> {
-    let fields = at.fields(&["from", "to"], issues)?;
-    let from = fields.need_parse("from", issues, parse_header_name);
-    let to = fields.need_parse("to", issues, parse_header_name);
+    let fields = operation_id::OBJECT.read(at, issues)?;
+    let from = operation_id::FROM.read(&fields, issues);
+    let to = operation_id::TO.read(&fields, issues);
     Some(OperationId { from: from?, to: to? })
 }
 

@@ -6,7 +6,35 @@ use super::webhooks::parse_subject;
 use crate::identity::Subject;
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::{EXTRA_CHARACTERS, KeyError, KeyGrammar};
+use crate::policy::members::{Custom, Text, members};
 use crate::provider::Provider;
+
+members! {
+    /// A caller that signs its requests, such as a scheduler.
+    caller = "caller", "Signed caller";
+
+    /// The subject of the caller's keys. No other identity may have it.
+    SUBJECT: Text<Subject> { parse: parse_subject } = "subject", "Subject", required "", schema r##"{"$ref": "#/$defs/subject"}"##;
+
+    /// The text with which the caller's keys begin. It has only characters that the keys may have, and something has to follow it.
+    KEY_PREFIX: Custom {} = "key_prefix", "Key prefix",
+        schema r#"{"type": "string", "pattern": "^(?!t-)[A-Za-z0-9._~!$&'()*+:=@-]{0,254}$", "default": "", "examples": ["sched:"]}"#;
+
+    /// Characters that the caller's keys may have in addition to those of clients' keys.
+    KEY_EXTRA_CHARS: Custom {} = "key_extra_chars", "Extra characters",
+        schema r#"{"type": "string", "pattern": "^[!$&'()*+:=@]*$", "default": "", "examples": [":"]}"#;
+
+    /// The endpoints that the caller may call. Each is a REQUIRED_A or ACCEPTED route.
+    ROUTES: Custom {} = "routes", "Routes", required "",
+        schema r##"{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/name"}, "examples": [["reports.run"]]}"##;
+
+    /// How the caller signs: a scheme of a provider file (provider.schema.json#/$defs/scheme). The template covers method, path, timestamp,
+    /// key (`{id}`), tenant and project headers and body, with a line break between them. See docs/identity.md.
+    SIGNATURE: Custom {} = "signature", "Signature", required "",
+        schema r#"{"type": "object", "examples": [{"algorithm": "hmac-sha256", "signature": {"header": "X-Schedule-Signature", "pairs": {"separator": ",", "key": "v1"}, "encoding": "hex"}, "timestamp": {"pair": "t", "unit": "s", "max_age_s": 300}, "template": "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"}]}"#;
+
+    SECRETS: Custom {} = "secrets", required "", schema r##"{"$ref": "#/$defs/signingSecrets"}"##;
+}
 
 /// An item of `callers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,20 +75,19 @@ pub(super) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Ve
 
 #[inline(never)]
 fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<SignedCaller> {
-    let known = ["subject", "key_prefix", "key_extra_chars", "routes", "signature", "secrets"];
-    let fields = at.fields(&known, issues)?;
-    let extra = match fields.get("key_extra_chars") {
+    let fields = caller::OBJECT.read(at, issues)?;
+    let extra = match caller::KEY_EXTRA_CHARS.at(&fields, issues) {
         Some(at) => at.parse(issues, parse_extra),
         None => Some(""),
     };
-    let keys = match fields.get("key_prefix") {
+    let keys = match caller::KEY_PREFIX.at(&fields, issues) {
         Some(at) => at.parse(issues, |prefix| parse_keys(prefix, extra)),
         None => KeyGrammar::new("", extra.unwrap_or_default()).ok(),
     };
-    let signature = fields.need("signature", issues).and_then(|at| Provider::of_caller(name, &at, issues));
-    let secrets = fields.need("secrets", issues).map(|at| read_secrets(&at, (inline, Live::Allowed), issues));
-    let subject = fields.need("subject", issues).and_then(|at| at.parse(issues, parse_subject));
-    let routes = fields.need("routes", issues).and_then(|at| {
+    let signature = caller::SIGNATURE.at(&fields, issues).and_then(|at| Provider::of_caller(name, &at, issues));
+    let secrets = caller::SECRETS.at(&fields, issues).map(|at| read_secrets(&at, (inline, Live::Allowed), issues));
+    let subject = caller::SUBJECT.read(&fields, issues);
+    let routes = caller::ROUTES.at(&fields, issues).and_then(|at| {
         let routes = at.list(issues, parse_name)?;
         if routes.is_empty() {
             issues.add(at.pointer, "name at least one endpoint");

@@ -1,6 +1,6 @@
 //! The `identity` object: the sources, and the headers that carry the identity to the backend.
 
-use super::stores::{KEY_REGISTRY, KeyRegistry, Unkey, read_key_registry};
+use super::stores::{KeyRegistry, Unkey, key_registry, read_key_registry};
 use super::webhooks::parse_subject;
 use super::{parse_header_name, parse_name, parse_text};
 use crate::headers::IDEMPOTENCY_KEY;
@@ -11,6 +11,110 @@ use crate::identity::{
     Tenant, is_subject_type,
 };
 use crate::json::cursor::{Issues, JsonCursor, child, suggestion};
+use crate::policy::members::{Custom, Text, Texts, members};
+
+members! {
+    /// This object says where the caller's identity is read, and in which headers the backend gets it.
+    identity = "identity", "Identity";
+
+    /// The sources, in the order in which they are asked.
+    SOURCES: Custom {} = "sources", "Sources", required "",
+        schema r##"{"type": "array", "items": {"$ref": "#/$defs/source"}, "minItems": 1}"##;
+
+    FORWARD: Custom {} = "forward", schema r##"{"$ref": "#/$defs/identityForward"}"##;
+
+    /// Types beside `user`, `service`, `tenant_member`, `client` and `platform_member` that a `{type}:{id}` subject may have.
+    SUBJECT_TYPES: Texts<String> { parse: parse_type } = "subject_types", "Subject types",
+        schema r##"{"type": "array", "items": {"$ref": "#/$defs/subjectType"}, "default": [], "examples": [["device"]]}"##;
+}
+
+members! {
+    /// The request headers through which the backend learns who calls; a client's own are removed on every route.
+    identity_forward = "identityForward", "Forward headers";
+
+    /// The header with the tenant.
+    TENANT: Text<String> { parse: parse_identity_header } = "tenant", "Tenant header",
+        schema r##"{"$ref": "#/$defs/identityHeader", "examples": ["x-tenant-id"]}"##;
+
+    /// The header with the project. It is absent on routes of `tenant` and `platform` scope.
+    PROJECT: Text<String> { parse: parse_identity_header } = "project", "Project header",
+        schema r##"{"$ref": "#/$defs/identityHeader", "examples": ["x-project-id"]}"##;
+
+    /// The header with the subject, `{type}:{encoded id}`.
+    SUBJECT: Text<String> { parse: parse_identity_header } = "subject", "Subject header",
+        schema r##"{"$ref": "#/$defs/identityHeader", "examples": ["x-subject"]}"##;
+}
+
+members! {
+    /// A place from which a whole identity comes. The first source that has any value is used, and has to be complete; parts of different
+    /// sources never mix. Only JSON strings can be an identity.
+    source = "source", "Identity source",
+        schema r##"{"oneOf": [{"required": ["metadata"]}, {"required": ["headers_owned_by"]}, {"required": ["unkey"]}],
+        "allOf": [
+            {"if": {"required": ["metadata"]}, "then": {"properties": {"tenant": {"$ref": "#/$defs/memberOrConstant"}, "project": {"$ref": "#/$defs/memberOrConstant"}, "subject": {"properties": {"field": {"$ref": "#/$defs/member"}}}}}},
+            {"if": {"required": ["payload_header"]}, "then": {"required": ["headers_owned_by"], "properties": {"tenant": {"$ref": "#/$defs/claimOrConstant"}, "project": {"$ref": "#/$defs/claimOrConstant"}, "subject": {"properties": {"field": {"$ref": "#/$defs/claim"}}}}}},
+            {"if": {"required": ["headers_owned_by"], "not": {"required": ["payload_header"]}}, "then": {"properties": {"tenant": {"$ref": "#/$defs/headerOrConstant"}, "project": {"$ref": "#/$defs/headerOrConstant"}, "subject": {"properties": {"field": {"$ref": "#/$defs/identityHeader"}}}}}},
+            {"if": {"required": ["unkey"]}, "then": {"properties": {"tenant": {"$ref": "#/$defs/keyMemberOrConstant"}, "project": {"$ref": "#/$defs/keyMemberOrConstant"}, "subject": {"properties": {"field": {"$ref": "#/$defs/keyMember"}}}}}}
+        ]}"##;
+
+    /// The source's name in this document.
+    NAME: Text<String> { parse: parse_name } = "name", "Name", required "",
+        schema r##"{"$ref": "#/$defs/name", "examples": ["jwt", "api-key"]}"##;
+
+    /// Where an authentication filter wrote its dynamic metadata: the namespace, then the members above tenant, project and subject. For
+    /// `jwt_authn` the second is its `payload_in_metadata`.
+    METADATA: Custom {} = "metadata", "Metadata namespace",
+        schema r##"{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/text"}, "examples": [["envoy.filters.http.jwt_authn", "jwt"]]}"##;
+
+    /// The gateway's filter that sets these headers and removes a client's. Naming it says that you have checked.
+    HEADERS_OWNED_BY: Text<String> { parse: parse_text } = "headers_owned_by", "Owner of the headers",
+        schema r##"{"$ref": "#/$defs/text", "examples": ["envoy.filters.http.ext_authz"]}"##;
+
+    /// The header in which the filter of `headers_owned_by` passes on the payload of a verified token: a JSON object in Base64URL, as
+    /// `forward_payload_header` of `jwt_authn` and `outputPayloadToHeader` of Istio write it. Tenant, project and subject are then claims
+    /// in it. No backend gets this header.
+    PAYLOAD_HEADER: Custom {} = "payload_header", "Header with the token's payload",
+        schema r##"{"$ref": "#/$defs/identityHeader", "examples": ["x-jwt-payload"]}"##;
+
+    UNKEY: Custom {} = "unkey", schema r##"{"$ref": "#/$defs/keyRegistry"}"##;
+
+    /// Where the tenant stands: a member of the metadata, a header, with `payload_header` a claim, or with `unkey` a JSON pointer; or a
+    /// constant, `{"value": "shop"}`.
+    TENANT: Custom {} = "tenant", "Tenant", required "", schema r#"{"examples": ["tenant_id", "x-tenant-id", {"value": "shop"}]}"#;
+
+    /// Where the project stands, or a constant, `{"value": "main"}`. A source for callers of `tenant` and `platform` scope may leave it
+    /// out; a source that only routes of `project` scope use may not.
+    PROJECT: Custom {} = "project", "Project", schema r#"{"examples": ["project_id", "x-project-id", {"value": "main"}]}"#;
+
+    SUBJECT: Custom {} = "subject", required "", schema r##"{"$ref": "#/$defs/sourceSubject"}"##;
+}
+
+members! {
+    /// The user or machine that acts; or a constant, `{"value": "service:worker"}`, where all callers of this source are one subject, and
+    /// so share keys and answers. A constant does not make a source count, so at least one other part is read from the request.
+    source_subject = "sourceSubject", "Subject",
+        schema r#"{"if": {"required": ["value"]}, "then": {"properties": {"field": false, "type": false}}, "else": {"required": ["field"]}}"#;
+
+    /// The subject of all callers of this source, `{type}:{id}`, in the place of `field` and `type`. Its type is one of those that need no
+    /// declaration, or of `subject_types`. Webhooks and signed callers must not have it.
+    VALUE: Custom {} = "value", "Constant", schema r##"{"$ref": "#/$defs/subject", "examples": ["service:worker"]}"##;
+
+    /// Where the subject stands: a member of the metadata, a header, with `payload_header` a claim, or with `unkey` a JSON pointer.
+    FIELD: Custom {} = "field", "Field", schema r#"{"examples": ["sub", "x-subject"]}"#;
+
+    /// The type of every subject of this source. Without it the value is `{type}:{id}`, split at the first colon.
+    TYPE: Text<String> { parse: parse_type } = "type", "Subject type", schema r##"{"$ref": "#/$defs/subjectType", "examples": ["user", "service"]}"##;
+}
+
+members! {
+    /// The same tenant or project for every caller of the source, for an API that has only one. A constant alone names nobody: the source
+    /// is used only for a request that brings another of its values.
+    constant = "constant", "Constant";
+
+    /// The tenant or the project.
+    VALUE: Text<String> { parse: parse_constant } = "value", "Value", required "",
+        schema r##"{"$ref": "#/$defs/segment", "examples": ["shop"]}"##;
+}
 
 /// The names of the headers that carry the identity to the backend; lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,12 +162,12 @@ pub(crate) enum IdentityOwner {
 impl IdentityRules {
     /// Reads an `identity` object.
     pub(crate) fn read(at: &JsonCursor<'_>, owner: IdentityOwner, issues: &mut Issues) -> Option<Self> {
-        let fields = at.fields(&["sources", "forward", "subject_types"], issues)?;
-        let added = fields.list("subject_types", issues, parse_type).unwrap_or_default();
+        let fields = identity::OBJECT.read(at, issues)?;
+        let added = identity::SUBJECT_TYPES.read(&fields, issues).unwrap_or_default();
         let types: Vec<String> = SUBJECT_TYPES.iter().map(|name| (*name).to_owned()).chain(added).collect();
         let mut sources: Vec<IdentitySource> = Vec::new();
         let mut registry = None;
-        if let Some(list) = fields.need("sources", issues) {
+        if let Some(list) = identity::SOURCES.at(&fields, issues) {
             let items = list.items(issues).unwrap_or_default();
             if items.is_empty() && list.is_array() {
                 issues.add(list.pointer.clone(), "name at least one identity source");
@@ -79,7 +183,8 @@ impl IdentityRules {
                 sources.push(source);
             }
         }
-        let forward = fields.get("forward").and_then(|at| read_forward(&at, issues)).unwrap_or_default();
+        let forward =
+            identity::FORWARD.at(&fields, issues).and_then(|at| read_forward(&at, issues)).unwrap_or_default();
         Some(Self { sources, forward, types, registry })
     }
 
@@ -133,20 +238,20 @@ fn read_source(
     registry: &mut Option<(String, Option<Unkey>)>,
     issues: &mut Issues,
 ) -> Option<IdentitySource> {
-    let fields = at.fields(
-        &["name", "metadata", "headers_owned_by", "payload_header", "unkey", "tenant", "project", "subject"],
-        issues,
-    )?;
-    let name = fields.need_parse("name", issues, parse_name);
-    let headers_owner = fields.parse("headers_owned_by", issues, parse_text);
-    let has = |name| fields.get(name).is_some();
-    let payload = fields.get("payload_header").map(|at| {
-        if !has("headers_owned_by") && (has("metadata") || has("unkey")) {
+    let fields = source::OBJECT.read(at, issues)?;
+    let name = source::NAME.read(&fields, issues);
+    let headers_owner = source::HEADERS_OWNED_BY.read(&fields, issues);
+    let kinds = [source::METADATA.name, source::HEADERS_OWNED_BY.name, source::UNKEY.name];
+    let given = kinds.map(|name| fields.get(name).is_some());
+    let payload = source::PAYLOAD_HEADER.at(&fields, issues).map(|at| {
+        if let [metadata, false, unkey] = given
+            && (metadata || unkey)
+        {
             issues.add(&at.pointer, "say in `headers_owned_by` which filter sets this header and removes a client's");
         }
         at.parse(issues, parse_identity_header)
     });
-    let namespace = fields.get("metadata").and_then(|at| {
+    let namespace = source::METADATA.at(&fields, issues).and_then(|at| {
         let path = if at.is_array() { at.list(issues, parse_text)? } else { Vec::new() };
         if path.is_empty() {
             issues.add(
@@ -157,7 +262,7 @@ fn read_source(
         }
         Some(path)
     });
-    let api_key = fields.get("unkey").and_then(|at| read_api_keys(&at, owner, registry, issues));
+    let api_key = source::UNKEY.at(&fields, issues).and_then(|at| read_api_keys(&at, owner, registry, issues));
     #[cfg(feature = "describe")]
     let origin = SourceOrigin { metadata: namespace.clone().unwrap_or_default(), owner: headers_owner.clone() };
     let kind = match (namespace, headers_owner, &api_key) {
@@ -168,8 +273,7 @@ fn read_source(
         },
         (None, None, Some(place)) => SourceKind::ApiKeys(place.header.clone()),
         _ => {
-            let kinds = ["metadata", "headers_owned_by", "unkey"];
-            if kinds.into_iter().filter(|name| has(name)).count() != 1 {
+            if given.into_iter().filter(|given| *given).count() != 1 {
                 issues.add(
                     at.pointer.clone(),
                     "a source has one of `metadata` (the namespace a filter wrote to), `headers_owned_by` (the filter that sets \
@@ -179,23 +283,26 @@ fn read_source(
             return None;
         }
     };
-    let tenant = fields.need("tenant", issues).and_then(|at| kind.read_or_constant(&at, issues));
-    let project = fields.get("project").map(|at| kind.read_or_constant(&at, issues));
-    let subject = fields.need("subject", issues).and_then(|at| {
-        let fields = at.fields(&["field", "type", "value"], issues)?;
-        if let Some(value) = fields.get("value") {
-            for name in ["field", "type"].into_iter().filter(|name| fields.get(name).is_some()) {
+    let tenant = source::TENANT.at(&fields, issues).and_then(|at| kind.read_or_constant(&at, issues));
+    let project = source::PROJECT.at(&fields, issues).map(|at| kind.read_or_constant(&at, issues));
+    let subject = source::SUBJECT.at(&fields, issues).and_then(|at| {
+        let fields = source_subject::OBJECT.read(&at, issues)?;
+        if let Some(value) = source_subject::VALUE.at(&fields, issues) {
+            for name in [source_subject::FIELD.name, source_subject::TYPE.name]
+                .into_iter()
+                .filter(|name| fields.get(name).is_some())
+            {
                 issues.add(child(&at.pointer, name), "a constant subject is the whole subject: leave this member out");
             }
             return read_constant_subject(&value, types, issues);
         }
-        let subject_type = fields.get("type").map(|at| at.parse(issues, parse_type));
-        let Some(field) = fields.get("field") else {
+        let subject_type = source_subject::TYPE.read_if_given(&fields, issues);
+        let Some(field) = source_subject::FIELD.at(&fields, issues) else {
             issues.add(&at.pointer, "name the `field` with the subject, or a constant subject as `value`");
             return None;
         };
         let field = kind.read(&field, issues)?;
-        Some(SubjectRule { field, kind: subject_type.map_or(Some(None), |name| name.map(Some))? })
+        Some(SubjectRule { field, kind: subject_type? })
     });
     let source = IdentitySource {
         name: name?,
@@ -250,18 +357,21 @@ fn read_api_keys(
         issues.add(&at.pointer, "a document has one source with `unkey`: remove one of them");
     }
     *registry = Some((at.pointer.clone(), None));
-    let fields = at.fields(&[&["header", "prefix", "keep_header"], &KEY_REGISTRY[..]].concat(), issues)?;
-    let header = fields.need_parse("header", issues, parse_key_header);
-    let prefix = fields.get("prefix").map(|at| at.parse(issues, parse_key_prefix));
-    let keep = fields.boolean("keep_header", issues).unwrap_or_default();
+    let fields = key_registry::OBJECT.read(at, issues)?;
+    let header = key_registry::HEADER.read(&fields, issues);
+    let prefix = key_registry::PREFIX.read_if_given(&fields, issues);
+    let keep = key_registry::KEEP_HEADER.read(&fields, issues);
     *registry = Some((at.pointer.clone(), read_key_registry(&fields, inline, issues)));
-    Some(ApiKeyPlace { header: header?, prefix: prefix.unwrap_or_else(|| Some(String::new()))?, keep })
+    Some(ApiKeyPlace { header: header?, prefix: prefix?.unwrap_or_default(), keep })
 }
 
+/// Headers that carry no API key, beside those of [`MEANT`]
+pub(super) const NO_API_KEYS: [&str; 3] = ["cookie", "x-request-id", "content-type"];
+
 /// Parses the name of the header with API keys.
-fn parse_key_header(text: &str) -> Result<String, String> {
+pub(super) fn parse_key_header(text: &str) -> Result<String, String> {
     match parse_identity_header(text)? {
-        name if ["cookie", "x-request-id", "content-type"].contains(&name.as_str()) => {
+        name if NO_API_KEYS.contains(&name.as_str()) => {
             Err(format!("`{name}` already has a meaning: choose another header, such as `x-api-key`"))
         }
         name => Ok(name),
@@ -269,7 +379,7 @@ fn parse_key_header(text: &str) -> Result<String, String> {
 }
 
 /// Parses the beginning of every API key.
-fn parse_key_prefix(text: &str) -> Result<String, String> {
+pub(super) fn parse_key_prefix(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
     if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
         Ok(text.to_owned())
@@ -296,8 +406,8 @@ impl SourceKind {
         if !at.is_object() {
             return self.read(at, issues);
         }
-        let fields = at.fields(&["value"], issues)?;
-        fields.need_parse("value", issues, parse_constant).map(IdentityPlace::Constant)
+        let fields = constant::OBJECT.read(at, issues)?;
+        constant::VALUE.read(&fields, issues).map(IdentityPlace::Constant)
     }
 
     /// Reads a part's place: a header name, or a member name, or an array of member names (a dot is a part of a name).
@@ -341,9 +451,12 @@ fn read_members(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Vec<String>>
 
 #[inline(never)]
 fn read_forward(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Forward> {
-    let fields = at.fields(&["tenant", "project", "subject"], issues)?;
-    let mut name = |member: &str| fields.get(member).and_then(|at| at.parse(issues, parse_identity_header));
-    let forward = Forward { tenant: name("tenant"), project: name("project"), subject: name("subject") };
+    let fields = identity_forward::OBJECT.read(at, issues)?;
+    let forward = Forward {
+        tenant: identity_forward::TENANT.read(&fields, issues),
+        project: identity_forward::PROJECT.read(&fields, issues),
+        subject: identity_forward::SUBJECT.read(&fields, issues),
+    };
     let names: Vec<&str> = forward.names().collect();
     if names.iter().enumerate().any(|(at, name)| names.iter().skip(at + 1).any(|other| other == name)) {
         issues.add(at.pointer.clone(), "tenant, project and subject need three different headers");
@@ -363,14 +476,16 @@ fn parse_constant(text: &str) -> Result<String, String> {
     }
 }
 
+/// Headers that carry no part of an identity
+pub(super) const MEANT: [&str; 6] =
+    [IDEMPOTENCY_KEY, super::super::REWRITE_MARK, "host", "content-length", "transfer-encoding", "connection"];
+
 /// Parses the name of a header that may carry a part of an identity.
 fn parse_identity_header(text: &str) -> Result<String, String> {
     let name = parse_header_name(text)?;
-    let taken =
-        [IDEMPOTENCY_KEY, super::super::REWRITE_MARK, "host", "content-length", "transfer-encoding", "connection"];
     if name.contains('_') {
         Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
-    } else if taken.contains(&name.as_str()) {
+    } else if MEANT.contains(&name.as_str()) {
         Err(format!("`{name}` already has a meaning: choose another header"))
     } else {
         Ok(name)

@@ -3,8 +3,46 @@
 use super::parse_duration;
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::{KeyCharset, KeyError, KeyFormat, KeyRules, MAX_LENGTH, MaxAge};
+use crate::policy::members::{Choice, Custom, Integer, Text, members};
 use regex_lite::{Regex, RegexBuilder};
 use std::borrow::Cow;
+
+members! {
+    /// These rules are about clients' keys: their characters, and what else they need. On a route it takes the place of the document's
+    /// `key` as a whole. Keys of signed callers and identifiers of webhooks are not concerned.
+    key_rules = "keyRules", "Rules for keys",
+        schema r#"{"if": {"required": ["charset"], "properties": {"charset": {"const": "visible"}}}, "then": {"properties": {"format": {"const": "any"}}}}"#;
+
+    /// The characters of keys. `unreserved` is `A-Z a-z 0-9 . _ ~ -`. `visible` is every visible ASCII character except the comma, for
+    /// clients that have keys such as `order:123`, `a/b` or base64; a key of other characters is refused with reason `charset`. In both
+    /// cases a key may be sent bare or as a Structured Field string, has at most 255 characters, and does not begin with `t-`. A value that
+    /// begins with `"` is always read as a Structured Field string, in which `\"` stands for a quote and `\\` for a backslash.
+    CHARSET: Choice<KeyCharset> { words: &KeyCharset::WORDS } = "charset", "Characters";
+
+    /// The form of every key: any key of the grammar, a UUID (RFC 9562), a UUID version 7, or a ULID; letters in upper or lower case. A key
+    /// of another form is refused with reason `format`.
+    FORMAT: Choice<KeyFormat> { words: &KeyFormat::WORDS } = "format", "Format";
+
+    /// A regular expression that has to match somewhere in the key; `^` and `$` make it match the whole key. It has no look-around and no
+    /// back-references, at most 256 characters, and at most 16 KiB when it is compiled. Clients see it in the refusal (reason `format`).
+    /// List `examples`: `check` tests the pattern with them.
+    PATTERN: Text<Regex> { parse: parse_pattern } = "pattern", "Pattern",
+        schema r#"{"type": "string", "maxLength": 256, "examples": ["^refund[.][0-9a-f-]{36}$"]}"#;
+
+    /// The least number of characters of a key. A shorter key is refused with reason `length`.
+    MIN_LENGTH: Integer { least: 1, most: MAX_LENGTH as u64, default: 1 } = "min_length", "Least length";
+
+    /// A key whose own time is longer ago is refused with reason `expired`, a key whose time is more than 5 minutes ahead with reason
+    /// `format`. Needs the format `uuid7` or `ulid`. It must not be longer than the retention of the target's service
+    /// (`/retention/services`), so that no retry comes after the result is gone. Where clients' clocks may be ahead, leave 5 minutes
+    /// between the two.
+    MAX_AGE: Text<MaxAge> { parse: parse_age } = "max_age", "Greatest age",
+        schema r##"{"$ref": "#/$defs/duration", "examples": ["24h"]}"##;
+
+    /// Keys that these rules have to accept; one that they refuse is a start failure. Their age is not checked.
+    EXAMPLES: Custom {} = "examples", "Examples",
+        schema r#"{"type": "array", "items": {"type": "string"}, "default": [], "examples": [["refund.8e03978e-40d5-43e8-bc93-6894a57f9324"]]}"#;
+}
 
 /// The longest pattern, in characters.
 const MAX_PATTERN_LENGTH: usize = 256;
@@ -16,23 +54,18 @@ impl KeyRules {
     /// Reads a `key` object. `None` if a member is invalid.
     #[inline(never)]
     pub(crate) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
-        let fields = at.fields(&["charset", "format", "pattern", "min_length", "max_age", "examples"], issues)?;
+        let fields = key_rules::OBJECT.read(at, issues)?;
         let before = issues.0.len();
         let rules = Self {
-            charset: fields.choice("charset", &KeyCharset::WORDS, issues).unwrap_or_default(),
-            format: fields.choice("format", &KeyFormat::WORDS, issues).unwrap_or_default(),
-            pattern: fields.parse("pattern", issues, parse_pattern),
-            min_length: fields
-                .integer("min_length", 1..=MAX_LENGTH as u64, issues)
-                .and_then(|length| length.try_into().ok())
-                .unwrap_or(1),
-            max_age: fields.parse("max_age", issues, |text| {
-                parse_duration(text).map(|seconds| MaxAge { seconds, text: text.to_owned() })
-            }),
+            charset: key_rules::CHARSET.read(&fields, issues),
+            format: key_rules::FORMAT.read(&fields, issues),
+            pattern: key_rules::PATTERN.read(&fields, issues),
+            min_length: key_rules::MIN_LENGTH.read(&fields, issues).try_into().unwrap_or(MAX_LENGTH),
+            max_age: key_rules::MAX_AGE.read(&fields, issues),
         };
         if issues.0.len() > before {
             // What relates members would only repeat the issue.
-            fields.list("examples", issues, |_| Ok(()));
+            fields.list(key_rules::EXAMPLES.name, issues, |_| Ok(()));
             return None;
         }
         if rules.max_age.is_some() && !rules.format.holds_time() {
@@ -47,7 +80,7 @@ impl KeyRules {
             let message = format!("no key can fit: every key of this format has {length} characters");
             issues.add(format!("{}/min_length", at.pointer), message);
         }
-        fields.list("examples", issues, |example| {
+        fields.list(key_rules::EXAMPLES.name, issues, |example| {
             rules.check_example(example).map_err(|why| {
                 let detail =
                     if why == KeyError::Pattern { "it does not match `pattern`".into() } else { rules.detail(why) };
@@ -62,6 +95,10 @@ impl KeyRules {
         let key = self.charset.grammar().parse_from(self.min_length, Cow::Borrowed(example.as_bytes()))?;
         self.check(&key, None)
     }
+}
+
+fn parse_age(text: &str) -> Result<MaxAge, String> {
+    parse_duration(text).map(|seconds| MaxAge { seconds, text: text.to_owned() })
 }
 
 fn parse_pattern(text: &str) -> Result<Regex, String> {

@@ -1,10 +1,16 @@
 //! The `recovery` object: how requests for results wait.
 
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::policy::defaults::WAIT_MS;
+use crate::policy::defaults;
+use crate::policy::members::{Integer, members};
 
-/// The longest wait that a document can ask for.
-const MAX_WAIT_MS: u64 = 600_000;
+members! {
+    /// This object is about requests for the result of an earlier request.
+    recovery = "recovery", "Recovery";
+
+    /// How long a client that asks for a result waits for it before it is told 202, in milliseconds; 0 never waits.
+    WAIT_MS: Integer { least: 0, most: 600_000, default: defaults::WAIT_MS } = "wait_ms", "Waiting";
+}
 
 /// The `recovery` object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,14 +21,14 @@ pub(crate) struct RecoverySettings {
 
 impl Default for RecoverySettings {
     fn default() -> Self {
-        Self { wait_ms: WAIT_MS }
+        Self { wait_ms: defaults::WAIT_MS }
     }
 }
 
 impl RecoverySettings {
     /// Reads a `recovery` object.
     pub(super) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Self {
-        let wait_ms = at.fields(&["wait_ms"], issues).and_then(|at| at.integer("wait_ms", 0..=MAX_WAIT_MS, issues));
-        wait_ms.map_or_else(Self::default, |wait_ms| Self { wait_ms })
+        let fields = recovery::OBJECT.read(at, issues);
+        fields.map_or_else(Self::default, |fields| Self { wait_ms: recovery::WAIT_MS.read(&fields, issues) })
     }
 }

@@ -2,6 +2,31 @@
 
 use super::parse_duration;
 use crate::json::cursor::{Issues, JsonCursor, suggestion};
+use crate::policy::members::{Custom, OptionalChoice, members};
+
+members! {
+    /// How long the backend keeps results. The filter compares `max_age` of keys with it.
+    retention = "retention", "Retention";
+
+    /// The classes. A name is the class, a value is its retention.
+    CLASSES: Custom {} = "classes", "Classes",
+        schema r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/duration"}, "examples": [{"interactive": "24h", "financial": "7d"}]}"##;
+
+    /// The class of each service. A name is the service's name in the backend.
+    SERVICES: Custom {} = "services", "Services",
+        schema r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/serviceRetention"}}"##;
+}
+
+members! {
+    /// A service's retention.
+    service_retention = "serviceRetention", "Service";
+
+    /// The name of one of `/retention/classes`.
+    CLASS: Custom {} = "class", "Class", required "", schema r#"{"type": "string"}"#;
+
+    /// What the backend does with an invocation that has used up its retries.
+    ON_MAX_ATTEMPTS: OptionalChoice<&'static str> { words: &[("kill", "kill"), ("pause", "pause")] } = "on_max_attempts", "When retries are used up";
+}
 
 /// The retention of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,15 +45,15 @@ pub struct ServiceRetention {
 /// Reads a `retention` object. A service whose class is invalid is left out.
 #[inline(never)]
 pub(super) fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Vec<ServiceRetention>> {
-    let fields = at.fields(&["classes", "services"], issues)?;
+    let fields = retention::OBJECT.read(at, issues)?;
     let mut classes = Vec::new();
-    if let Some(map) = fields.get("classes").and_then(|at| at.map(issues)) {
+    if let Some(map) = retention::CLASSES.at(&fields, issues).and_then(|at| at.map(issues)) {
         for (name, at) in map.entries() {
             classes.push((name, at.parse(issues, parse_duration)));
         }
     }
     let mut services = Vec::new();
-    if let Some(map) = fields.get("services").and_then(|at| at.map(issues)) {
+    if let Some(map) = retention::SERVICES.at(&fields, issues).and_then(|at| at.map(issues)) {
         for (name, at) in map.entries() {
             services.extend(read_service(name, &at, &classes, issues));
         }
@@ -44,11 +69,11 @@ fn read_service(
     classes: &[(&str, Option<u64>)],
     issues: &mut Issues,
 ) -> Option<ServiceRetention> {
-    let fields = at.fields(&["class", "on_max_attempts"], issues)?;
-    let on_max_attempts = fields.choice("on_max_attempts", &[("kill", "kill"), ("pause", "pause")], issues);
+    let fields = service_retention::OBJECT.read(at, issues)?;
+    let on_max_attempts = service_retention::ON_MAX_ATTEMPTS.read(&fields, issues);
     #[cfg(not(feature = "describe"))]
     let _ = on_max_attempts;
-    let (class, seconds) = fields.need_parse("class", issues, |class| {
+    let (class, seconds) = service_retention::CLASS.at(&fields, issues)?.parse(issues, |class| {
         let found = classes.iter().find(|(known, _)| *known == class).copied();
         found.ok_or_else(|| {
             let near = suggestion(class, classes.iter().map(|(known, _)| *known));

@@ -3,16 +3,225 @@
 use super::super::authority::{self, canonical, is_host};
 use super::super::template::Template;
 use super::identity::{IdentityOwner, IdentityRules};
+use super::webhooks::{parse_provider, parse_webhook_id};
 use super::{
-    Mode, check_name, check_text, parse_fingerprint_header, parse_header_name, parse_text, read_header_names, read_key,
-    read_mode,
+    MODES, Mode, answers::answers, check_name, check_text, parse_fingerprint_header, parse_header_name, parse_text,
+    read_header_names, read_key,
 };
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::json::scan::Pointer;
 use crate::key::KeyRules;
-use crate::policy::defaults::MAX_BODY_BYTES;
+use crate::policy::defaults;
+use crate::policy::members::{
+    Choice, Custom, Flag, Integer, Member, OptionalChoice, OptionalFlag, OptionalInteger, Text, Texts, members,
+};
 use std::fmt;
 use std::sync::Arc;
+
+members! {
+    /// A route is an operation of the API, and says what its idempotency keys mean.
+    route = "route", "Route",
+        also [answers::CLEAN_ERRORS],
+        schema r#"{"allOf": [
+            {"if": {"required": ["policy"], "properties": {"policy": {"const": "REQUIRED_B"}}}, "then": {"required": ["webhook"]}},
+            {"if": {"required": ["policy"], "properties": {"policy": {"enum": ["REQUIRED_A", "PROHIBITED"]}}}, "then": {"properties": {"webhook": false}}},
+            {"if": {"required": ["policy"], "properties": {"policy": {"enum": ["REQUIRED_B", "HANDLER_INTERNAL_C", "PROHIBITED"]}}}, "then": {"properties": {"key": false, "subject": {"const": "caller"}}}},
+            {"if": {"required": ["webhook"]}, "then": {"properties": {"key": false, "subject": {"const": "caller"}}}},
+            {"if": {"required": ["target"], "properties": {"target": {"pattern": "[{](?:body|form):"}}}, "then": {"required": ["webhook"]}},
+            {"if": {"required": ["one_way"], "properties": {"one_way": {"const": true}}}, "then": {"required": ["target"]}},
+            {"if": {"required": ["answer"]}, "then": {"required": ["target"], "properties": {"one_way": {"const": false}}}},
+            {"if": {"required": ["internal_hit"]}, "then": {"properties": {"policy": {"const": "HANDLER_INTERNAL_C"}, "one_way": {"const": false}}}}
+        ]}"#;
+
+    /// Its name in metrics, logs and the gateway's route metadata (`filter_metadata["edge.idempotency"].endpoint`). No two routes have the
+    /// same.
+    ENDPOINT: Custom {} = "endpoint", "Endpoint", required "",
+        schema r##"{"$ref": "#/$defs/name", "examples": ["refunds.create"]}"##;
+
+    /// The path in its normalised spelling. It may end with a slash, and the route takes both spellings. `{name}` stands for one whole
+    /// segment, and behind a text (`key:{name}`) for the rest of one, which is not empty. A literal segment outranks a parameter behind a
+    /// text, the longest such text outranks a shorter one, and all of them outrank a whole parameter.
+    PATH: Text<Template> { parse: Template::parse } = "path", "Path", required "",
+        schema r#"{"type": "string", "pattern": "^(?:/|(?:/(?:(?!\\.{1,2}(?:/|$)|:[A-Za-z_]|\\*+(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+|(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})*\\{[a-z][a-z0-9_]*\\}))+/?)$", "examples": ["/api/v1/refunds", "/api/v1/carts/{cart_id}/checkout", "/api/v1/flags/key:{flag}"]}"#;
+
+    /// `HEAD` counts as `GET`. `PUT`, `PATCH` and `DELETE` become `POST` where `rewrite_path` leads to Restate, whose handlers know no
+    /// other. `OPTIONS` is not forwarded unless it is listed; the gateway's CORS filter belongs in front.
+    METHODS: Custom {} = "methods", "Methods",
+        schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?!CONNECT$)[!#$%&'*+.^_`|~0-9A-Z-]+$", "examples": ["POST", "GET", "PUT", "PATCH", "DELETE"]}, "minItems": 1, "default": ["POST"]}"#;
+
+    /// `REQUIRED_A`: a key is required and put into the caller's namespace. `ACCEPTED`: the same if there is a key, forwarded without
+    /// deduplication if not. `REQUIRED_B`: a webhook is verified and its identifier becomes the key. `HANDLER_INTERNAL_C`: a key is removed
+    /// unread, because the handler deduplicates, or the operation takes no key. `PROHIBITED`: a key is an error.
+    POLICY: OptionalChoice<PolicyKind> { words: &PolicyKind::WORDS } = "policy", "Policy", required "";
+
+    /// The name of the backend that gets the requests, one of `/backends`. The default is that of `/backend`.
+    BACKEND: Custom {} = "backend", "Backend", schema r##"{"$ref": "#/$defs/name", "examples": ["restate"]}"##;
+
+    /// Where the request goes in the backend: `Service/handler`, or `Service/{object key}/handler`. Path parameters and `{tenant}`,
+    /// `{project}`, `{subject}` may stand in the object key, with a `:` between them. With `/backend/rewrite_path` the request is sent
+    /// there; without it the target serves recovery and collision detection only. On a route with `webhook` that leads to Restate,
+    /// `{body:/data/object/id}` (a JSON pointer) and `{form:MessageSid}` (a field of a form) are members of the verified body; a `:` in
+    /// their values becomes `%3A`, and a `%` becomes `%25`.
+    TARGET: Custom {} = "target", "Target",
+        schema r#"{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9._-]*(?:/(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{(?:[a-z][a-z0-9_]*|body:(?:/(?:[^~/{}\u0000]|~[01])*){1,8}|form:[^{}\u0000]+)\\})+)?/[A-Za-z_][A-Za-z0-9._-]*$", "examples": ["Refunds/create", "Cart/{tenant}:{project}:{cart_id}/checkout", "Promises/{tenant}:{project}:stripe:{body:/data/object/id}/resolve"]}"#;
+
+    /// What a verified delivery is answered whose body lacks a value that the `target` is made of, has it twice, or has one that is no
+    /// string and no integer or cannot stand in an object key. `refuse`: 400 `transport_translation_failed`. `acknowledge`: 200 without a
+    /// call, so that the provider does not send it again. What the signature does not cover is always refused.
+    ON_UNMATCHED: OptionalChoice<bool> { words: &[("refuse", false), ("acknowledge", true)] } = "on_unmatched", "Deliveries for nobody",
+        schema r#"{"default": "refuse"}"#;
+
+    /// Whether the route's keys belong to the caller's project, or are the same in all projects (`tenant`, `platform`). `tenant` and
+    /// `platform` put `_tenant` or `_platform` into the project segment; the tenant is always needed. The subject stays in the keys:
+    /// callers of a tenant do not share keys, unless `subject` says so.
+    SCOPE: Choice<Scope> { words: &[("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)] }
+        = "scope", "Scope";
+
+    /// With `none` all callers of the tenant and project share the keys of this route (with `"scope": "tenant"` all callers of the tenant):
+    /// who sends a key that another caller has used gets that caller's answer, and can recover it. `_none:_` stands in the place of the
+    /// subject in these keys. The caller is still needed, and forwarded. Only a REQUIRED_A or ACCEPTED route without `webhook`, without
+    /// `{subject}` in its `target` and without signed callers can have it.
+    SUBJECT: Choice<KeySubject> { words: &[("caller", KeySubject::Caller), ("none", KeySubject::None)] }
+        = "subject", "Keys that callers share";
+
+    /// The route's mode. Without it the document's mode holds.
+    MODE: OptionalChoice<Mode> { words: &MODES } = "mode", "Enforce or shadow";
+
+    /// The route's identity rules, which take the place of the document's.
+    IDENTITY: Custom {} = "identity", schema r##"{"$ref": "#/$defs/identity"}"##;
+
+    /// The hosts that the route is for, each in its canonical form: `api.example.com`, or `*.example.com` for every host below; in lower
+    /// case, without a port and without a final dot, an internationalised name in its ASCII form (`xn--mnchen-3ya.example`), an IPv6
+    /// address as URLs write it (`[2001:db8::1]`). A request whose authority spells such a host in another way is answered 400
+    /// `path_ambiguous`, so set `strip_any_host_port` and `strip_trailing_host_dot` on the gateway's connection manager. A route with hosts
+    /// outranks one without; a route without hosts is for all.
+    HOSTS: Texts<String> { parse: parse_host } = "hosts", "Hosts",
+        schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:\\[[0-9a-f.]*:[0-9a-f:.]*\\]|(?:\\*\\.)?(?!\\.)[a-z0-9._~-]*[a-z0-9_~-])$", "examples": ["api.example.com", "*.example.com"]}, "default": []}"#;
+
+    /// Whether a caller can ask for the result of an earlier request of its own under `…/by-idempotency-key/{key}`. Only REQUIRED_A and
+    /// ACCEPTED routes with a `target` in a backend of kind `restate` can be recovered from, and are unless it says `false`; in shadow mode
+    /// none is.
+    RECOVERY: OptionalFlag {} = "recovery", "Recovery";
+
+    /// What the same key with another request leads to: nothing, a count, or 422 `idempotency_key_reused`. Another request differs in
+    /// method, path, query, content type or body. Needs `/backend/guard` and `/backend/cluster`. In shadow mode `enforce` counts, too.
+    COLLISION: Choice<Collision> { words: &[("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)] }
+        = "collision", "Collision detection";
+
+    /// Whether a key names one call of this operation, or one call of its caller: with `caller` the same key on another operation counts as
+    /// another request, too, if that operation has `caller` and the same `scope`. All routes with `caller` need the same `fingerprint`.
+    COLLISION_SCOPE: Choice<bool> { words: &[("operation", false), ("caller", true)] }
+        = "collision_scope", "Scope of collision detection";
+
+    /// With `attach` a duplicate of a request that is under way waits for it and gets the same answer. With `conflict` the filter asks
+    /// Restate through `/backend/cluster` before each request with a key, and refuses a duplicate with 409 `idempotency_key_in_flight`; if
+    /// Restate gives no answer, the request is forwarded. The body is buffered meanwhile, up to `max_body_bytes`. In shadow mode nothing is
+    /// asked.
+    IN_FLIGHT: Choice<bool> { words: &[("attach", false), ("conflict", true)] } = "in_flight", "Requests in flight";
+
+    /// Whether a request is refused with 503, or forwarded and counted, if the guard gives no answer that can be compared. With `forward`
+    /// whoever can slow the guard switches collision detection off. With `observe` a request is always forwarded.
+    GUARD_FAILURE: OptionalChoice<bool> { words: &[("refuse", true), ("forward", false)] } = "guard_failure", "When the guard is down",
+        schema r#"{"default": "refuse"}"#;
+
+    /// What of the body makes a request another one: its bytes, or its canonical JSON (RFC 8785), in which the order of members and space
+    /// do not count. A body without a canonical form is compared by its bytes. With `collision` and `json`, `max_body_bytes` is at most
+    /// 16777216, and routes with `"collision_scope": "caller"` need the same fingerprint.
+    FINGERPRINT: Choice<bool> { words: &[("raw", false), ("json", true)] } = "fingerprint", "Fingerprint";
+
+    /// Request headers that make a request another one, too, such as `if-match`: with another value, another number of lines or without the
+    /// header, the same key is refused or counted. Their order in this list does not matter. A retry has to send them again, byte for byte.
+    /// Changing the list makes fingerprints that cannot be compared with earlier ones, as a change of `fingerprint` does. Routes with
+    /// `"collision_scope": "caller"` need the same headers. A header that the backend never gets as a client sent it is a start error.
+    FINGERPRINT_HEADERS: Custom {} = "fingerprint_headers", "Headers in the fingerprint",
+        schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/fingerprintHeader"}, "default": [], "examples": [["if-match", "prefer"]]}"##;
+
+    /// The longest body that the filter reads, in bytes, on routes with webhooks, signed callers, `collision` or `"in_flight": "conflict"`.
+    /// A longer one is answered 413, with `"collision": "observe"` forwarded without a check.
+    MAX_BODY_BYTES: Integer { least: 1, most: 1 << 30, default: defaults::MAX_BODY_BYTES } = "max_body_bytes", "Longest body";
+
+    /// Whether the backend answers before the work is done (`/send`).
+    ONE_WAY: Flag { default: false } = "one_way", "One-way";
+
+    /// Whether the values of the path's parameters may contain a slash, written `%2F`. Other routes answer 400 `path_ambiguous` to it,
+    /// since many backends decode a path before they choose a route, and so choose another one than the filter. It cannot be set where the
+    /// decoded path could be that of another route.
+    ENCODED_SLASH: Flag { default: false } = "encoded_slash", "Escaped slashes";
+
+    /// The query parameters that reach the target. All others are dropped where the path is rewritten. `delay`, `delaysec` and `limit-key`
+    /// steer the backend and never come from a client.
+    QUERY: Texts<String> { parse: parse_query_name } = "query", "Query parameters",
+        schema r##"{"type": "array", "items": {"$ref": "#/$defs/queryName"}, "default": []}"##;
+
+    WEBHOOK: Custom {} = "webhook", schema r##"{"$ref": "#/$defs/routeWebhook"}"##;
+
+    KEY: Custom {} = "key", schema r##"{"$ref": "#/$defs/keyRules"}"##;
+
+    ANSWER: Custom {} = "answer", schema r##"{"$ref": "#/$defs/answer"}"##;
+
+    INTERNAL_HIT: Custom {} = "internal_hit", schema r##"{"$ref": "#/$defs/internalHit"}"##;
+
+    API_KEY: Custom {} = "api_key", schema r##"{"$ref": "#/$defs/routeApiKey"}"##;
+}
+
+members! {
+    /// This route takes deliveries of webhooks. The signature is verified before anything is forwarded. A member that is left out comes
+    /// from the path's `{provider}` and `{webhook_id}`.
+    route_webhook = "routeWebhook", "Webhook";
+
+    /// The provider, if the path has no `{provider}`.
+    PROVIDER: Text<String> { parse: parse_provider } = "provider", "Provider", schema r##"{"$ref": "#/$defs/provider"}"##;
+
+    /// The webhook id, if the path has no `{webhook_id}`.
+    ID: Text<String> { parse: parse_webhook_id } = "id", "Webhook id", schema r##"{"$ref": "#/$defs/webhookId"}"##;
+}
+
+members! {
+    /// What the route asks of API keys, where a source of the document's `identity` has `unkey`.
+    route_api_key = "routeApiKey", "API key";
+
+    /// Whether every request needs a caller: an API key, or a value of another source. With `false` a request may come without one, and one
+    /// with an API key that is not valid is refused all the same. A preflight request (`OPTIONS` with `Origin` and
+    /// `Access-Control-Request-Method`) never needs one.
+    REQUIRED: Flag { default: true } = "required", "Required";
+
+    /// The permissions that an API key needs, as a query of Unkey: names, `AND`, `OR` and parentheses. Callers of other sources are not
+    /// asked for them.
+    PERMISSIONS: Text<Arc<str>> { parse: parse_permissions } = "permissions", "Permissions",
+        schema r#"{"type": "string", "minLength": 1, "maxLength": 1000, "pattern": "^[A-Za-z0-9 ()._:*/-]*[A-Za-z0-9()._:*/-][A-Za-z0-9 ()._:*/-]*$", "examples": ["refunds.create"]}"#;
+}
+
+members! {
+    /// What becomes of an answer with status 200 that comes from the route's `target`, since a backend such as Restate has no other status
+    /// for a success. The first answer, its replays and its recoveries get the same shape. Needs `/backend/rewrite_path` and a route that
+    /// is not one-way.
+    answer = "answer", "Shape of a success",
+        schema r#"{"minProperties": 1}"#;
+
+    /// The status in the place of 200. 204, 205 and 206 are not possible, because the answer has a body.
+    STATUS: OptionalInteger { least: 200, most: 299 } = "status", "Status",
+        schema r#"{"not": {"enum": [204, 205, 206]}, "examples": [201]}"#;
+
+    /// The header `Location`: an absolute path, in which `{body:/id}` stands for the string or integer at this JSON pointer of the answer's
+    /// body, and `{name}` for a parameter of the route's path. Each value is percent-encoded into its segment. For the pointer the filter
+    /// waits for the whole body, up to `answers.max_body_bytes`. An answer without a usable value keeps its status 200 and its own
+    /// `Location`, and is counted (`idempotency_answer_unshaped_total`).
+    LOCATION: Text<String> { parse: parse_text } = "location", "Location",
+        schema r#"{"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{[a-z][a-z0-9_]*\\}|\\{body:(?:/(?:[^{}~/]|~[01])*){1,8}\\})+)+$", "examples": ["/api/v1/refunds/{body:/id}"]}"#;
+}
+
+members! {
+    /// Where an answer of a `HANDLER_INTERNAL_C` route says that its handler had done the work before. Each such answer counts as a hit
+    /// (`handler_internal_dedup_hit_total`). A handler in Restate needs this, since it cannot set the header that counts as well. The
+    /// answer passes unchanged, and nothing waits for its body: it is read while it passes.
+    internal_hit = "internalHit", "Duplicates that the handler finds";
+
+    /// The JSON pointer of a member of the answer's body. The answer is a hit if the member is `true`, as a boolean. What cannot be read is
+    /// not counted: a body that is compressed, not of a JSON content type, not JSON, or longer than `answers.max_body_bytes`, and a member
+    /// that is there twice.
+    BODY: Text<Pointer> { parse: parse_member } = "body", "Member", required "",
+        schema r#"{"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$", "examples": ["/duplicate"]}"#;
+}
 
 /// The policy of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,18 +397,20 @@ pub(crate) struct ApiKeyRules {
 
 impl ApiKeyRules {
     fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
-        let fields = at.fields(&["required", "permissions"], issues)?;
-        let permissions = fields.parse("permissions", issues, |text| {
-            // Unkey takes 1 to 1,000 characters (its OpenAPI description, `V2KeysVerifyKeyRequestBody`).
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ()._:*/-".contains(&byte);
-            if (1..=1000).contains(&text.trim().len()) && text.bytes().all(plain) {
-                Ok(Arc::from(text.trim()))
-            } else {
-                Err("expected permissions of 1 to 1000 characters, such as `refunds.create` or `a.read AND (b.read OR b.write)`"
-                    .to_owned())
-            }
-        });
-        Some(Self { permissions, is_optional: !fields.boolean("required", issues).unwrap_or(true) })
+        let fields = route_api_key::OBJECT.read(at, issues)?;
+        let permissions = route_api_key::PERMISSIONS.read(&fields, issues);
+        Some(Self { permissions, is_optional: !route_api_key::REQUIRED.read(&fields, issues) })
+    }
+}
+
+/// Parses a query of permissions. Unkey takes 1 to 1,000 characters (its OpenAPI description, `V2KeysVerifyKeyRequestBody`).
+fn parse_permissions(text: &str) -> Result<Arc<str>, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ()._:*/-".contains(&byte);
+    if (1..=1000).contains(&text.trim().len()) && text.bytes().all(plain) {
+        Ok(Arc::from(text.trim()))
+    } else {
+        Err("expected permissions of 1 to 1000 characters, such as `refunds.create` or `a.read AND (b.read OR b.write)`"
+            .to_owned())
     }
 }
 
@@ -212,98 +423,56 @@ pub(crate) struct AnswerDocument {
     pub location: Option<String>,
 }
 
-/// Whether requests are refused.
-const GUARD_FAILURES: [(&str, bool); 2] = [("refuse", true), ("forward", false)];
-
 impl<'j> RouteDocument<'j> {
     /// Reads one route.
     pub(crate) fn read(at: &JsonCursor<'j>, issues: &mut Issues) -> Option<Self> {
-        let known = [
-            "endpoint",
-            "path",
-            "methods",
-            "policy",
-            "backend",
-            "target",
-            "on_unmatched",
-            "scope",
-            "subject",
-            "mode",
-            "identity",
-            "hosts",
-            "recovery",
-            "collision",
-            "collision_scope",
-            "in_flight",
-            "guard_failure",
-            "fingerprint",
-            "fingerprint_headers",
-            "max_body_bytes",
-            "one_way",
-            "query",
-            "webhook",
-            "key",
-            "answer",
-            "internal_hit",
-            "encoded_slash",
-            "clean_errors",
-            "api_key",
-        ];
-        let fields = at.fields(&known, issues)?;
-        let endpoint = fields.need_parse("endpoint", issues, check_name);
-        let template = fields.need_parse("path", issues, Template::parse);
-        let policy = fields.need("policy", issues).and_then(|at| at.choice(&PolicyKind::WORDS, issues));
-        let methods = fields.get("methods").and_then(|at| {
+        let fields = route::OBJECT.read(at, issues)?;
+        let endpoint = route::ENDPOINT.at(&fields, issues).and_then(|at| at.parse(issues, check_name));
+        let template = route::PATH.read(&fields, issues);
+        let policy = route::POLICY.read(&fields, issues);
+        let methods = route::METHODS.at(&fields, issues).and_then(|at| {
             let methods = at.list(issues, Method::parse)?;
             if at.items(issues)?.is_empty() {
                 issues.add(at.pointer.clone(), "list at least one method, or leave the member out (`[\"POST\"]`)");
             }
             Some(methods)
         });
-        let target = fields.parse("target", issues, check_text);
-        let fields = fields.besides(&["endpoint", "path", "policy", "methods", "target"]);
-        let scopes = [("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)];
-        let collisions = [("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)];
+        let target = route::TARGET.at(&fields, issues).and_then(|at| at.parse(issues, check_text));
+        let read =
+            [route::ENDPOINT.name, route::PATH.name, route::POLICY.name, route::METHODS.name, route::TARGET.name];
+        let fields = fields.besides(&read);
         Some(Self {
             methods,
             target,
-            acknowledges: fields.choice("on_unmatched", &[("refuse", false), ("acknowledge", true)], issues),
-            backend: fields.parse("backend", issues, check_text),
-            scope: fields.choice("scope", &scopes, issues).unwrap_or_default(),
-            subject: fields
-                .choice("subject", &[("caller", KeySubject::Caller), ("none", KeySubject::None)], issues)
-                .unwrap_or_default(),
-            mode: read_mode(&fields, issues),
-            identity: fields
-                .get("identity")
+            acknowledges: route::ON_UNMATCHED.read(&fields, issues),
+            backend: route::BACKEND.at(&fields, issues).and_then(|at| at.parse(issues, check_text)),
+            scope: route::SCOPE.read(&fields, issues),
+            subject: route::SUBJECT.read(&fields, issues),
+            mode: route::MODE.read(&fields, issues),
+            identity: route::IDENTITY
+                .at(&fields, issues)
                 .map(|at| IdentityRules::read(&at, IdentityOwner::Route, issues).unwrap_or_default()),
-            hosts: fields.list("hosts", issues, parse_host).unwrap_or_default(),
-            recovery: fields.boolean("recovery", issues),
-            collision: fields.choice("collision", &collisions, issues).unwrap_or_default(),
-            collision_caller: fields
-                .choice("collision_scope", &[("operation", false), ("caller", true)], issues)
-                .unwrap_or_default(),
-            fingerprint_json: fields
-                .choice("fingerprint", &[("raw", false), ("json", true)], issues)
-                .unwrap_or_default(),
-            fingerprint_headers: fields
-                .get("fingerprint_headers")
+            hosts: route::HOSTS.read(&fields, issues).unwrap_or_default(),
+            recovery: route::RECOVERY.read(&fields, issues),
+            collision: route::COLLISION.read(&fields, issues),
+            collision_caller: route::COLLISION_SCOPE.read(&fields, issues),
+            fingerprint_json: route::FINGERPRINT.read(&fields, issues),
+            fingerprint_headers: route::FINGERPRINT_HEADERS
+                .at(&fields, issues)
                 .map(|at| read_header_names(&at, parse_fingerprint_header, issues))
                 .unwrap_or_default(),
-            guard_failure: fields.choice("guard_failure", &GUARD_FAILURES, issues),
-            in_flight_conflict: fields
-                .choice("in_flight", &[("attach", false), ("conflict", true)], issues)
-                .unwrap_or_default(),
-            max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30, issues).unwrap_or(MAX_BODY_BYTES),
-            one_way: fields.boolean("one_way", issues).unwrap_or_default(),
-            query: fields.list("query", issues, parse_query_name).unwrap_or_default(),
-            webhook: fields.get("webhook").and_then(|at| read_webhook(&at, issues)),
-            key: read_key(&fields, issues),
-            answer: fields.get("answer").and_then(|at| read_answer(&at, issues)),
-            internal_hit: fields.get("internal_hit").and_then(|at| read_internal_hit(&at, issues)),
-            encoded_slash: fields.boolean("encoded_slash", issues).unwrap_or_default(),
-            clean_errors: fields.boolean("clean_errors", issues),
-            api_key: fields.get("api_key").and_then(|at| ApiKeyRules::read(&at, issues)),
+            guard_failure: route::GUARD_FAILURE.read(&fields, issues),
+            in_flight_conflict: route::IN_FLIGHT.read(&fields, issues),
+            max_body_bytes: route::MAX_BODY_BYTES.read(&fields, issues),
+            one_way: route::ONE_WAY.read(&fields, issues),
+            query: route::QUERY.read(&fields, issues).unwrap_or_default(),
+            webhook: route::WEBHOOK.at(&fields, issues).and_then(|at| read_webhook(&at, issues)),
+            key: read_key(route::KEY.at(&fields, issues), issues),
+            answer: route::ANSWER.at(&fields, issues).and_then(|at| read_answer(&at, issues)),
+            internal_hit: route::INTERNAL_HIT.at(&fields, issues).and_then(|at| read_internal_hit(&at, issues)),
+            encoded_slash: route::ENCODED_SLASH.read(&fields, issues),
+            clean_errors: answers::CLEAN_ERRORS.read(&fields, issues),
+            api_key: route::API_KEY.at(&fields, issues).and_then(|at| ApiKeyRules::read(&at, issues)),
             endpoint: endpoint?,
             template: template?,
             policy: policy?,
@@ -313,21 +482,17 @@ impl<'j> RouteDocument<'j> {
 
 #[inline(never)]
 fn read_webhook(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
-    let fields = at.fields(&["provider", "id"], issues)?;
+    let fields = route_webhook::OBJECT.read(at, issues)?;
     // An invalid member has its own issue, so it must not also count as missing from the path.
-    let mut fixed = |name: &str, parse: fn(&str) -> Result<String, String>| {
-        fields.get(name).map(|at| at.parse(issues, parse).unwrap_or_default())
-    };
-    Some(WebhookBlock {
-        provider: fixed("provider", super::webhooks::parse_provider),
-        id: fixed("id", super::webhooks::parse_webhook_id),
-    })
+    let mut fixed =
+        |member: Member<Text<String>>| member.read_if_given(&fields, issues).unwrap_or_else(|| Some(String::new()));
+    Some(WebhookBlock { provider: fixed(route_webhook::PROVIDER), id: fixed(route_webhook::ID) })
 }
 
 #[inline(never)]
 fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocument> {
-    let fields = at.fields(&["status", "location"], issues)?;
-    let status = fields.integer("status", 200..=299, issues);
+    let fields = answer::OBJECT.read(at, issues)?;
+    let status = answer::STATUS.read(&fields, issues);
     if matches!(status, Some(204..=206)) {
         issues.add(
             format!("{}/status", at.pointer),
@@ -339,16 +504,19 @@ fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocumen
     }
     Some(AnswerDocument {
         status: status.map(|status| status.to_string()),
-        location: fields.parse("location", issues, parse_text),
+        location: answer::LOCATION.read(&fields, issues),
     })
 }
 
 #[inline(never)]
 fn read_internal_hit(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Pointer> {
-    at.fields(&["body"], issues)?.need_parse("body", issues, |text| {
-        Pointer::parse(text, false)
-            .ok_or_else(|| "expected a JSON pointer of at most 8 parts, such as `/duplicate`".to_owned())
-    })
+    let fields = internal_hit::OBJECT.read(at, issues)?;
+    internal_hit::BODY.read(&fields, issues)
+}
+
+fn parse_member(text: &str) -> Result<Pointer, String> {
+    Pointer::parse(text, false)
+        .ok_or_else(|| "expected a JSON pointer of at most 8 parts, such as `/duplicate`".to_owned())
 }
 
 /// Parses a host, or a wildcard such as `*.example.com`, in its canonical form: an authority is compared with it byte for
@@ -374,14 +542,13 @@ fn parse_host(text: &str) -> Result<String, String> {
     }
 }
 
+/// Query parameters by which a client of Restate steers a call
+pub(super) const STEERING: [&str; 3] = ["delay", "delaysec", "limit-key"];
+
 /// Parses the name of a query parameter that may reach the target.
 fn parse_query_name(text: &str) -> Result<String, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "delay" | "delaysec" | "limit-key" => {
-            Err(format!("`{text}` controls the backend itself, so a client cannot send it: remove it"))
-        }
-        _ => {
-            parse_header_name(text).map(|_| text.to_owned()).map_err(|_| "expected a query parameter's name".to_owned())
-        }
+    if STEERING.iter().any(|name| text.eq_ignore_ascii_case(name)) {
+        return Err(format!("`{text}` controls the backend itself, so a client cannot send it: remove it"));
     }
+    parse_header_name(text).map(|_| text.to_owned()).map_err(|_| "expected a query parameter's name".to_owned())
 }

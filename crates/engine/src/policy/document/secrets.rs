@@ -3,15 +3,32 @@
 use super::live_secret::LiveSecret;
 use super::parse_text;
 use crate::json::{Issues, Json, JsonCursor, to_text};
+use crate::policy::members::{Custom, Integer, Text, members};
 use std::fmt;
 
-/// How long the value before the present one counts if the document does not say it, in seconds
-const DEFAULT_GRACE_S: u64 = 3600;
-/// The longest such time, in seconds: a week
-const MAX_GRACE_S: u64 = 604_800;
+members! {
+    variable = "variable";
 
-/// The members of a secret that the gateway keeps up to date
-const LIVE_MEMBERS: [&str; 3] = ["sds", "config_source", "rotation_grace_s"];
+    /// The variable's name.
+    ENV: Text<String> { parse: parse_variable } = "env", "Environment variable", required "",
+        schema r#"{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "examples": ["STRIPE_WHSEC"]}"#;
+}
+
+members! {
+    live_secret = "liveSecret";
+
+    /// The name of a generic secret at Envoy.
+    SDS: Text<String> { parse: parse_text } = "sds", "Secret of SDS", required "",
+        schema r##"{"$ref": "#/$defs/text", "examples": ["stripe-whsec"]}"##;
+
+    /// Where Envoy gets the secret from: a `ConfigSource` of Envoy, which Envoy reads and this document does not check. Without it the
+    /// secret is one of `static_resources.secrets` in Envoy's bootstrap.
+    CONFIG_SOURCE: Custom {} = "config_source", "Source",
+        schema r#"{"type": "object", "examples": [{"path_config_source": {"path": "/etc/envoy/secrets/stripe.yaml"}, "resource_api_version": "V3"}]}"#;
+
+    /// How long the value before the present one counts after Envoy has a new one, in seconds.
+    ROTATION_GRACE_S: Integer { least: 0, most: 604_800, default: 3_600 } = "rotation_grace_s", "Rotation grace";
+}
 
 /// A secret, or where it is. `Debug` does not show the value (invariant I6).
 #[derive(Clone, PartialEq, Eq)]
@@ -59,21 +76,22 @@ pub(super) fn read_secret(at: &JsonCursor<'_>, (inline, live): (bool, Live), iss
     }
     if live == Live::Allowed
         && let Json::Object(members) = at.json()
-        && members.iter().any(|(name, _)| LIVE_MEMBERS.contains(&&**name))
+        && members.iter().any(|(name, _)| live_secret::OBJECT.names.contains(&&**name))
     {
         return read_live_secret(at, issues).map(Secret::Sds);
     }
-    let fields = at.fields(&["env"], issues)?;
-    fields.need_parse("env", issues, parse_variable).map(Secret::Env)
+    let fields = variable::OBJECT.read(at, issues)?;
+    variable::ENV.read(&fields, issues).map(Secret::Env)
 }
 
 #[inline(never)]
 fn read_live_secret(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<LiveSecret> {
-    let fields = at.fields(&LIVE_MEMBERS, issues)?;
-    let name = fields.need_parse("sds", issues, parse_text);
-    let source = fields.get("config_source").and_then(|at| at.map(issues).map(|_| to_text(at.json())));
-    let grace = fields.integer("rotation_grace_s", 0..=MAX_GRACE_S, issues).unwrap_or(DEFAULT_GRACE_S);
-    Some(LiveSecret::new(name?, source.unwrap_or_default(), grace * 1000))
+    let fields = live_secret::OBJECT.read(at, issues)?;
+    let name = live_secret::SDS.read(&fields, issues);
+    let source = live_secret::CONFIG_SOURCE.at(&fields, issues);
+    let source = source.and_then(|at| at.map(issues).map(|_| to_text(at.json())));
+    let grace_s = live_secret::ROTATION_GRACE_S.read(&fields, issues);
+    Some(LiveSecret::new(name?, source.unwrap_or_default(), grace_s * 1000))
 }
 
 /// Whether a secret can be one that the gateway keeps up to date.

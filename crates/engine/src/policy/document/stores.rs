@@ -1,11 +1,105 @@
 //! `webhooks.unkey` and `webhooks.openbao`: the services for lookups of bindings and secrets.
 
+use super::identity::{parse_key_header, parse_key_prefix};
 use super::parse_text;
 use super::secrets::{Live, Secret, read_secret};
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
+use crate::policy::members::{Custom, Flag, Integer, Member, Text, TextOr, members};
 
 /// The maximum age of a cached result, stale use included, in seconds. After that time a revoked secret stops working.
 const MAX_LIFETIME_S: u64 = 900;
+
+members! {
+    /// Where the bindings are looked up that `static` does not list: `keys.verifyKey` with the webhook id as the key. Their secrets come
+    /// from `openbao`. `cache_ttl_s` and `stale_if_error_s` make at most 900 together.
+    unkey = "unkey", "Unkey";
+
+    /// The gateway's cluster for these calls.
+    CLUSTER: Text<String> { parse: parse_text } = "cluster", "Cluster", required "",
+        schema r##"{"$ref": "#/$defs/text", "examples": ["openbao", "unkey"]}"##;
+
+    /// The `Host` of these calls. Default: the cluster's name.
+    AUTHORITY: Text<String> { parse: parse_authority } = "authority", "Authority",
+        schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._:\\[\\]-]+$", "examples": ["openbao.internal:8200"]}"#;
+
+    /// The path at which keys are verified.
+    PATH: TextOr<String> { parse: parse_path, default: "/v2/keys.verifyKey" } = "path", "Path",
+        schema r#"{"type": "string", "pattern": "^(/(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+)+$"}"#;
+
+    /// The key that is sent as a bearer token. It is better to leave it out here and to let the gateway add it (Envoy's credential
+    /// injector).
+    ROOT_KEY: Custom {} = "root_key", "Root key", schema r##"{"$ref": "#/$defs/secret"}"##;
+
+    /// How long an answer may take, in milliseconds.
+    TIMEOUT_MS: Integer { least: 10, most: 30_000, default: DEFAULT_TIMEOUT_MS } = "timeout_ms", "Time limit";
+
+    /// How long an answer is used before the store is asked again, in seconds. What is revoked works for so long.
+    CACHE_TTL_S: Integer { least: 1, most: MAX_LIFETIME_S, default: 60 } = "cache_ttl_s", "Lifetime";
+
+    /// How long the filter remembers that the store has no answer, in seconds. What is new does not work for so long.
+    NEGATIVE_TTL_S: Integer { least: 1, most: 300, default: 10 } = "negative_ttl_s", "Negative lifetime";
+
+    /// How much longer an answer is used while the service answers 5xx or not at all, in seconds.
+    STALE_IF_ERROR_S: Integer { least: 0, most: MAX_LIFETIME_S, default: 300 } = "stale_if_error_s", "Stale if error";
+}
+
+members! {
+    /// Where the secrets are looked up that bindings do not list: a KV engine, version 2, of OpenBao or Vault, whose data is `{"secret":
+    /// "…"}` or `{"secrets": ["…", …]}`, newest first. `cache_ttl_s` and `stale_if_error_s` make at most 900 together.
+    openbao = "openbao", "OpenBao",
+        also [unkey::CLUSTER, unkey::AUTHORITY, unkey::TIMEOUT_MS, unkey::CACHE_TTL_S, unkey::NEGATIVE_TTL_S, unkey::STALE_IF_ERROR_S];
+
+    /// The mount path of the engine.
+    MOUNT: TextOr<String> { parse: parse_mount, default: "secret" } = "mount", "Mount",
+        schema r#"{"type": "string", "pattern": "^(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+(/(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+)*$"}"#;
+
+    /// The path of a secret in the engine. Each of the three values stands in it once, with a `:` or a `/` between them.
+    PATH: TextOr<String> { parse: parse_template, default: "{tenant}:{project}:{provider}" } = "path", "Path",
+        schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._~:/{}-]+$"}"#;
+
+    /// The token that is sent as `X-Vault-Token`. It is better to leave it out here and to let the gateway add it (Envoy's credential
+    /// injector).
+    TOKEN: Custom {} = "token", "Token", schema r##"{"$ref": "#/$defs/secret"}"##;
+
+    /// The namespace that is sent as `X-Vault-Namespace`.
+    NAMESPACE: Text<String> { parse: parse_mount } = "namespace", "Namespace",
+        schema r#"{"type": "string", "pattern": "^(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+(/(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+)*$", "examples": ["edge"]}"#;
+
+    /// How long the previous version of a secret counts after there is a new one, in seconds, unless it is deleted.
+    ROTATION_GRACE_S: Integer { least: 0, most: 604_800, default: 3_600 } = "rotation_grace_s", "Rotation grace";
+}
+
+members! {
+    /// The registry of API keys (Unkey), and where requests have their keys. It is asked with `keys.verifyKey`, and tenant, project and
+    /// subject are JSON pointers into `data` of its reply. A document has one such source, in its `identity`. `cache_ttl_s` and
+    /// `stale_if_error_s` make at most 900 together.
+    key_registry = "keyRegistry", "API keys",
+        also [unkey::CLUSTER, unkey::AUTHORITY, unkey::PATH, unkey::ROOT_KEY, unkey::TIMEOUT_MS];
+
+    /// The header with the API key; in `authorization` it stands behind `Bearer`. It cannot be `cookie`, `content-type` or `x-request-id`.
+    /// The header is removed before every backend.
+    HEADER: Text<String> { parse: parse_key_header } = "header", "Header", required "",
+        schema r##"{"$ref": "#/$defs/apiKeyHeader", "examples": ["x-api-key", "authorization"]}"##;
+
+    /// How every API key begins. What begins otherwise is no API key: it is not sent to the registry, and the next source is asked. Write
+    /// it where the header has tokens of other sources, too.
+    PREFIX: Text<String> { parse: parse_key_prefix } = "prefix", "Prefix",
+        schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,64}$", "examples": ["sk_live_"]}"#;
+
+    /// Whether backends of kind `generic` get the line of the header whose key was confirmed. Restate never gets it.
+    KEEP_HEADER: Flag { default: false } = "keep_header", "Keep the header";
+
+    /// How long the filter uses what Unkey said of a key, in seconds. A revoked key works for so long, and as long again where Unkey still
+    /// answers from its own cache.
+    CACHE_TTL_S: Integer { least: 1, most: 60, default: 30 } = "cache_ttl_s", "Lifetime";
+
+    /// How long the filter remembers that a key was refused, in seconds; a rate limit is remembered until it is over, if that is sooner. A
+    /// new key that was tried too early does not work for so long.
+    NEGATIVE_TTL_S: Integer { least: 1, most: 60, default: 10 } = "negative_ttl_s", "Negative lifetime";
+
+    /// How much longer an answer is used while Unkey answers 5xx or not at all, in seconds. A revoked key then works for so long, too.
+    STALE_IF_ERROR_S: Integer { least: 0, most: MAX_LIFETIME_S, default: 0 } = "stale_if_error_s", "Stale if error";
+}
 
 /// A service that the filter calls over HTTP, through a cluster of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,94 +171,70 @@ impl OpenBao {
 /// Reads `unkey`; `inline`: the document may contain credentials.
 #[inline(never)]
 pub(super) fn read_unkey(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
-    let fields = at.fields(&[&["path", "root_key"], &SERVICE[..]].concat(), issues)?;
-    let path = read_unkey_path(&fields, issues);
-    let service = read_service(&fields, "root_key", inline, &LIFETIMES, issues);
-    Some(Unkey { service: service?, path: path? })
+    let fields = unkey::OBJECT.read(at, issues)?;
+    read_registry(&fields, &BINDING_LIFETIMES, inline, issues)
 }
-
-/// The maximum age of a cached result about an API key, in seconds. After that time the registry is asked again.
-const MAX_KEY_LIFETIME_S: u64 = 60;
-
-/// The members of `unkey` of an identity source that describe the registry.
-pub(super) const KEY_REGISTRY: [&str; 8] =
-    ["path", "root_key", "cluster", "authority", "timeout_ms", "cache_ttl_s", "negative_ttl_s", "stale_if_error_s"];
 
 /// Reads the registry of API keys from `unkey` of an identity source; `inline`: the document may contain credentials.
 #[inline(never)]
 pub(super) fn read_key_registry(fields: &ObjectCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
-    let path = read_unkey_path(fields, issues);
-    let service = read_service(fields, "root_key", inline, &KEY_LIFETIMES, issues);
-    Some(Unkey { service: service?, path: path? })
+    read_registry(fields, &KEY_LIFETIMES, inline, issues)
 }
 
-fn read_unkey_path(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Option<String> {
-    fields.get("path").map_or(Some("/v2/keys.verifyKey".to_owned()), |at| at.parse(issues, parse_path))
+fn read_registry(fields: &ObjectCursor<'_>, of: &Lifetimes, inline: bool, issues: &mut Issues) -> Option<Unkey> {
+    let path = unkey::PATH.read(fields, issues);
+    let service = read_service(fields, (&unkey::ROOT_KEY, of), inline, issues);
+    Some(Unkey { service: service?, path: path? })
 }
 
 /// Reads `openbao`.
 #[inline(never)]
 pub(super) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<OpenBao> {
-    let own = ["mount", "path", "token", "namespace", "rotation_grace_s"];
-    let fields = at.fields(&[&own, &SERVICE[..]].concat(), issues)?;
-    let mount = fields.get("mount").map_or(Some("secret".to_owned()), |at| at.parse(issues, parse_mount));
-    let path = match fields.get("path") {
-        Some(at) => at.parse(issues, parse_template),
-        None => parse_template("{tenant}:{project}:{provider}").ok(),
-    };
-    let namespace = fields.get("namespace").and_then(|at| at.parse(issues, parse_mount));
-    let grace = fields.get("rotation_grace_s").and_then(|at| at.integer(0..=604_800, issues));
-    let service = read_service(&fields, "token", inline, &LIFETIMES, issues);
-    let grace_ms = grace.unwrap_or(3600) * 1000;
+    let fields = openbao::OBJECT.read(at, issues)?;
+    let mount = openbao::MOUNT.read(&fields, issues);
+    let path = openbao::PATH.read(&fields, issues);
+    let namespace = openbao::NAMESPACE.read(&fields, issues);
+    let grace_ms = openbao::ROTATION_GRACE_S.read(&fields, issues) * 1000;
+    let service = read_service(&fields, (&openbao::TOKEN, &BINDING_LIFETIMES), inline, issues);
     Some(OpenBao { service: service?, mount: mount?, path: path?, namespace, grace_ms })
 }
 
-/// The members that both objects have.
-const SERVICE: [&str; 6] = ["cluster", "authority", "timeout_ms", "cache_ttl_s", "negative_ttl_s", "stale_if_error_s"];
-
-/// How long results live, in seconds.
+/// The members that say how long results live.
 struct Lifetimes {
-    /// The default of `cache_ttl_s`, and its maximum
-    positive: (u64, u64),
-    /// The maximum of `negative_ttl_s`
-    negative: u64,
-    /// The default of `stale_if_error_s`
-    stale: u64,
+    positive: Member<Integer>,
+    negative: Member<Integer>,
+    stale: Member<Integer>,
 }
 
 /// The lifetimes of bindings and secrets.
-const LIFETIMES: Lifetimes = Lifetimes { positive: (60, MAX_LIFETIME_S), negative: 300, stale: 300 };
+const BINDING_LIFETIMES: Lifetimes =
+    Lifetimes { positive: unkey::CACHE_TTL_S, negative: unkey::NEGATIVE_TTL_S, stale: unkey::STALE_IF_ERROR_S };
 /// The lifetimes of what is known about API keys.
-const KEY_LIFETIMES: Lifetimes =
-    Lifetimes { positive: (30, MAX_KEY_LIFETIME_S), negative: MAX_KEY_LIFETIME_S, stale: 0 };
+const KEY_LIFETIMES: Lifetimes = Lifetimes {
+    positive: key_registry::CACHE_TTL_S,
+    negative: key_registry::NEGATIVE_TTL_S,
+    stale: key_registry::STALE_IF_ERROR_S,
+};
 
 /// How long an answer to a call of the filter's own may take if the document does not say it, in milliseconds.
-pub(super) const DEFAULT_TIMEOUT_MS: u32 = 1000;
-
-/// How long an answer to a call of the filter's own may take, in milliseconds.
-pub(super) fn read_timeout(fields: &ObjectCursor<'_>, issues: &mut Issues) -> u32 {
-    let given = fields.get("timeout_ms").and_then(|at| at.integer(10..=30_000, issues));
-    given.and_then(|ms| u32::try_from(ms).ok()).unwrap_or(DEFAULT_TIMEOUT_MS)
-}
+pub(super) const DEFAULT_TIMEOUT_MS: u64 = 1000;
 
 #[inline(never)]
 fn read_service(
     fields: &ObjectCursor<'_>,
-    credential: &str,
+    (credential, lifetimes): (&Member<Custom>, &Lifetimes),
     inline: bool,
-    lifetimes: &Lifetimes,
     issues: &mut Issues,
 ) -> Option<Service> {
-    let cluster = fields.need("cluster", issues).and_then(|at| at.parse(issues, parse_text));
-    let authority = fields.get("authority").and_then(|at| at.parse(issues, parse_authority));
-    let credential = fields.get(credential).and_then(|at| read_secret(&at, (inline, Live::Refused), issues));
-    let mut number = |name: &str, default: u64, bounds: std::ops::RangeInclusive<u64>| {
-        fields.get(name).and_then(|at| at.integer(bounds, issues)).unwrap_or(default)
-    };
-    let (cache_s, most_s) = lifetimes.positive;
-    let cache_s = number("cache_ttl_s", cache_s, 1..=most_s);
-    let negative_s = number("negative_ttl_s", 10, 1..=lifetimes.negative);
-    let stale_s = number("stale_if_error_s", (MAX_LIFETIME_S - cache_s).min(lifetimes.stale), 0..=MAX_LIFETIME_S);
+    let cluster = unkey::CLUSTER.read(fields, issues);
+    let authority = unkey::AUTHORITY.read(fields, issues);
+    let credential = credential.at(fields, issues).and_then(|at| read_secret(&at, (inline, Live::Refused), issues));
+    let cache_s = lifetimes.positive.read(fields, issues);
+    let negative_s = lifetimes.negative.read(fields, issues);
+    let mut stale_s = lifetimes.stale.read(fields, issues);
+    if fields.get(lifetimes.stale.name).is_none() {
+        stale_s = stale_s.min(MAX_LIFETIME_S - cache_s);
+    }
     if cache_s + stale_s > MAX_LIFETIME_S {
         issues.add(fields.pointer.clone(), "`cache_ttl_s` and `stale_if_error_s` together may be at most 900 seconds");
     }
@@ -172,12 +242,17 @@ fn read_service(
     Some(Service {
         authority: authority.unwrap_or_else(|| cluster.clone()),
         cluster,
-        timeout_ms: read_timeout(fields, issues),
+        timeout_ms: milliseconds(unkey::TIMEOUT_MS.read(fields, issues)),
         cache_ms: cache_s * 1000,
         negative_ms: negative_s * 1000,
         stale_ms: stale_s * 1000,
         credential,
     })
+}
+
+/// A time limit as calls have it.
+pub(super) fn milliseconds(limit: u64) -> u32 {
+    limit.try_into().unwrap_or(u32::MAX)
 }
 
 /// Parses the value of a `Host` header.

@@ -5,9 +5,64 @@ use super::secrets::{Live, Secret, read_secrets};
 use super::stores::{OpenBao, Unkey, read_openbao, read_unkey};
 use crate::identity::{Project, Subject, Tenant};
 use crate::json::cursor::{Issues, JsonCursor, suggestion};
+use crate::policy::members::{Custom, OptionalChoice, OptionalFlag, Text, TextOr, members};
 use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+members! {
+    /// This object describes the third parties that send signed requests.
+    webhooks = "webhooks", "Webhooks",
+        schema r#"{"dependentRequired": {"unkey": ["openbao"]}}"#;
+
+    /// The subject of every webhook's keys; no caller's identity may have it.
+    SUBJECT: TextOr<Subject> { parse: parse_subject, default: "service:webhook-ingest" } = "subject", "Subject",
+        schema r##"{"$ref": "#/$defs/subject"}"##;
+
+    /// Scheme and host by which providers reach the gateway, where they sign the URL and a proxy before the gateway changes it.
+    PUBLIC_BASE_URL: Text<String> { parse: parse_base_url } = "public_base_url", "Public URL",
+        schema r#"{"type": "string", "pattern": "^https?://[!$%&'()*+,.0-9:;=@A-Z\\[\\]_a-z~-]+/*$", "examples": ["https://api.example.com"]}"#;
+
+    /// The bindings that the document lists. A name is a webhook id.
+    STATIC: Custom {} = "static", "Bindings",
+        schema r##"{"type": "object", "propertyNames": {"$ref": "#/$defs/webhookId"}, "additionalProperties": {"$ref": "#/$defs/binding"}}"##;
+
+    UNKEY: Custom {} = "unkey", schema r##"{"$ref": "#/$defs/unkey"}"##;
+
+    OPENBAO: Custom {} = "openbao", schema r##"{"$ref": "#/$defs/openbao"}"##;
+
+    /// Provider files of your own. A name is the provider's name; the catalogue has many providers already.
+    PROVIDERS: Custom {} = "providers", "Providers",
+        schema r##"{"type": "object", "propertyNames": {"$ref": "#/$defs/provider"}, "additionalProperties": {"type": "object"}}"##;
+}
+
+members! {
+    /// A binding says to whom a webhook id belongs.
+    binding = "binding", "Binding";
+
+    /// The tenant that its keys belong to.
+    TENANT: Text<Tenant> { parse: parse_tenant } = "tenant", "Tenant", required "", schema r##"{"$ref": "#/$defs/segment"}"##;
+
+    /// The project that its keys belong to.
+    PROJECT: Text<Project> { parse: parse_project } = "project", "Project", required "", schema r##"{"$ref": "#/$defs/segment"}"##;
+
+    /// The provider that signs. It has to equal the route's.
+    PROVIDER: Text<String> { parse: parse_provider } = "provider", "Provider", required "",
+        schema r##"{"$ref": "#/$defs/provider"}"##;
+
+    /// The secrets, in the order in which they are tried. Keep the previous one while you rotate. They are needed unless they come from
+    /// `/webhooks/openbao`.
+    SECRETS: Custom {} = "secrets", schema r##"{"$ref": "#/$defs/signingSecrets"}"##;
+
+    /// `webhook` keeps apart the identifiers of two hooks of one project that share them. Default: what the provider's file says.
+    KEY_SCOPE: OptionalChoice<KeyScope> { words: &[("project", KeyScope::Project), ("webhook", KeyScope::Webhook)] }
+        = "key_scope", "Key scope";
+
+    /// Folds a digest of the body into the key, for identifiers that the signature does not cover or that two events can have. Default:
+    /// `true` where the provider's file says that the identifier is not unique (`unique`); and where the signature covers the body and not
+    /// the identifier and the file says that a delivery is sent again with the same body (`retry.same_body_on_resend`); else `false`.
+    BIND_BODY: OptionalFlag {} = "bind_body", "Bind the body";
+}
 
 /// The owner of a webhook id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,12 +102,12 @@ impl Webhooks {
     /// Reads a `webhooks` object.
     #[inline(never)]
     pub(crate) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
-        let known = ["subject", "public_base_url", "static", "unkey", "openbao", "providers"];
-        let fields = at.fields(&known, issues)?;
-        let subject = fields.parse("subject", issues, parse_subject);
-        let stored = fields.get("openbao").is_some();
+        let fields = webhooks::OBJECT.read(at, issues)?;
+        let subject = webhooks::SUBJECT.read(&fields, issues);
+        let openbao = webhooks::OPENBAO.at(&fields, issues);
+        let stored = openbao.is_some();
         let mut bindings = BTreeMap::new();
-        if let Some(map) = fields.get("static").and_then(|at| at.map(issues)) {
+        if let Some(map) = webhooks::STATIC.at(&fields, issues).and_then(|at| at.map(issues)) {
             for (id, at) in map.entries() {
                 if let Err(message) = parse_webhook_id(id) {
                     issues.add(at.pointer.clone(), message);
@@ -63,7 +118,7 @@ impl Webhooks {
             }
         }
         let mut providers = BTreeMap::new();
-        if let Some(map) = fields.get("providers").and_then(|at| at.map(issues)) {
+        if let Some(map) = webhooks::PROVIDERS.at(&fields, issues).and_then(|at| at.map(issues)) {
             for (name, at) in map.entries() {
                 if let Err(message) = parse_provider(name) {
                     issues.add(at.pointer.clone(), message);
@@ -72,7 +127,7 @@ impl Webhooks {
                 }
             }
         }
-        let unkey = fields.get("unkey");
+        let unkey = webhooks::UNKEY.at(&fields, issues);
         if let Some(at) = unkey.as_ref().filter(|_| !stored) {
             issues.add(
                 at.pointer.clone(),
@@ -80,10 +135,10 @@ impl Webhooks {
             );
         }
         let unkey = unkey.and_then(|at| read_unkey(&at, inline, issues));
-        let openbao = fields.get("openbao").and_then(|at| read_openbao(&at, inline, issues));
+        let openbao = openbao.and_then(|at| read_openbao(&at, inline, issues));
         Some(Self {
-            subject: subject.or_else(|| Subject::new("service", b"webhook-ingest").ok())?,
-            public_base_url: fields.parse("public_base_url", issues, parse_base_url),
+            subject: subject.or_else(|| parse_subject(webhooks::SUBJECT.kind.default).ok())?,
+            public_base_url: webhooks::PUBLIC_BASE_URL.read(&fields, issues),
             bindings,
             providers,
             unkey,
@@ -95,17 +150,11 @@ impl Webhooks {
 /// `stored`: the secrets can come from a store.
 #[inline(never)]
 fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Issues) -> Option<Binding> {
-    let known = ["tenant", "project", "provider", "secrets", "key_scope", "bind_body"];
-    let fields = at.fields(&known, issues)?;
-    let segment = "expected [A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}, neither `.` nor `..`";
-    let tenant = fields
-        .need("tenant", issues)
-        .and_then(|at| at.parse(issues, |text| Tenant::parse(text.as_bytes()).map_err(|_| segment.to_owned())));
-    let project = fields
-        .need("project", issues)
-        .and_then(|at| at.parse(issues, |text| Project::parse(text.as_bytes()).map_err(|_| segment.to_owned())));
-    let provider = fields.need_parse("provider", issues, parse_provider);
-    let secrets = match fields.get("secrets") {
+    let fields = binding::OBJECT.read(at, issues)?;
+    let tenant = binding::TENANT.read(&fields, issues);
+    let project = binding::PROJECT.read(&fields, issues);
+    let provider = binding::PROVIDER.read(&fields, issues);
+    let secrets = match binding::SECRETS.at(&fields, issues) {
         Some(at) => read_secrets(&at, (inline, Live::Allowed), issues),
         None if stored => Vec::new(),
         None => {
@@ -113,10 +162,19 @@ fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Is
             Vec::new()
         }
     };
-    let scopes = [("project", KeyScope::Project), ("webhook", KeyScope::Webhook)];
-    let key_scope = fields.choice("key_scope", &scopes, issues);
-    let bind_body = fields.boolean("bind_body", issues);
+    let key_scope = binding::KEY_SCOPE.read(&fields, issues);
+    let bind_body = binding::BIND_BODY.read(&fields, issues);
     Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
+}
+
+const SEGMENT: &str = "expected [A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}, neither `.` nor `..`";
+
+fn parse_tenant(text: &str) -> Result<Tenant, String> {
+    Tenant::parse(text.as_bytes()).map_err(|_| SEGMENT.to_owned())
+}
+
+fn parse_project(text: &str) -> Result<Project, String> {
+    Project::parse(text.as_bytes()).map_err(|_| SEGMENT.to_owned())
 }
 
 /// Parses a URL with an empty path.
