@@ -13,6 +13,11 @@ pub(crate) fn variable(name: &str) -> Option<Vec<u8>> {
     std::env::var_os(name).map(OsString::into_encoded_bytes)
 }
 
+/// A policy; `None` if the document was read and is no policy: then its errors have been printed.
+pub(crate) fn read_policy(file: &Path, as_json: bool) -> Result<Option<Policy>, String> {
+    compiled(&read(file)?, file, as_json)
+}
+
 /// A policy and the members of its document; `None` if it was read and is no policy: then its errors have been printed.
 pub(crate) fn read_policy_document(file: &Path, as_json: bool) -> Result<Option<(Policy, serde_json::Value)>, String> {
     let bytes = read(file)?;

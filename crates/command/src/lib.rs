@@ -40,8 +40,6 @@ mod restate_admin;
 #[cfg(feature = "program")]
 mod shadow_report;
 #[cfg(feature = "program")]
-mod stores;
-#[cfg(feature = "program")]
 mod webhook;
 
 #[cfg(feature = "program")]

@@ -202,7 +202,7 @@ impl Explanation {
             if fate == Fate::Undecided { None } else { rebuild::request(&line, policy.map(Arc::as_ref), route) };
         let verdict = policy.zip(request.as_ref()).and_then(|(policy, request)| {
             let request = Request::parse(request.to_string().as_bytes(), now_unix_ms()).ok()?;
-            Some(explain(policy, &Value::Null, &request).without_steps())
+            Some(explain(policy, &request).without_steps())
         });
         let is_same = verdict.as_ref().is_some_and(|verdict| is_same(&line, fate, verdict));
         if let (Some(now), Some(before)) = (verdict.as_ref().and_then(|verdict| logged(verdict, "endpoint")), &endpoint)

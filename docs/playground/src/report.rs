@@ -80,8 +80,7 @@ pub fn report(question: &Question) -> Report {
     if let Ok(mut policy) = Policy::from_json(bytes) {
         // The page has no environment: a delivery whose secret is a variable is refused as a gateway without the variable would refuse it.
         let _ = policy.read_secrets(|_| None, |_| true, edge_idempotency_envoy::ADVICE.environment);
-        let document = serde_json::from_slice(bytes).unwrap_or_default();
-        if let Err(message) = of_request(question, &Arc::new(policy), &document, &mut report) {
+        if let Err(message) = of_request(question, &Arc::new(policy), &mut report) {
             report.error = Some(message);
         }
     }
@@ -116,7 +115,7 @@ fn of_policy(mut checked: CheckedFile) -> Report {
 }
 
 /// Adds the verdict on the request.
-fn of_request(question: &Question, policy: &Arc<Policy>, document: &Value, report: &mut Report) -> Result<(), String> {
+fn of_request(question: &Question, policy: &Arc<Policy>, report: &mut Report) -> Result<(), String> {
     let (now, text) = (question.now_unix_ms, question.request.trim());
     let (source, request, notes) = if text.is_empty() {
         return Err("there is no request: paste a curl command, or write a request document".to_owned());
@@ -129,7 +128,7 @@ fn of_request(question: &Question, policy: &Arc<Policy>, document: &Value, repor
         ("--curl", terminal_text::json(&document), notes)
     };
     let read = Request::parse(request.as_bytes(), now).map_err(|errors| format!("{source}: {errors}"))?;
-    let verdict = explain(policy, document, &read);
+    let verdict = explain(policy, &read);
     report.action = Some(action(&verdict));
     report.explain = Some(verdict.to_text(&notes));
     report.document = Some(request).filter(|_| source != REQUEST);

@@ -6,7 +6,7 @@ use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::explain::request::Request;
 use crate::explain::request_input::{DescribedRequest, Files as _, RequestInput, curl};
 use crate::explain::{explain, terminal_text};
-use crate::input::{first_line_of_input, read_policy_document, variable};
+use crate::input::{first_line_of_input, read_policy, variable};
 use crate::log_line;
 use crate::material::{Material, now_unix_ms};
 use crate::output::tell;
@@ -117,30 +117,30 @@ pub(crate) fn run(args: &ExplainArguments) -> Result<u8, String> {
         if file.as_os_str() == "-" {
             material.take_input()?;
         }
-        let Some((mut read, document)) = read_policy_document(file, args.json)? else { return Ok(BAD_INPUT) };
+        let Some(mut read) = read_policy(file, args.json)? else { return Ok(BAD_INPUT) };
         // Without them a delivery is refused as the gateway would refuse it: 503.
         let taken = read.read_secrets(variable, |_| true, edge_idempotency_envoy::ADVICE.environment);
         // The line of a delivery has no signature that a secret could fit.
         if let (Err(missing), None) = (taken, &args.log_line) {
             missing.0.iter().for_each(|issue| tell!("warning: {issue}"));
         }
-        policy = Some((Arc::new(read), document));
+        policy = Some(Arc::new(read));
     }
     if let Some(line) = &args.log_line {
         if line == "-" {
             material.take_input()?;
         }
-        return explain_line(line, policy.as_ref().map(|(policy, _)| policy), args);
+        return explain_line(line, policy.as_ref(), args);
     }
     // The parser of the arguments has seen to it that there is one.
-    let Some((policy, document)) = policy else { return Ok(BAD_INPUT) };
+    let Some(policy) = policy else { return Ok(BAD_INPUT) };
     let (source, request, notes) = read_request(args, &policy, &mut material)?;
     if args.print_request {
         print_document(&String::from_utf8_lossy(&request))?;
         return Ok(FORWARD);
     }
     let request = Request::parse(&request, now_unix_ms()).map_err(|errors| format!("{source}: {errors}"))?;
-    let verdict = explain(&policy, &document, &request);
+    let verdict = explain(&policy, &request);
     match args.json {
         true => print_document(&verdict.to_json(&notes).to_string())?,
         false => print(&verdict.to_text(&notes))?,

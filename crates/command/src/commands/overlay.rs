@@ -2,10 +2,9 @@
 
 use crate::commands::check::BOTH_FROM_INPUT;
 use crate::commands::{BAD_INPUT, FORWARD};
-use crate::input::{read, read_policy_document};
+use crate::input::{read, read_policy};
 use crate::lints::diagnostics::source::SourceText;
 use crate::lints::diagnostics::tree::SpannedNode;
-use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::description;
 use crate::openapi::overlay::generators::{GeneratorSwitches, stainless};
 use crate::openapi::overlay::make;
@@ -65,8 +64,7 @@ pub(crate) fn run(args: &OverlayArguments) -> Result<u8, String> {
     if args.policy == Path::new("-") && args.openapi.as_deref() == Some(Path::new("-")) {
         return Err(BOTH_FROM_INPUT.to_owned());
     }
-    let Some((policy, document)) = read_policy_document(&args.policy, false)? else { return Ok(BAD_INPUT) };
-    let policy = DescribedPolicy::new(policy, document)?;
+    let Some(policy) = read_policy(&args.policy, false)? else { return Ok(BAD_INPUT) };
     if args.stainless {
         print_document(&stainless(&policy))?;
         return Ok(FORWARD);

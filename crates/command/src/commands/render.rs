@@ -192,7 +192,7 @@ impl PolicyOption {
         let document: Value = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
         let name = self.policy.file_name().map(|name| name.to_string_lossy().into_owned());
         let source = name.filter(|name| name != "-").unwrap_or_else(|| "standard input".to_owned());
-        Ok(Some(ReadPolicy { needs: GatewayNeeds::of(&document), document, policy, source, text }))
+        Ok(Some(ReadPolicy { needs: GatewayNeeds::of(&policy), document, policy, source, text }))
     }
 }
 
@@ -216,8 +216,8 @@ pub(crate) fn run(args: &RenderArguments) -> Result<u8, String> {
 }
 
 fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
-    let Some(ReadPolicy { text, needs, source, document, policy }) = args.policy.read()? else { return Ok(BAD_INPUT) };
-    args.public.iter().try_for_each(|path| path.check(&document, &needs))?;
+    let Some(ReadPolicy { text, needs, source, policy, .. }) = args.policy.read()? else { return Ok(BAD_INPUT) };
+    args.public.iter().try_for_each(|path| path.check(&needs))?;
     let providers = if args.filter_only { Vec::new() } else { TokenProvider::all(&needs, &args.tokens.options())? };
     let plan = EnvoyPlan {
         source,
@@ -229,7 +229,7 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
         ext_authz: args.ext_authz.clone(),
         public: args.public.clone(),
         health: health_path(args.health.as_ref(), &needs, &args.public)?,
-        cors: browsers::cors(&document, &needs, &args.origins),
+        cors: browsers::cors(&needs, &args.origins),
         listen: args.listen.clone(),
         admin: args.admin.clone(),
         access_log: args.access_log.clone(),

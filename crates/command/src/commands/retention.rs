@@ -3,14 +3,12 @@
 use super::question::confirmed;
 use super::{BAD_INPUT, FORWARD, REJECT};
 use crate::explain::terminal_text;
-use crate::input::read_policy_document;
+use crate::input::read_policy;
 use crate::output::print;
 use crate::output::tell;
-use crate::restate_admin::claims_outlast::{guard_name, guard_of};
 use crate::restate_admin::connection::{Admin, ConnectionArguments};
 use crate::restate_admin::plan::Plan;
 use clap::Args;
-use serde_json::Value;
 use std::path::PathBuf;
 
 /// Compares the policy's `retention` with Restate's services, and with --apply changes what differs.
@@ -66,17 +64,17 @@ pub(crate) fn run(args: &RetentionArguments) -> Result<u8, String> {
 }
 
 fn plan(args: &RetentionArguments) -> Result<Option<(Admin, Plan)>, String> {
-    let Some((_, document)) = read_policy_document(&args.policy, args.json)? else { return Ok(None) };
-    let guard = guard_name(&document);
-    let services = document.pointer("/retention/services").and_then(Value::as_object);
-    if guard_of(&document).is_some() && services.is_some_and(|services| services.contains_key(&guard)) {
+    let Some(policy) = read_policy(&args.policy, args.json)? else { return Ok(None) };
+    let needs = policy.needs();
+    let guard = needs.guard_name();
+    if needs.guarded().is_some() && needs.retentions.iter().any(|retention| retention.service == guard) {
         return Err(format!(
             "/retention/services/{guard}: this is the guard's service. Remove it from retention.services: \
              `guard.retention` of the backend says how long it keeps claims"
         ));
     }
     let admin = Admin::connect(&args.connection)?;
-    let plan = Plan::new(&document, &admin.services()?);
+    let plan = Plan::new(needs, &admin.services()?);
     if plan.rows.is_empty() {
         return Err(format!(
             "{} declares no retention: there is neither `retention.services` nor the backend's `guard.retention` in it",

@@ -21,9 +21,8 @@ pub struct Verdict {
     forwarded: bool,
 }
 
-/// Runs a request through the engine, as a gateway does. `document` is the policy document, for what the compiled policy does not
-/// keep.
-pub fn explain(policy: &Arc<Policy>, document: &Value, request: &Request) -> Verdict {
+/// Runs a request through the engine, as a gateway does.
+pub fn explain(policy: &Arc<Policy>, request: &Request) -> Verdict {
     let lines = request.headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
     let headers = Headers::new(lines);
     let gateway = Gateway::new(policy, request);
@@ -85,7 +84,7 @@ pub fn explain(policy: &Arc<Policy>, document: &Value, request: &Request) -> Ver
     let identity = sources::read(exchange.identity_sources(policy, &headers), &headers, request, exchange.key_holder());
     put("identity", identity.iter().map(SourceView::to_json).collect());
     put("log", read(exchange.record(policy).to_json()));
-    let steps = trace::of(policy, document, (request, &headers), exchange, &identity);
+    let steps = trace::of(policy, (request, &headers), exchange, &identity);
     Verdict { forwarded, members, steps }
 }
 

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `diagnostics` | findings, their places in a text, and how people are shown them |
 //! | `list` | name, severity and texts of every lint of a policy document |
-//! | `view`, `backends` | the members of a policy document that lints read |
+//! | `view` | a policy as lints see it |
 //! | `catalogue` | the provider files, with their notes |
 //! | `start` | what the engine itself says: errors, warnings |
 //! | `secrets` | weak secrets, without their values |
@@ -15,7 +15,6 @@
 //! | `webhooks` | bindings and their providers |
 //! | `horizons` | for how long providers try again |
 
-pub mod backends;
 pub mod catalogue;
 pub mod diagnostics;
 mod horizons;
@@ -32,11 +31,12 @@ use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::{EmbeddedText, SourceText};
 use crate::lints::diagnostics::tree::SpannedNode;
 use crate::lints::diagnostics::{CheckedFile, Finding, json};
-use crate::lints::list::{NOT_JSON, START_WARNING, WRONG_SECRET};
+use crate::lints::list::{NOT_JSON, WRONG_SECRET};
 use edge_idempotency_engine::Policy;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use view::PolicyView;
 
 /// A finding in a policy document that has only its JSON pointer yet.
 #[derive(Debug)]
@@ -102,24 +102,15 @@ pub fn check_policy(document: &SourceText, bytes: &[u8], variable: Variables, ga
             CheckedPolicy { findings, policy: None, tree: tree(false, is_json) }
         }
         Ok(mut policy) => {
-            let view = serde_json::from_slice::<view::DocumentView>(bytes);
-            let perhaps_krakend = gateway == KnownGateway::None && view.as_ref().is_ok_and(|view| view.gateway_routes);
+            let perhaps_krakend = gateway == KnownGateway::None && policy.needs().gateway_routes;
             let mut findings = start::warnings(&mut policy, variable, perhaps_krakend);
-            match view {
-                Ok(view) => {
-                    routes::check(&view, &mut findings);
-                    subjects::check(&view, &mut findings);
-                    retention::check(&view, &mut findings);
-                    webhooks::check(&view, variable, &mut findings);
-                    one_of_a_kind(&mut findings);
-                }
-                Err(error) => findings.push(PolicyFinding::new(
-                    &START_WARNING,
-                    "",
-                    format!("the lints cannot read this document, although the filter starts with it: {error}"),
-                    "",
-                )),
-            }
+            let document = serde_json::from_slice(bytes).unwrap_or_default();
+            let view = PolicyView { policy: &policy, document: &document };
+            routes::check(view, &mut findings);
+            subjects::check(view, &mut findings);
+            retention::check(view, &mut findings);
+            webhooks::check(view, variable, &mut findings);
+            one_of_a_kind(&mut findings);
             CheckedPolicy { findings, policy: Some(policy), tree: tree(true, true) }
         }
     }

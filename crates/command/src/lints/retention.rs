@@ -2,13 +2,13 @@
 
 use super::PolicyFinding;
 use super::horizons::horizon;
-use super::view::{DocumentView, RouteView, duration, seconds};
+use super::view::{PolicyView, duration};
 use crate::lints::list::SHORT_RETENTION;
-use edge_idempotency_engine::policy::defaults::CLEANUP_S;
+use edge_idempotency_engine::policy::Route;
+use edge_idempotency_engine::policy::defaults::{CLEANUP_S, RETENTION_S};
+use edge_idempotency_engine::policy::needs::RouteNeeds;
 use std::collections::BTreeSet;
 
-/// For how long Restate keeps a result if nobody says it (`idempotency_retention`, one day).
-const DEFAULT_S: u64 = 86_400;
 /// For how long results of a target are kept.
 struct KeptFor {
     seconds: u64,
@@ -22,23 +22,22 @@ impl KeptFor {
     }
 }
 
-pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
-    for (index, route) in document.routes.iter().enumerate() {
-        let Some((service, ..)) = route.target_parts() else { continue };
-        let Some(kept) = kept(document, route, service) else { continue };
-        deliveries(document, index, route, service, &kept, findings);
-        claims(document, index, route, service, &kept, findings);
-        ages(document, index, route, service, &kept, findings);
+pub(super) fn check(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
+    for (index, route, needs) in policy.routes() {
+        let Some(service) = needs.service() else { continue };
+        let Some(kept) = kept(policy, needs, service) else { continue };
+        deliveries(policy, (index, route, needs), service, &kept, findings);
+        claims(policy, index, needs, service, &kept, findings);
+        ages((index, route, needs), service, &kept, findings);
     }
 }
 
 /// `None` for a backend of which nothing is known.
-fn kept(document: &DocumentView, route: &RouteView, service: &str) -> Option<KeptFor> {
-    let retention = &document.retention;
-    let declared = retention.services.get(service).and_then(|service| retention.classes.get(&service.class));
-    match declared.and_then(|class| seconds(class)) {
-        Some(seconds) => Some(KeptFor { seconds, declared: true }),
-        None => document.is_restate(Some(route)).then_some(KeptFor { seconds: DEFAULT_S, declared: false }),
+fn kept(policy: PolicyView<'_>, route: &RouteNeeds, service: &str) -> Option<KeptFor> {
+    let declared = policy.needs().retentions.iter().find(|retention| retention.service == service);
+    match declared {
+        Some(retention) => Some(KeptFor { seconds: retention.seconds, declared: true }),
+        None => Some(KeptFor { seconds: policy.backend_of(route)?.abilities.retention?, declared: false }),
     }
 }
 
@@ -54,27 +53,26 @@ fn declare(service: &str, at_least: u64) -> String {
 
 /// A provider that tries again for longer than the result is kept.
 fn deliveries(
-    document: &DocumentView,
-    index: usize,
-    route: &RouteView,
+    policy: PolicyView<'_>,
+    (index, route, needs): (usize, &Route, &RouteNeeds),
     service: &str,
     kept: &KeptFor,
     findings: &mut Vec<PolicyFinding>,
 ) {
     let Some(webhook) = &route.webhook else { return };
-    if !route.has_keys() {
+    if !needs.sends_keys() {
         return;
     }
-    let webhooks = &document.webhooks;
-    let bound = webhook.id.as_ref().and_then(|id| webhooks.bindings.get(id));
+    let bindings = &policy.needs().bindings;
+    let bound = webhook.id.as_ref().and_then(|id| bindings.get(id));
     let providers: BTreeSet<&str> = match (&webhook.provider, bound) {
         (Some(provider), _) => BTreeSet::from([provider.as_str()]),
         (None, Some(binding)) => BTreeSet::from([binding.provider.as_str()]),
-        (None, None) => webhooks.bindings.values().map(|binding| binding.provider.as_str()).collect(),
+        (None, None) => bindings.values().map(|binding| binding.provider.as_str()).collect(),
     };
     let longer: Vec<(&str, u64)> = providers
         .into_iter()
-        .filter_map(|name| Some((name, horizon(name, webhooks.providers.get(name))?)))
+        .filter_map(|name| Some((name, horizon(name, policy.own_provider(name))?)))
         .filter(|(_, horizon)| *horizon > kept.seconds)
         .collect();
     let Some(longest) = longer.iter().map(|(_, horizon)| *horizon).max() else { return };
@@ -95,20 +93,18 @@ fn deliveries(
 /// A guard that may forget before the backend does, where the engine cannot compare because the document says only one of
 /// the two.
 fn claims(
-    document: &DocumentView,
+    policy: PolicyView<'_>,
     index: usize,
-    route: &RouteView,
+    route: &RouteNeeds,
     service: &str,
     kept: &KeptFor,
     findings: &mut Vec<PolicyFinding>,
 ) {
-    let collides = route.collision.as_deref().is_some_and(|mode| mode != "off");
-    let Some(backend) = document.backend_of(Some(route)).filter(|_| collides) else { return };
-    let Some(guard) = &backend.value.guard else { return };
-    let declared = guard.retention.as_deref().and_then(seconds);
+    let Some(backend) = policy.backend_of(route).filter(|_| route.claims) else { return };
+    let Some(declared) = backend.guard.as_ref().map(|guard| guard.retention) else { return };
     let needed = kept.seconds.saturating_add(CLEANUP_S);
     // Where both are declared the engine refuses what is too short.
-    if declared.is_some() && kept.declared || declared.unwrap_or(DEFAULT_S) >= needed {
+    if declared.is_some() && kept.declared || declared.unwrap_or(RETENTION_S) >= needed {
         return;
     }
     let claims = declared.map_or_else(|| "Restate's default of 24h".to_owned(), duration);
@@ -130,21 +126,16 @@ fn claims(
 
 /// Keys that are accepted for longer than their results are kept, where the document does not say how long that is.
 fn ages(
-    document: &DocumentView,
-    index: usize,
-    route: &RouteView,
+    (index, route, needs): (usize, &Route, &RouteNeeds),
     service: &str,
     kept: &KeptFor,
     findings: &mut Vec<PolicyFinding>,
 ) {
-    if kept.declared || route.webhook.is_some() || !route.has_keys() {
+    if kept.declared || needs.webhook || !needs.sends_keys() {
         return;
     }
-    let (rules, at) = match &route.key {
-        Some(rules) => (Some(rules), format!("/routes/{index}/key/max_age")),
-        None => (document.key.as_ref(), format!("/routes/{index}/target")),
-    };
-    let Some(age) = rules.and_then(|rules| rules.max_age.as_deref()).and_then(seconds) else { return };
+    let at = format!("/routes/{index}/{}", if needs.own_key { "key/max_age" } else { "target" });
+    let Some(age) = route.key.as_ref().and_then(|rules| Some(rules.max_age.as_ref()?.seconds)) else { return };
     if age > kept.seconds {
         findings.push(PolicyFinding::new(
             &SHORT_RETENTION,

@@ -1,11 +1,13 @@
 //! Lints of one route, or of two of them.
 
 use super::PolicyFinding;
-use super::view::{DocumentView, RouteView};
+use super::view::PolicyView;
 use crate::lints::list::{
     ESCAPED_SLASH, GUARD_FAILURE_FORWARD, OBJECT_WITHOUT_TENANT, SHADOW_MODE, UNKEYED_REVERSE, UNMATCHED_SERVICE,
     UNMATCHED_WRITE,
 };
+use edge_idempotency_engine::policy::needs::RouteNeeds;
+use edge_idempotency_engine::policy::{Mode, PolicyKind, target_parts};
 use std::collections::BTreeMap;
 
 /// Last words of an endpoint or a path that undo something.
@@ -25,14 +27,14 @@ const REVERSES: [&str; 13] = [
     "undo",
 ];
 
-pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
-    unmatched(document, findings);
-    reverses(document, findings);
-    shadows(document, findings);
-    for (index, route) in document.routes.iter().enumerate() {
+pub(super) fn check(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
+    unmatched(policy, findings);
+    reverses(policy, findings);
+    shadows(policy, findings);
+    for (index, compiled, route) in policy.routes() {
         target(index, route, findings);
         guard_failure(index, route, findings);
-        if route.encoded_slash {
+        if compiled.encoded_slash {
             let text = format!(
                 "`{}` takes %2F in the values of its parameters: a backend that decodes paths before it routes reads `{}` with more \
                  segments",
@@ -50,8 +52,8 @@ pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) 
 }
 
 /// Requests that are forwarded although nobody has compared them.
-fn guard_failure(index: usize, route: &RouteView, findings: &mut Vec<PolicyFinding>) {
-    if route.collision.as_deref() != Some("enforce") || route.guard_failure.as_deref() != Some("forward") {
+fn guard_failure(index: usize, route: &RouteNeeds, findings: &mut Vec<PolicyFinding>) {
+    if !route.forwards_unchecked {
         return;
     }
     findings.push(PolicyFinding::new(
@@ -68,10 +70,13 @@ fn guard_failure(index: usize, route: &RouteView, findings: &mut Vec<PolicyFindi
 }
 
 /// Writes that no route declares.
-fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
-    let Some(unmatched) = document.unmatched.as_deref().filter(|unmatched| *unmatched != "REJECT") else { return };
-    let keys =
-        if unmatched == "PROHIBITED" { "refused if it has a key, and otherwise" } else { "stripped of its key and" };
+fn unmatched(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
+    let Some(unmatched) = policy.needs().forwards_unmatched else { return };
+    let keys = if unmatched == PolicyKind::Prohibited.name() {
+        "refused if it has a key, and otherwise"
+    } else {
+        "stripped of its key and"
+    };
     findings.push(PolicyFinding::new(
         &UNMATCHED_WRITE,
         "/unmatched",
@@ -81,7 +86,7 @@ fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
         ),
         "declare every path that writes, and write `\"unmatched\": \"REJECT\"`",
     ));
-    if document.is_restate(None) {
+    if policy.needs().backends.first().is_some_and(|default| default.abilities.serves_by_name) {
         findings.push(PolicyFinding::new(
             &UNMATCHED_SERVICE,
             "/unmatched",
@@ -92,16 +97,22 @@ fn unmatched(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     }
 }
 
+/// Whether one of its methods changes something.
+fn writes(route: &RouteNeeds) -> bool {
+    route.methods.iter().any(|method| !["GET", "HEAD", "OPTIONS"].contains(&method.as_str()))
+}
+
 /// Operations that need a key, and whose reverse takes none.
-fn reverses(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
-    let mut creates: BTreeMap<&str, &RouteView> = BTreeMap::new();
-    for route in document.routes.iter().filter(|route| route.policy == "REQUIRED_A" && route.writes()) {
+fn reverses(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
+    let mut creates: BTreeMap<&str, &RouteNeeds> = BTreeMap::new();
+    let routes = &policy.needs().routes;
+    for route in routes.iter().filter(|route| route.policy == PolicyKind::RequiredA && writes(route)) {
         if !REVERSES.contains(&last_word(&route.endpoint).as_str()) {
             creates.insert(route.path.trim_end_matches('/'), route);
         }
     }
-    for (index, route) in document.routes.iter().enumerate() {
-        if !["PROHIBITED", "HANDLER_INTERNAL_C"].contains(&route.policy.as_str()) || !route.writes() {
+    for (index, route) in routes.iter().enumerate() {
+        if route.sends_keys() || !writes(route) {
             continue;
         }
         // POST /refunds beside POST /orders: a collection of its own.
@@ -114,7 +125,7 @@ fn reverses(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
         let Some(create) = reversed(route).and_then(|collection| creates.get(collection)).or_else(beside) else {
             continue;
         };
-        let how = if route.policy == "PROHIBITED" { "refuses keys" } else { "removes keys" };
+        let how = if route.policy == PolicyKind::Prohibited { "refuses keys" } else { "removes keys" };
         findings.push(PolicyFinding::new(
             &UNKEYED_REVERSE,
             format!("/routes/{index}/policy"),
@@ -128,12 +139,12 @@ fn reverses(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
 }
 
 /// Routes that only count what they would refuse.
-fn shadows(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
-    if document.mode.as_deref() == Some("shadow") {
+fn shadows(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
+    if policy.needs().mode == Mode::Shadow {
         return;
     }
-    for (index, route) in document.routes.iter().enumerate() {
-        if route.mode.as_deref() == Some("shadow") {
+    for (index, route, _) in policy.routes() {
+        if route.mode == Mode::Shadow {
             let text = format!(
                 "`{}` is in shadow mode: its requests are not refused, and keys reach the backend as clients wrote them",
                 route.endpoint
@@ -144,10 +155,10 @@ fn shadows(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
 }
 
 /// The path of the collection whose members the route takes back.
-fn reversed(route: &RouteView) -> Option<&str> {
+fn reversed(route: &RouteNeeds) -> Option<&str> {
     let path = route.path.trim_end_matches('/');
     let (parent, last) = path.rsplit_once('/')?;
-    let deletes = route.methods.as_ref().is_some_and(|methods| methods.iter().any(|method| method == "DELETE"));
+    let deletes = route.methods.iter().any(|method| method == "DELETE");
     // DELETE /payments/{id}
     if last.contains('{') {
         return (deletes || REVERSES.contains(&last_word(&route.endpoint).as_str())).then_some(parent);
@@ -165,8 +176,8 @@ fn last_word(name: &str) -> String {
     name.rsplit(|char: char| !char.is_ascii_alphanumeric()).next().unwrap_or_default().to_ascii_lowercase()
 }
 
-fn target(index: usize, route: &RouteView, findings: &mut Vec<PolicyFinding>) {
-    let Some((service, key, handler)) = route.target_parts() else { return };
+fn target(index: usize, route: &RouteNeeds, findings: &mut Vec<PolicyFinding>) {
+    let Some((service, key, handler)) = route.target.as_deref().and_then(target_parts) else { return };
     let at = format!("/routes/{index}/target");
     let Some(key) = key else { return };
     if !key.contains("{tenant}") {

@@ -1,38 +1,45 @@
 //! Lints of callers that share keys: constant subjects, and routes whose keys have no subject.
 
 use super::PolicyFinding;
-use super::view::{DocumentView, IdentityView, RouteView, SourceView};
+use super::view::PolicyView;
 use crate::lints::list::SHARED_KEYS;
+use edge_idempotency_engine::identity::{IdentityPlace, IdentitySource};
+use edge_idempotency_engine::policy::{KeySubject, Route, Scope};
 
-pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
-    if let Some(identity) = &document.identity {
-        constants("/identity", identity, findings);
-    }
-    for (index, route) in document.routes.iter().enumerate() {
-        if let Some(identity) = &route.identity {
-            constants(&format!("/routes/{index}/identity"), identity, findings);
+pub(super) fn check(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
+    constants("/identity", &policy.needs().sources, findings);
+    for (index, route, needs) in policy.routes() {
+        if let Some(sources) = &needs.sources {
+            constants(&format!("/routes/{index}/identity"), sources, findings);
         }
-        if route.subject.as_deref() == Some("none") {
+        if route.subject == KeySubject::None {
             findings.push(shared_keys(index, route));
         }
     }
 }
 
+/// The subject of all callers of a source.
+fn constant(source: &IdentitySource) -> Option<&str> {
+    match &source.subject.field {
+        IdentityPlace::Constant(subject) => Some(subject),
+        _ => None,
+    }
+}
+
 /// Sources whose callers are all one subject.
-fn constants(at: &str, identity: &IdentityView, findings: &mut Vec<PolicyFinding>) {
-    for (index, source) in identity.sources.iter().enumerate() {
-        let Some(subject) = &source.subject.value else { continue };
+fn constants(at: &str, sources: &[IdentitySource], findings: &mut Vec<PolicyFinding>) {
+    for (index, source) in sources.iter().enumerate() {
+        let Some(subject) = constant(source) else { continue };
         let mut text = format!(
             "all callers of the source `{}` are the subject `{subject}`: in one tenant and project they share keys, and get each other's \
              answers",
             source.name
         );
         let kind = subject.split(':').next();
-        let can_name = |other: &&SourceView| {
-            other.subject.value.is_none() && (other.subject.kind.is_none() || other.subject.kind.as_deref() == kind)
+        let can_name = |other: &&IdentitySource| {
+            constant(other).is_none() && (other.subject.kind.is_none() || other.subject.kind.as_deref() == kind)
         };
-        let others: Vec<String> =
-            identity.sources.iter().filter(can_name).map(|other| format!("`{}`", other.name)).collect();
+        let others: Vec<String> = sources.iter().filter(can_name).map(|other| format!("`{}`", other.name)).collect();
         if !others.is_empty() {
             text += &format!("; so does a caller to whom {} gives this subject", others.join(" or "));
         }
@@ -46,11 +53,8 @@ fn constants(at: &str, identity: &IdentityView, findings: &mut Vec<PolicyFinding
 }
 
 /// A route whose keys all callers share.
-fn shared_keys(index: usize, route: &RouteView) -> PolicyFinding {
-    let who = match route.scope.as_deref() {
-        Some("tenant" | "platform") => "tenant",
-        _ => "tenant and project",
-    };
+fn shared_keys(index: usize, route: &Route) -> PolicyFinding {
+    let who = if route.scope == Scope::Project { "tenant and project" } else { "tenant" };
     PolicyFinding::new(
         &SHARED_KEYS,
         format!("/routes/{index}/subject"),

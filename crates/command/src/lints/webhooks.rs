@@ -1,12 +1,15 @@
 //! Lints of bindings: secrets in the document, and identifiers that are not one delivery's alone.
 
 use super::horizons::provider_file;
-use super::view::{BindingView, DocumentView, token};
+use super::view::{PolicyView, token};
 use super::{PolicyFinding, Variables};
 use crate::lints::list::{INLINE_SECRET, SHARED_IDENTIFIER, SHORT_BODY_LIMIT, UNSIGNED_IDENTIFIER, WRONG_SECRET};
-use edge_idempotency_engine::policy::defaults::{BUFFER_MARGIN, MAX_BODY_BYTES};
+use edge_idempotency_engine::policy::Secret;
+use edge_idempotency_engine::policy::defaults::BUFFER_MARGIN;
+use edge_idempotency_engine::policy::needs::{Binding, SecretOrigin};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Beginnings of keys that are no secrets of webhooks, and what they are.
 const OTHER_KEYS: [(&str, &str); 12] = [
@@ -25,32 +28,33 @@ const OTHER_KEYS: [(&str, &str); 12] = [
 ];
 
 /// Providers whose bodies are longer than a route reads: the route's own one, or those of the bindings that it takes.
-fn bodies(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
-    for (index, route) in document.routes.iter().enumerate() {
+fn bodies(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
+    for (index, route, _) in policy.routes() {
         let Some(webhook) = &route.webhook else { continue };
-        let is_taken = |(id, _): &(&String, &BindingView)| webhook.id.as_ref().is_none_or(|fixed| fixed == *id);
+        let is_taken = |(id, _): &(&String, &Arc<Binding>)| webhook.id.as_ref().is_none_or(|fixed| fixed == *id);
         // A route for one provider or one webhook takes these deliveries.
-        let elsewhere = |(id, binding): &(&String, &BindingView)| {
-            let others = document.routes.iter().filter_map(|other| other.webhook.as_ref());
+        let elsewhere = |(id, binding): &(&String, &Arc<Binding>)| {
+            let others = policy.policy.routes().filter_map(|other| other.webhook.as_ref());
             let mut own = others.filter(|other| !std::ptr::eq(*other, webhook));
             own.any(|other| other.provider.as_ref() == Some(&binding.provider) || other.id.as_ref() == Some(*id))
         };
-        let bound = document.webhooks.bindings.iter().filter(is_taken).filter(|binding| !elsewhere(binding));
+        let bound = policy.needs().bindings.iter().filter(is_taken).filter(|binding| !elsewhere(binding));
         let bound = bound.map(|(_, binding)| &binding.provider);
         let providers: BTreeSet<&String> = match &webhook.provider {
             Some(provider) => BTreeSet::from([provider]),
             None => bound.collect(),
         };
-        let limit = route.max_body_bytes.unwrap_or(MAX_BODY_BYTES);
+        let limit = route.max_body_bytes;
         let longest = providers.into_iter().filter_map(|name| {
-            let file = provider_file(name, document.webhooks.providers.get(name))?;
+            let file = provider_file(name, policy.own_provider(name))?;
             Some((file.get("max_body_bytes")?.as_u64()?, name))
         });
         if let Some((bytes, name)) = longest.max().filter(|(bytes, _)| *bytes > limit) {
-            let member = if route.max_body_bytes.is_some() { "/max_body_bytes" } else { "" };
+            let at = format!("/routes/{index}/max_body_bytes");
+            let at = if policy.document.pointer(&at).is_some() { at } else { format!("/routes/{index}") };
             findings.push(PolicyFinding::new(
                 &SHORT_BODY_LIMIT,
-                format!("/routes/{index}{member}"),
+                at,
                 format!("`{name}` sends bodies of up to {bytes} bytes, and this route answers 413 to more than {limit}"),
                 format!(
                     "write `\"max_body_bytes\": {bytes}` on a route for `{name}`, and at least {} as the gateway's buffer; if this \
@@ -62,13 +66,12 @@ fn bodies(document: &DocumentView, findings: &mut Vec<PolicyFinding>) {
     }
 }
 
-pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut Vec<PolicyFinding>) {
-    bodies(document, findings);
+pub(super) fn check(policy: PolicyView<'_>, variable: Variables, findings: &mut Vec<PolicyFinding>) {
+    bodies(policy, findings);
     let mut shared: BTreeMap<(&str, &str, &str), &str> = BTreeMap::new();
-    for (id, binding) in &document.webhooks.bindings {
+    for (id, binding) in &policy.needs().bindings {
         let at = format!("/webhooks/static/{}", token(id));
-        secrets(&format!("{at}/secrets"), &binding.secrets, findings);
-        let file = provider_file(&binding.provider, document.webhooks.providers.get(&binding.provider));
+        let file = provider_file(&binding.provider, policy.own_provider(&binding.provider));
         kinds(&at, binding, file.as_ref(), variable, findings);
         if let Some(file) = &file {
             unsigned(&at, binding, file, findings);
@@ -92,59 +95,33 @@ pub(super) fn check(document: &DocumentView, variable: Variables, findings: &mut
             ));
         }
     }
-    for (name, caller) in &document.callers {
-        let at = format!("/callers/{}/secrets", token(name));
-        secrets(&at, &caller.secrets, findings);
-    }
-    for (store, member) in [("unkey", "root_key"), ("openbao", "token")] {
-        let store_value = if store == "unkey" { &document.webhooks.unkey } else { &document.webhooks.openbao };
-        if let Some(secret) = store_value.as_ref().and_then(|store| store.get(member)) {
-            inline(&format!("/webhooks/{store}/{member}"), secret, findings);
-        }
-    }
-    for backend in document.backends.iter() {
-        let Some(operations) = &backend.value.operations else { continue };
-        secrets(&format!("{}/operations/secrets", backend.pointer), &operations.secrets, findings);
-        if let Some(secret) = &operations.secret {
-            inline(&format!("{}/operations/secret", backend.pointer), secret, findings);
-        }
-    }
-}
-
-fn secrets(at: &str, secrets: &[Value], findings: &mut Vec<PolicyFinding>) {
-    for (index, secret) in secrets.iter().enumerate() {
-        inline(&format!("{at}/{index}"), secret, findings);
+    for secret in policy.needs().secrets.iter().filter(|secret| secret.origin == SecretOrigin::Document) {
+        findings.push(inline(&secret.pointer));
     }
 }
 
 /// A secret in the document. `allow_inline_secrets` lets the filter start with it.
-fn inline(at: &str, secret: &Value, findings: &mut Vec<PolicyFinding>) {
-    if secret.is_string() {
-        findings.push(PolicyFinding::new(
-            &INLINE_SECRET,
-            at,
-            "the secret is in the document: whoever reads the file or the gateway's config dump has it",
-            "write `{\"env\": \"NAME\"}`, give the gateway the variable, and remove `allow_inline_secrets`",
-        ));
-    }
+fn inline(at: &str) -> PolicyFinding {
+    PolicyFinding::new(
+        &INLINE_SECRET,
+        at,
+        "the secret is in the document: whoever reads the file or the gateway's config dump has it",
+        "write `{\"env\": \"NAME\"}`, give the gateway the variable, and remove `allow_inline_secrets`",
+    )
 }
 
 /// A secret that can be seen: in the document, or in this command's environment.
-fn readable(secret: &Value, variable: Variables) -> Option<String> {
-    if let Some(text) = secret.as_str() {
-        return Some(text.to_owned());
-    }
-    String::from_utf8(variable(secret.get("env")?.as_str()?)?).ok()
+fn readable(secret: &Secret, variable: Variables) -> Option<String> {
+    let value = match secret {
+        Secret::Value(value) => value.clone(),
+        Secret::Env(name) => variable(name)?,
+        Secret::Sds(_) => return None,
+    };
+    String::from_utf8(value).ok()
 }
 
 /// A key of another kind in the place of a webhook's secret. Nothing of the value is shown.
-fn kinds(
-    at: &str,
-    binding: &BindingView,
-    file: Option<&Value>,
-    variable: Variables,
-    findings: &mut Vec<PolicyFinding>,
-) {
+fn kinds(at: &str, binding: &Binding, file: Option<&Value>, variable: Variables, findings: &mut Vec<PolicyFinding>) {
     let schemes = file.and_then(|file| file.get("schemes")?.as_array()).into_iter().flatten();
     let own: Vec<&str> = schemes
         .filter_map(|scheme| scheme.pointer("/secret/begins")?.as_array())
@@ -173,7 +150,7 @@ fn kinds(
 }
 
 /// An identifier that the signature does not cover, where the body is not made a part of the key.
-fn unsigned(at: &str, binding: &BindingView, file: &Value, findings: &mut Vec<PolicyFinding>) {
+fn unsigned(at: &str, binding: &Binding, file: &Value, findings: &mut Vec<PolicyFinding>) {
     let is_unsigned = file.pointer("/identifiers/0/signed").is_some_and(|signed| signed == false);
     let covers_body = file.get("schemes").and_then(Value::as_array).is_some_and(|schemes| {
         // A scheme with an identifier of its own covers it.

@@ -84,7 +84,7 @@ fn policy(live: &mut LiveCheck<'_>, filters: &[RunningFilter]) {
         );
     }
     let own = without_schema(live.document);
-    let at_istio = with_istios_claims(&own, &GatewayNeeds::of(&own));
+    let at_istio = with_istios_claims(&own, &GatewayNeeds::of(live.policy));
     let is_own = |policy: &Value| {
         let policy = without_schema(policy);
         policy == own || at_istio.as_ref() == Some(&policy)
@@ -111,12 +111,9 @@ fn without_schema(document: &Value) -> Value {
 fn clusters(live: &mut LiveCheck<'_>, answer: &Value) {
     let statuses: Vec<&Value> =
         answer.get("cluster_statuses").and_then(Value::as_array).into_iter().flatten().collect();
-    let needs = GatewayNeeds::of(live.document);
-    for name in needs.clusters() {
-        let stores = crate::stores::of(live.document).into_iter().map(|store| (store.pointer, store.value));
-        let own = live.backends.iter().map(|backend| (backend.pointer, backend.value));
-        let named = own.chain(stores).find(|(_, value)| value.get("cluster").is_some_and(|named| named == name));
-        let at = named.map(|(at, _)| format!("{at}/cluster")).unwrap_or_default();
+    let policy = live.policy;
+    for (name, pointer) in policy.needs().clusters() {
+        let at = format!("{pointer}/cluster");
         let Some(status) = statuses.iter().find(|status| status.get("name").is_some_and(|other| other == name)) else {
             let message = format!("the gateway has no cluster `{name}`");
             live.add(&LIVE_CLUSTER, &at, message, "define it in the gateway, or correct its name in the policy");

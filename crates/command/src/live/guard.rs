@@ -7,13 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use edge_idempotency_engine::collision::{GuardProbe, GuardVerdict};
 use edge_idempotency_engine::problem::Code;
-use serde_json::Value;
 
 const START_ONE: &str = "register a guard that returns its input (docs/guard.md)";
 
 pub(super) fn check(live: &mut LiveCheck<'_>) {
-    let routes = live.document.get("routes").and_then(Value::as_array).into_iter().flatten();
-    if !routes.into_iter().any(|route| route.get("collision").is_some_and(|mode| mode != "off")) {
+    if !live.policy.needs().routes.iter().any(|route| route.claims) {
         return;
     }
     let mut bytes = [0; 32];
@@ -32,8 +30,8 @@ fn one(live: &mut LiveCheck<'_>, probe: &GuardProbe) {
     let calls = probe.calls();
     let [first, _] = &calls;
     let cluster = first.cluster.as_str();
-    let own = live.backends.iter().find(|backend| backend.value.get("cluster").is_some_and(|name| name == cluster));
-    let at = own.map(|backend| backend.pointer + "/guard").unwrap_or_default();
+    let own = live.policy.needs().backends.iter().find(|backend| backend.cluster.as_deref() == Some(cluster));
+    let at = own.map(|backend| format!("{}/guard", backend.pointer)).unwrap_or_default();
     let at = at.as_str();
     let Some(upstream) = live.upstreams.named(&first.cluster).cloned() else {
         live.not_asked(at, "the guard", &format!("--upstream {}=URL", first.cluster));

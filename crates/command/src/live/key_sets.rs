@@ -14,7 +14,7 @@ const AT: &str = "/identity";
 const RSA_BYTES: usize = 256;
 
 pub(super) fn check(live: &mut LiveCheck<'_>) {
-    if GatewayNeeds::of(live.document).token_places().is_empty() {
+    if GatewayNeeds::of(live.policy).token_places().is_empty() {
         return;
     }
     if live.args.key_sets.is_empty() {

@@ -24,14 +24,11 @@ mod upstreams;
 
 use crate::lint::live_list::LIVE_WORKS;
 use crate::lints::PolicyFinding;
-use crate::lints::backends::Backends;
 use crate::lints::diagnostics::lint::Lint;
 use crate::lints::list::NOT_SEEN;
 use arguments::LiveArguments;
 use edge_idempotency_engine::Policy;
-use serde::Deserialize as _;
 use serde_json::Value;
-use std::rc::Rc;
 use upstreams::Upstreams;
 
 /// A policy, and what is known of its surroundings.
@@ -39,7 +36,6 @@ struct LiveCheck<'c> {
     args: &'c LiveArguments,
     policy: &'c Policy,
     document: &'c Value,
-    backends: Rc<Backends<Value>>,
     upstreams: Upstreams<'c>,
     findings: Vec<PolicyFinding>,
 }
@@ -62,10 +58,8 @@ impl LiveCheck<'_> {
 
 /// Asks everything that the options say where it is.
 pub(crate) fn check(args: &LiveArguments, policy: &Policy, document: &Value) -> Vec<PolicyFinding> {
-    // The engine has accepted the document.
-    let Ok(backends) = Backends::deserialize(document).map(Rc::new) else { return Vec::new() };
     let upstreams = Upstreams { args };
-    let mut live = LiveCheck { args, policy, document, backends, upstreams, findings: Vec::new() };
+    let mut live = LiveCheck { args, policy, document, upstreams, findings: Vec::new() };
     guard::check(&mut live);
     restate::check(&mut live);
     stores::check(&mut live);

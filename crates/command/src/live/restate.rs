@@ -3,18 +3,17 @@
 use super::LiveCheck;
 use crate::http::HttpReply;
 use crate::lint::live_list::{LIVE_INGESTION, LIVE_MISSING_HANDLER, LIVE_RETENTION, LIVE_UNREACHABLE};
-use crate::lints::backends::BackendAt;
 use crate::lints::list::NOT_SEEN;
-use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
 use crate::restate_admin::plan::Plan;
 use crate::restate_admin::services::Service;
-use serde_json::Value;
-use std::rc::Rc;
+use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::policy::needs::{BackendNeeds, RouteNeeds};
+use edge_idempotency_engine::policy::target_parts;
 
 pub(super) fn check(live: &mut LiveCheck<'_>) {
-    let backends = Rc::clone(&live.backends);
-    let restates: Vec<_> = backends.iter().filter(|backend| text(backend.value, "kind") == Some("restate")).collect();
+    let policy = live.policy;
+    let restates: Vec<_> = policy.needs().backends.iter().filter(|backend| backend.abilities.is_called).collect();
     for backend in &restates {
         ingress(live, backend);
     }
@@ -46,13 +45,9 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     retention(live, &services);
 }
 
-fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
-    value.get(name).and_then(Value::as_str)
-}
-
 /// Whether the ingress answers where the filter's own calls go.
-fn ingress(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>) {
-    let Some(cluster) = text(backend.value, "cluster") else { return };
+fn ingress(live: &mut LiveCheck<'_>, backend: &BackendNeeds) {
+    let Some(cluster) = backend.cluster.as_deref() else { return };
     let at = format!("{}/cluster", backend.pointer);
     let Some(upstream) = live.upstreams.named(cluster).cloned() else {
         return live.not_asked(&at, "Restate's ingress", &format!("--upstream {cluster}=URL"));
@@ -89,35 +84,23 @@ fn takes_rpc(reply: &HttpReply) -> bool {
 }
 
 /// Routes of a backend, with their places.
-fn routes<'d>(live: &LiveCheck<'d>, backend: &BackendAt<'_, Value>) -> Vec<(usize, &'d Value)> {
-    let all = live.document.get("routes").and_then(Value::as_array).into_iter().flatten().enumerate();
-    let is_own = |(_, route): &(usize, &Value)| {
-        live.backends.of(text(route, "backend")).is_some_and(|own| own.pointer == backend.pointer)
-    };
-    all.filter(is_own).collect()
+fn routes<'p>(policy: &'p Policy, backend: &BackendNeeds) -> impl Iterator<Item = (usize, &'p RouteNeeds)> {
+    let needs = policy.needs();
+    let is_own = |route: &RouteNeeds| needs.backend_of(route).is_some_and(|own| own.pointer == backend.pointer);
+    needs.routes.iter().enumerate().filter(move |(_, route)| is_own(route))
 }
 
-/// Service, whether there is an object key, and handler of `Service/handler` or `Service/{key}/handler`.
-fn parts(target: &str) -> Option<(&str, bool, &str)> {
-    let (service, rest) = target.split_once('/')?;
-    Some(match rest.rsplit_once('/') {
-        Some((_, handler)) => (service, true, handler),
-        None => (service, false, rest),
-    })
-}
-
-fn targets(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>, services: &[Service]) {
-    for (index, route) in routes(live, backend) {
-        let target = route.get("target").and_then(Value::as_str);
-        let Some((service, keyed, handler)) = target.and_then(parts) else { continue };
+fn targets(live: &mut LiveCheck<'_>, backend: &BackendNeeds, services: &[Service]) {
+    for (index, route) in routes(live.policy, backend) {
+        let Some((service, key, handler)) = route.target.as_deref().and_then(target_parts) else { continue };
         let at = format!("/routes/{index}/target");
         if let Some(message) = missing(services, service, handler) {
             live.add(&LIVE_MISSING_HANDLER, &at, message, "register the deployment that has it, or correct the target");
         } else if let Some(found) = services.iter().find(|found| *found.name == *service)
             && !found.ty.is_empty()
-            && (found.ty == "Service") == keyed
+            && (found.ty == "Service") == key.is_some()
         {
-            let wrong = if keyed { "has no object key" } else { "needs an object key" };
+            let wrong = if key.is_some() { "has no object key" } else { "needs an object key" };
             live.add(
                 &LIVE_MISSING_HANDLER,
                 &at,
@@ -128,12 +111,11 @@ fn targets(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>, services: &
     }
 }
 
-fn guard(live: &mut LiveCheck<'_>, backend: &BackendAt<'_, Value>, services: &[Service]) {
-    let compares = |(_, route): &(usize, &Value)| route.get("collision").is_some_and(|mode| mode != "off");
-    if !routes(live, backend).iter().any(compares) {
+fn guard(live: &mut LiveCheck<'_>, backend: &BackendNeeds, services: &[Service]) {
+    if !routes(live.policy, backend).any(|(_, route)| route.claims) {
         return;
     }
-    if let Some(message) = missing(services, &guard_name(live.document), "claim") {
+    if let Some(message) = missing(services, live.policy.needs().guard_name(), "claim") {
         live.add(
             &LIVE_MISSING_HANDLER,
             &format!("{}/guard", backend.pointer),
@@ -153,7 +135,7 @@ fn missing(services: &[Service], service: &str, handler: &str) -> Option<String>
 }
 
 fn retention(live: &mut LiveCheck<'_>, services: &[Service]) {
-    let plan = Plan::new(live.document, services);
+    let plan = Plan::new(live.policy.needs(), services);
     for row in plan.rows.iter().filter(|row| !row.state.is_done()) {
         let service = &row.declared.service;
         let message = match &row.actual {

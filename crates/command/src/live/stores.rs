@@ -4,12 +4,11 @@ use super::LiveCheck;
 use super::upstreams::{as_reply, credential};
 use crate::lint::live_list::{LIVE_LOOKUP, LIVE_UNREACHABLE};
 use crate::render::upstream::NamedUpstream;
-use crate::stores::{self, StoreUse};
 use crate::webhook::records::new_id;
 use edge_idempotency_engine::identity::ApiKey;
 use edge_idempotency_engine::lookup::{KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, Lookups, StoreKind};
+use edge_idempotency_engine::policy::needs::{Binding, PolicyNeeds, StoreUse};
 use edge_idempotency_engine::problem::Code;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,17 +19,14 @@ const OPENBAO: &str = "/webhooks/openbao";
 const NOBODY: &str = "edge-idempotency-check:none:stripe";
 
 pub(super) fn check(live: &mut LiveCheck<'_>) {
-    let document = live.document;
-    let mut owners = static_owners(document);
-    if document.pointer(UNKEY).is_some() {
-        owners.extend(registry(live));
-    }
-    if document.pointer(OPENBAO).is_some() {
-        secrets(live, &owners);
-    }
-    let registry = stores::of(document).into_iter().find(|store| store.used_for == StoreUse::ApiKeys);
-    if let Some(registry) = registry {
-        api_keys(live, &registry.pointer);
+    let mut owners = static_owners(live.policy.needs());
+    let policy = live.policy;
+    for store in &policy.needs().stores {
+        match store.used_for {
+            StoreUse::Bindings => owners.extend(registry(live)),
+            StoreUse::Secrets => secrets(live, &owners),
+            StoreUse::ApiKeys => api_keys(live, &store.pointer),
+        }
     }
 }
 
@@ -65,14 +61,13 @@ fn api_keys(live: &mut LiveCheck<'_>, at: &str) {
 }
 
 /// Owners of secrets that are in the store, of bindings that the document lists, with their places.
-fn static_owners(document: &Value) -> BTreeSet<(String, String)> {
-    let bindings = document.pointer("/webhooks/static").and_then(Value::as_object).into_iter().flatten();
-    let owner = |(id, binding): (&String, &Value)| {
-        let text = |name: &str| binding.get(name).and_then(Value::as_str);
-        let owner = format!("{}:{}:{}", text("tenant")?, text("project")?, text("provider")?);
-        binding.get("secrets").is_none().then(|| (owner, format!("/webhooks/static/{id}")))
-    };
-    bindings.filter_map(owner).collect()
+fn static_owners(policy: &PolicyNeeds) -> BTreeSet<(String, String)> {
+    let stored = policy.bindings.iter().filter(|(_, binding)| binding.secrets.is_empty());
+    stored.map(|(id, binding)| (owner(binding), format!("/webhooks/static/{id}"))).collect()
+}
+
+fn owner(binding: &Binding) -> String {
+    format!("{}:{}:{}", binding.tenant.as_str(), binding.project.as_str(), binding.provider)
 }
 
 /// The registry: the owner of the webhook that is asked for.
@@ -91,7 +86,7 @@ fn registry(live: &mut LiveCheck<'_>) -> Option<(String, String)> {
     let LookupAnswer::Binding(answer) = answer else { return None };
     match (answer.result, asked) {
         (Ok(binding), _) => {
-            let owner = format!("{}:{}:{}", binding.tenant.as_str(), binding.project.as_str(), binding.provider);
+            let owner = owner(&binding);
             live.works(UNKEY, format!("the registry knows the webhook of {owner}"));
             Some((owner, OPENBAO.to_owned()))
         }
@@ -156,8 +151,8 @@ fn told(live: &mut LiveCheck<'_>, at: &str, what: &str, reason: &str, help: &str
 
 /// The address of a store's cluster.
 fn upstream(live: &mut LiveCheck<'_>, at: &str, what: &str) -> Option<NamedUpstream> {
-    let cluster = live.document.pointer(at)?.get("cluster")?.as_str()?.to_owned();
-    let found = live.upstreams.named(&cluster).cloned();
+    let cluster = &live.policy.needs().stores.iter().find(|store| store.pointer == at)?.cluster;
+    let found = live.upstreams.named(cluster).cloned();
     if found.is_none() {
         live.not_asked(at, what, &format!("--upstream {cluster}=URL"));
     }

@@ -1,8 +1,9 @@
 //! What callers see of a route: its key, the refusals of the filter, and the headers of answers (docs/contract.md sections 2, 6
 //! and 8). Shadow mode makes no difference: a description is for clients that are ready when the route enforces.
 
-use super::described_policy::DescribedPolicy;
 use super::key_schema::KeySchema;
+use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::policy::needs::RouteNeeds;
 use edge_idempotency_engine::policy::{PolicyKind, Route, Target};
 use edge_idempotency_engine::problem::Code;
 
@@ -59,7 +60,7 @@ pub(crate) struct RouteInterface<'p> {
 
 impl<'p> RouteInterface<'p> {
     /// What callers see of a route of this policy.
-    pub(crate) fn new(policy: &'p DescribedPolicy, route: &'p Route) -> Self {
+    pub(crate) fn new(policy: &'p Policy, route: &'p Route) -> Self {
         let key = match route.policy {
             _ if route.webhook.is_some() => KeyUse::Removed,
             PolicyKind::RequiredA => KeyUse::Required,
@@ -68,13 +69,18 @@ impl<'p> RouteInterface<'p> {
             PolicyKind::RequiredB | PolicyKind::HandlerInternalC => KeyUse::Removed,
         };
         let takes_keys = matches!(key, KeyUse::Required | KeyUse::Optional);
+        // Another backend than one whose results are found refuses duplicates in flight by itself.
+        let refuses = |own: &RouteNeeds| {
+            own.refuses_in_flight
+                || policy.needs().backend_of(own).is_some_and(|backend| !backend.abilities.finds_results)
+        };
         Self {
             route,
             key,
             refusals: refusals(policy, route, key),
             headers: if takes_keys { headers(policy, route) } else { Vec::new() },
             retry_after: retry_after(),
-            answers_in_flight: takes_keys && (policy.refuses_in_flight(route) || !policy.is_restate(route)),
+            answers_in_flight: takes_keys && policy.needs_of(route).is_some_and(refuses),
         }
     }
 
@@ -114,12 +120,13 @@ impl<'p> RouteInterface<'p> {
 }
 
 /// The codes that the filter can answer on a route.
-fn refusals(policy: &DescribedPolicy, route: &Route, key: KeyUse) -> Vec<RefusalStatus> {
+fn refusals(policy: &Policy, route: &Route, key: KeyUse) -> Vec<RefusalStatus> {
     let takes_keys = matches!(key, KeyUse::Required | KeyUse::Optional);
     let is_webhook = route.webhook.is_some();
-    let compares = takes_keys && policy.compares_requests(route);
-    let asks_in_flight = takes_keys && policy.refuses_in_flight(route);
-    let has_registry = !is_webhook && policy.asks_registry(route);
+    let own = policy.needs_of(route);
+    let compares = takes_keys && own.is_some_and(|own| own.compares);
+    let asks_in_flight = takes_keys && own.is_some_and(|own| own.refuses_in_flight);
+    let has_registry = !is_webhook && own.is_some_and(|own| policy.needs().asks_registry(own));
     let is_signed = !route.callers.is_empty();
     let names_caller = route.target.as_deref().is_some_and(Target::needs_identity);
     let needs_identity = !is_webhook && (takes_keys || names_caller);
@@ -160,15 +167,15 @@ fn retry_after() -> AnswerHeader {
 }
 
 /// The headers of answers to requests with a key.
-fn headers(policy: &DescribedPolicy, route: &Route) -> Vec<AnswerHeader> {
-    let is_restate = policy.is_restate(route);
+fn headers(policy: &Policy, route: &Route) -> Vec<AnswerHeader> {
+    let backend = policy.needs_of(route).and_then(|own| policy.needs().backend_of(own));
     let mut headers = vec![
         header(
             "Idempotency-Status",
             "IdempotencyStatus",
             "string",
             // Routes of several backends share the component.
-            if policy.has_restate() {
+            if policy.needs().backends.iter().any(|backend| backend.abilities.finds_results) {
                 "What happened under the key: `stored` (the work ended while the request waited, and its result is kept), `replayed` \
                  (this is the kept result of an earlier request) or `processing` (the result is not there yet)."
             } else {
@@ -190,15 +197,15 @@ fn headers(policy: &DescribedPolicy, route: &Route) -> Vec<AnswerHeader> {
         ),
         retry_after(),
     ];
-    if is_restate {
+    if backend.is_some_and(|backend| backend.abilities.tells_expiry) {
         let text = "Until when the result is kept (RFC 3339). After that the same key starts the work anew.";
         headers.push(header("Idempotency-Expires", "IdempotencyExpires", "string", text));
     }
-    if let Some(name) = policy.operation_id_header(route) {
+    if let Some(name) = backend.and_then(|backend| backend.operation_id.as_ref()) {
         let text = "The id of the operation, the same for a call and its replays.";
         headers.push(header(&in_capitals(name), "IdempotencyOperationId", "string", text));
     }
-    for name in policy.retry_headers() {
+    for name in &policy.answers().retry_headers {
         let text = "`true` after an error if the same request with the same key may be sent again, else `false`.";
         // A component's name has fewer characters than a header's.
         let component = in_capitals(name).replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-', ".");
@@ -219,16 +226,14 @@ fn in_capitals(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edge_idempotency_engine::Policy;
 
-    fn described(routes: &str, identity: &str, more: &str) -> DescribedPolicy {
+    fn described(routes: &str, identity: &str, more: &str) -> Policy {
         let document = format!(
             r#"{{"version": 1, {more} "identity": {{"sources": [{identity}]}},
                 "backend": {{"kind": "restate", "cluster": "r", "guard": {{"retention": "8d"}}, "rewrite_path": true}},
                 "routes": [{routes}]}}"#
         );
-        let policy = Policy::from_json(document.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"));
-        DescribedPolicy::new(policy, serde_json::from_str(&document).unwrap()).unwrap()
+        Policy::from_json(document.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
     const JWT: &str = r#"{"name": "jwt", "metadata": ["a", "b"], "tenant": "t", "project": "p", "subject": {"field": "sub", "type": "user"}}"#;

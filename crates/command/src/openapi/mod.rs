@@ -9,13 +9,11 @@
 //! | `operations` | the operations of a description |
 //! | `key_parameter` | the header parameter `Idempotency-Key` of an operation |
 //! | `key_schema` | the JSON Schema of a route's keys, and which keys another schema takes |
-//! | `described_policy` | the members of a policy document that decide what callers see |
 //! | `routing` | which route takes the requests of an operation |
 //! | `interface` | what callers see of a route: key, refusals, headers |
 //! | `responses` | what a response says of refusals and of headers |
 //! | `overlay` | an OpenAPI Overlay that adds this to a description |
 
-pub(crate) mod described_policy;
 pub(crate) mod description;
 pub(crate) mod interface;
 pub(crate) mod key_parameter;

@@ -1,8 +1,9 @@
 //! Which route takes the requests of an operation: the engine is asked with a path that fits the operation.
 
-use super::described_policy::DescribedPolicy;
 use super::operations::ApiOperation;
+use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::{NormalPath, Route, RouteLookup, Template};
+use std::collections::BTreeSet;
 
 /// In the place of each parameter of a path, behind a letter with which no parameter's prefix in the policy begins.
 const VALUE: &str = "edge-idempotency-parameter";
@@ -28,23 +29,25 @@ pub(crate) enum Routing<'p> {
 
 /// Finds routes for operations.
 pub(crate) struct OperationRouter<'p> {
-    policy: &'p DescribedPolicy,
-    /// The hosts that routes name
-    hosts: Vec<String>,
+    policy: &'p Policy,
+    /// The hosts that routes name, each as one host of those that it stands for
+    hosts: BTreeSet<String>,
     /// In the place of each parameter of a path
     value: String,
 }
 
 impl<'p> OperationRouter<'p> {
     /// The routes of this policy.
-    pub(crate) fn new(policy: &'p DescribedPolicy) -> Self {
+    pub(crate) fn new(policy: &'p Policy) -> Self {
         let templates: Vec<String> =
             policy.routes().map(|route| route.template.to_string().to_ascii_lowercase()).collect();
         let segments =
             templates.iter().flat_map(|template| template.split('/')).filter(|segment| segment.contains('{'));
         let first: Vec<char> = segments.filter_map(|segment| segment.chars().next()).collect();
         let letter = ('a'..='z').find(|letter| !first.contains(letter)).unwrap_or('e');
-        Self { policy, hosts: policy.hosts(), value: format!("{letter}-{VALUE}") }
+        let hosts = policy.needs().routes.iter().flat_map(|route| &route.hosts).map(|host| host.replace('*', "host"));
+        let hosts: BTreeSet<String> = hosts.collect();
+        Self { policy, hosts, value: format!("{letter}-{VALUE}") }
     }
 
     /// Finds the route of an operation. Of several servers the first that leads to a route counts. Where the description names no
@@ -81,13 +84,13 @@ impl<'p> OperationRouter<'p> {
     }
 }
 
-fn of_path<'p>(policy: &'p DescribedPolicy, host: &str, path: &str, method: &str) -> Routing<'p> {
+fn of_path<'p>(policy: &'p Policy, host: &str, path: &str, method: &str) -> Routing<'p> {
     let normal = match NormalPath::parse(path.as_bytes()) {
         Ok(normal) => normal,
         Err(why) => return Routing::Ambiguous(why.detail().to_owned()),
     };
     let path = normal.as_str();
-    match policy.policy.declared(host, &normal, method.as_bytes()) {
+    match policy.declared(host, &normal, method.as_bytes()) {
         RouteLookup::Route(route, _) => Routing::Route(route),
         RouteLookup::OtherMethods(routes) => {
             Routing::OtherMethods(routes.into_iter().flat_map(|route| route.methods.iter().cloned()).collect())
@@ -101,15 +104,15 @@ fn of_path<'p>(policy: &'p DescribedPolicy, host: &str, path: &str, method: &str
 }
 
 /// Whether a path asks for the result under a key, or for an operation by its id.
-fn asks_for_answer(policy: &DescribedPolicy, host: &str, path: &str) -> bool {
+fn asks_for_answer(policy: &Policy, host: &str, path: &str) -> bool {
     let waiting = path.strip_suffix("/output").unwrap_or(path);
-    let is_operation = policy.operations_path().and_then(|path| Template::parse(path).ok());
+    let is_operation = policy.needs().operations.as_ref().and_then(|(path, _)| Template::parse(path).ok());
     if is_operation.is_some_and(|template| template.values(waiting).is_some()) {
         return true;
     }
     let Some((base, key)) = waiting.split_once(RECOVERY) else { return false };
     let Ok(base) = NormalPath::parse(base.as_bytes()) else { return false };
-    let is_recoverable = |method: &&str| match policy.policy.declared(host, &base, method.as_bytes()) {
+    let is_recoverable = |method: &&str| match policy.declared(host, &base, method.as_bytes()) {
         RouteLookup::Route(route, _) => route.recovery.is_some(),
         _ => false,
     };
@@ -122,7 +125,6 @@ mod tests {
     use crate::diagnostics::yaml;
     use crate::openapi::operations::of_description;
     use crate::openapi::references::References;
-    use edge_idempotency_engine::Policy;
 
     const POLICY: &str = r#"{
       "version": 1,
@@ -154,9 +156,7 @@ mod tests {
 
     #[test]
     fn paths_match_by_their_structure() {
-        let policy =
-            DescribedPolicy::new(Policy::from_json(POLICY.as_bytes()).unwrap(), serde_json::from_str(POLICY).unwrap())
-                .unwrap();
+        let policy = Policy::from_json(POLICY.as_bytes()).unwrap();
         let router = OperationRouter::new(&policy);
         for (server, path, method, expected) in [
             ("/v1", "/refunds", "post", "refund"),

@@ -1,9 +1,7 @@
 //! CORS, for scripts in browsers (`--cors-origin`; docs/clients.md, "From a browser").
 
 use super::needs::GatewayNeeds;
-use crate::lints::backends::{BackendAt, Backends};
-use edge_idempotency_engine::policy::OPERATION_ID;
-use serde::Deserialize as _;
+use edge_idempotency_engine::policy::needs::PolicyNeeds;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -35,11 +33,10 @@ pub(crate) fn origin(text: &str) -> Result<String, String> {
 }
 
 /// The rules for a gateway; null without origins.
-pub(crate) fn cors(document: &Value, needs: &GatewayNeeds, origins: &[String]) -> Value {
+pub(crate) fn cors(needs: &GatewayNeeds, origins: &[String]) -> Value {
     if origins.is_empty() {
         return Value::Null;
     }
-    let rejects = document.get("unmatched").and_then(Value::as_str).is_none_or(|unmatched| unmatched == "REJECT");
     let mut methods: BTreeSet<&str> = needs
         .routes
         .iter()
@@ -47,10 +44,10 @@ pub(crate) fn cors(document: &Value, needs: &GatewayNeeds, origins: &[String]) -
         .flat_map(|route| &route.methods)
         .map(String::as_str)
         .collect();
-    if needs.waits_for_results() {
+    if needs.backends.iter().any(|backend| backend.waits) {
         methods.insert("GET");
     }
-    if !rejects {
+    if needs.forwards_unmatched.is_some() {
         methods.extend(["GET", "POST", "PUT", "PATCH", "DELETE"]);
     }
     methods.retain(|method| *method != "OPTIONS");
@@ -58,24 +55,14 @@ pub(crate) fn cors(document: &Value, needs: &GatewayNeeds, origins: &[String]) -
     json!({
         "origins": origins,
         "methods": methods.into_iter().collect::<Vec<_>>().join(", "),
-        "allowed": ALLOWED.into_iter().chain(needs.api_keys.as_deref()).collect::<Vec<_>>().join(", "),
-        "exposed": exposed(document).join(", "),
+        "allowed": ALLOWED.into_iter().chain(needs.api_keys()).collect::<Vec<_>>().join(", "),
+        "exposed": exposed(needs).join(", "),
     })
 }
 
-/// The headers of answers that clients of a policy read. A backend of another kind than Restate has operation ids only where the policy
-/// says so.
-pub(crate) fn exposed(document: &Value) -> Vec<String> {
-    let retry = document.pointer("/answers/retry_headers").and_then(Value::as_array).into_iter().flatten();
-    let backends = Backends::<Value>::deserialize(document);
-    let operation = |backend: BackendAt<'_, Value>| {
-        let is_restate = backend.value.get("kind").is_some_and(|kind| kind == "restate");
-        let named = backend.value.get("operation_id").is_some();
-        (named || is_restate).then(|| OPERATION_ID.to_owned())
-    };
-    let operations: BTreeSet<String> = backends.iter().flat_map(Backends::iter).filter_map(operation).collect();
-    let retry = retry.filter_map(Value::as_str).map(str::to_ascii_lowercase);
-    EXPOSED.into_iter().map(str::to_owned).chain(operations).chain(retry).collect()
+/// The headers of answers that clients of a policy read.
+pub(crate) fn exposed(needs: &PolicyNeeds) -> Vec<&str> {
+    EXPOSED.into_iter().chain(needs.answer_headers.iter().map(String::as_str)).collect()
 }
 
 #[cfg(test)]

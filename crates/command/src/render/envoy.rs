@@ -2,12 +2,13 @@
 
 use super::ext_authz::{AuthorizationService, EXT_AUTHZ};
 use super::module::ModuleFile;
-use super::needs::{BackendNeeds, GatewayNeeds};
+use super::needs::{GatewayCredential, GatewayNeeds, pattern_of};
 use super::public_paths::PublicPath;
 use super::template::{fill, is_literal};
 use super::tokens::{KeySet, TokenProvider, rules};
 use super::upstream::{BackendClusters, NamedUpstream};
 use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::policy::needs::BackendNeeds;
 use edge_idempotency_envoy::METADATA_OBJECTS;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -114,16 +115,16 @@ impl EnvoyPlan {
         let owners = needs.owners.iter().map(|(name, headers)| {
             let unset = unset.iter().find(|(owner, _)| owner == name).map(|(_, headers)| headers);
             let (kept, removed): (Vec<_>, Vec<_>) =
-                headers.iter().partition(|name| needs.signed_headers.contains(&name.to_ascii_lowercase()));
+                headers.iter().partition(|name| needs.signed_headers.contains(*name));
             let present = unset.is_none() || ext_authz.is_some() && name == EXT_AUTHZ;
             json!({"name": name, "headers": unset, "removed": removed, "kept": kept, "present": present})
         });
         let mut routes: Vec<_> = needs.routes.iter().filter(|route| route.webhook).collect();
-        routes.sort_by_key(|route| std::cmp::Reverse((!route.hosts.is_empty(), route.pattern.rank())));
+        routes.sort_by_key(|route| std::cmp::Reverse((!route.hosts.is_empty(), pattern_of(route).rank())));
         let webhooks = routes.iter().map(|route| {
             // Without the mark a delivery leads to the default backend only, and nowhere if its own is another one.
             json!({
-                "endpoint": route.endpoint, "match": {"safe_regex": {"regex": route.pattern.regex(false, true)}},
+                "endpoint": route.endpoint, "match": {"safe_regex": {"regex": pattern_of(route).regex(false, true)}},
                 "closed": needs.closed || route.backend != 0,
             })
         });
@@ -136,7 +137,7 @@ impl EnvoyPlan {
         extend(
             &mut values,
             json!({
-                "generic": needs.has_generic(),
+                "passes_tokens": needs.passes_tokens(),
                 "behind": needs.described(),
                 "stats_config": Self::stats_config(),
                 "listen": {"host": self.listen.0, "port": self.listen.1},
@@ -179,8 +180,8 @@ impl EnvoyPlan {
         let filter = fill(FILTER, &values)?;
         let owners = needs.owners.iter().map(|(name, headers)| json!({"name": name, "headers": headers}));
         let around = json!({
-            "filter": filter.trim_end(), "clusters": needs.clusters(), "generic": needs.has_generic(), "tokens": needs.tokens,
-            "sds": !needs.sds.is_empty(), "payloads": needs.payloads, "owners": owners.collect::<Vec<_>>(), "other_metadata": needs.other_metadata,
+            "filter": filter.trim_end(), "clusters": needs.clusters().into_keys().collect::<Vec<_>>(), "passes_tokens": needs.passes_tokens(), "tokens": needs.tokens,
+            "sds": needs.discovered().next().is_some(), "payloads": needs.payloads, "owners": owners.collect::<Vec<_>>(), "other_metadata": needs.other_metadata,
         });
         extend(&mut values, around);
         fill(BLOCK, &values)
@@ -188,7 +189,7 @@ impl EnvoyPlan {
 
     /// What all templates have in common.
     pub(crate) fn values(&self, needs: &GatewayNeeds) -> Result<Value, String> {
-        if let Some(name) = needs.sds.first().filter(|_| self.dynamic_module.is_none()) {
+        if let Some((_, name, _)) = needs.discovered().next().filter(|_| self.dynamic_module.is_none()) {
             return Err(format!(
                 "the policy names a secret of SDS ({name}), and Envoy gives a WebAssembly module none: add --dynamic-module, or write \
                  {{\"env\": \"NAME\"}} into the policy"
@@ -200,10 +201,10 @@ impl EnvoyPlan {
         let mut values = json!({
             "source": self.source,
             "module": module,
-            "variables": needs.variables,
+            "variables": needs.variables().into_iter().map(|(name, _)| name).collect::<Vec<_>>(),
             "policy_text": literal.then_some(policy),
             "policy_quoted": policy,
-            "buffer": needs.buffer,
+            "buffer": needs.longest(),
             "marks": needs.marks(),
             "backends": needs.backends.iter().filter(|own| own.marked).filter_map(|own| own.name.as_ref()).collect::<Vec<_>>(),
             "idle_s": self.idle_s(needs),
@@ -317,11 +318,10 @@ impl EnvoyPlan {
     }
 
     fn cluster(&self, upstream: &NamedUpstream, needs: &GatewayNeeds, backends: &[BackendClusters]) -> Value {
-        let lookups = &needs.lookups;
         let is_waits = backends.iter().any(|backend| backend.waits.as_ref() == Some(&upstream.name));
         let is_requests = backends.iter().any(|backend| backend.requests == upstream.name);
         let is_given = needs.backends.iter().any(|backend| backend.cluster.as_ref() == Some(&upstream.name));
-        let is_called = lookups.iter().any(|lookup| lookup.cluster == upstream.name)
+        let is_called = needs.stores.iter().any(|store| store.cluster == upstream.name)
             || self.ext_authz.as_ref().is_some_and(|service| service.upstream.name == upstream.name)
             || is_given && !is_requests;
         let purpose = match (is_waits, is_requests, is_given) {
@@ -330,8 +330,7 @@ impl EnvoyPlan {
             (_, _, true) => Some("the filter's own calls (`cluster` of the policy's backend)"),
             _ => None,
         };
-        let lookup = lookups.iter().find(|lookup| lookup.cluster == upstream.name);
-        let credential = lookup.and_then(|lookup| lookup.credential).map(|(name, header, prefix)| {
+        let credential = needs.credential(&upstream.name).map(|GatewayCredential { name, header, prefix }| {
             json!({"name": name, "header": header, "prefix": prefix, "file": self.credentials.join(format!("{name}.json"))})
         });
         json!({

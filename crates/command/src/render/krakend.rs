@@ -15,8 +15,9 @@ mod webhooks;
 
 use super::browsers::cors;
 use super::json_text::compact_json;
-use super::needs::{GatewayNeeds, RouteNeeds};
+use super::needs::GatewayNeeds;
 use super::upstream::NamedUpstream;
+use edge_idempotency_engine::policy::needs::RouteNeeds;
 use paths::{ParameterNames, anonymous, krakend_path};
 use router::{Served, added};
 use serde_json::{Map, Value, json};
@@ -127,7 +128,7 @@ impl KrakendPlan {
         // The numbers and paths of endpoints by their methods.
         let mut served: BTreeMap<String, Vec<(usize, String)>> = BTreeMap::new();
         for route in &needs.routes {
-            let (main, validator) = (upstream(route.backend), self.validator(route)?);
+            let (main, validator) = (upstream(route.backend), self.validator(route, needs)?);
             let own = self.backend_headers(route, needs, validator.is_some())?;
             let mut add = |method: &str, path: String, way: Way| {
                 let path = names.unify(&path);
@@ -151,13 +152,13 @@ impl KrakendPlan {
             validators.extend(validator);
         }
         if let Some((path, backend)) = &needs.operations {
-            let validator = self.claims_validator(OPERATIONS, self.document.pointer("/identity"))?;
+            let validator = self.claims_validator(OPERATIONS, needs, &needs.sources)?;
             for (path, waits) in [(path.clone(), true), (format!("{path}/output"), false)] {
                 let path = names.unify(&krakend_path(&path));
                 served.entry("GET".to_owned()).or_default().push((endpoints.len(), path.clone()));
                 let (upstream, query) = (upstream(*backend), Vec::new());
                 let plan = EndpointPlan { method: "GET", path, name: OPERATIONS, upstream, waits, query };
-                let own: Vec<String> = needs.api_keys.iter().cloned().collect();
+                let own: Vec<String> = needs.api_keys().into_iter().map(str::to_owned).collect();
                 endpoints.push(self.endpoint(&plan, needs, validator.as_ref(), &own));
             }
             validators.extend(validator);
@@ -296,7 +297,7 @@ impl KrakendPlan {
 
     /// KrakenD's CORS. It stands before the router, so it answers preflight requests too.
     fn cors(&self, needs: &GatewayNeeds) -> Value {
-        let rules = cors(&self.document, needs, &self.origins);
+        let rules = cors(needs, &self.origins);
         let list = |name: &str| {
             let text = rules.get(name).and_then(Value::as_str).unwrap_or_default();
             json!(text.split(", ").filter(|name| !OF_KRAKEND.contains(name)).collect::<Vec<_>>())
@@ -322,7 +323,7 @@ impl KrakendPlan {
                 "write \"gateway_routes\": true: KrakenD chooses the endpoint, and the bridge tells the module its name".to_owned(),
             );
         }
-        if let Some(name) = needs.sds.first() {
+        if let Some((_, name, _)) = needs.discovered().next() {
             problems.push(format!(
                 "write {{\"env\": \"NAME\"}} in the place of the secret of SDS ({name}): KrakenD has none"
             ));
@@ -333,15 +334,15 @@ impl KrakendPlan {
                 headers.join(", ")
             ));
         }
-        let own = self.document.pointer("/identity/sources").and_then(Value::as_array).into_iter().flatten();
-        if needs.api_keys.is_some() && own.clone().any(|source| source.get("metadata").is_some()) {
+        if needs.api_keys().is_some() && needs.sources.iter().any(|source| !source.origin.metadata.is_empty()) {
             problems.push(
                 "give routes whose callers have tokens an `identity` of their own, and leave `unkey` alone in the document's: KrakenD \
                  refuses who has no token where it asks for one, so a route takes tokens or API keys"
                     .to_owned(),
             );
         }
-        let sources: BTreeSet<String> = self.metadata_paths().collect();
+        let paths = needs.all_sources().map(|source| &source.origin.metadata).filter(|path| !path.is_empty());
+        let sources: BTreeSet<String> = paths.map(|path| json!(path).to_string()).collect();
         if sources.len() > 1 {
             problems.push(format!(
                 "give all identity sources the same `metadata` path: behind KrakenD they read the claims of one token, and these read {}",
@@ -361,15 +362,13 @@ impl KrakendPlan {
                 }
             }
         }
-        for lookup in &needs.lookups {
-            if let Some((name, _, _)) = lookup.credential {
-                let member = if name == "unkey-root-key" { "root_key" } else { "token" };
-                problems.push(format!(
-                    "write `{member}` of the store behind {}, as {{\"env\": NAME}}: KrakenD adds no credentials to the module's calls",
-                    lookup.cluster
-                ));
-            }
-        }
+        let lacking = needs.stores.iter().filter(|store| !store.has_credential);
+        let lacking: BTreeSet<_> = lacking.map(|store| (&store.cluster, store.used_for.credential())).collect();
+        problems.extend(lacking.into_iter().map(|(cluster, member)| {
+            format!(
+                "write `{member}` of the store behind {cluster}, as {{\"env\": NAME}}: KrakenD adds no credentials to the module's calls"
+            )
+        }));
         if problems.is_empty() {
             Ok(())
         } else {
@@ -377,36 +376,26 @@ impl KrakendPlan {
         }
     }
 
-    /// The `metadata` of each identity source, as text.
-    fn metadata_paths(&self) -> impl Iterator<Item = String> {
-        let routes = self.document.get("routes").and_then(Value::as_array).into_iter().flatten();
-        let sources = std::iter::once(&self.document)
-            .chain(routes)
-            .filter_map(|at| at.pointer("/identity/sources")?.as_array())
-            .flatten();
-        sources.filter_map(|source| source.get("metadata")).map(Value::to_string)
-    }
-
     /// The headers that the backend of a route reads.
     fn backend_headers(&self, route: &RouteNeeds, needs: &GatewayNeeds, token: bool) -> Result<Vec<String>, String> {
-        let backend = needs.backends.get(route.backend);
+        let backend = needs.backend_of(route);
         let mut headers = backend.map(|backend| backend.keep_headers.clone()).unwrap_or_default();
-        if token && backend.is_some_and(|backend| backend.generic) {
+        if token && backend.is_some_and(|backend| backend.abilities.gets_credentials) {
             // An API may need the token itself. Restate writes headers into its journal, so the filter removes it there.
             headers.push("Authorization".to_owned());
         }
         if route.webhook {
-            let providers = webhooks::providers(&self.document, &route.endpoint, &self.webhook_providers);
+            let providers = webhooks::providers(needs, route, &self.webhook_providers);
             headers.extend(webhooks::headers(&self.document, &providers)?);
         }
-        headers.extend(needs.api_keys.clone().filter(|_| route.shares_identity && !route.webhook));
+        headers.extend(needs.api_keys().filter(|_| route.sources.is_none() && !route.webhook).map(str::to_owned));
         headers.extend(self.headers.iter().cloned());
         Ok(headers)
     }
 
     /// What a reader has to know of an endpoint.
     fn comment(&self, route: &RouteNeeds, needs: &GatewayNeeds, token: bool) -> Option<String> {
-        if route.webhook && !needs.lookups.is_empty() && self.webhook_providers.is_empty() {
+        if route.webhook && !needs.stores.is_empty() && self.webhook_providers.is_empty() {
             return Some(
                 "CHECK: webhooks are looked up, and input_headers has the headers of those providers only that the policy names: give \
                  --webhook-provider for each of the others."

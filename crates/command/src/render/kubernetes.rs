@@ -59,7 +59,7 @@ impl ResourcePlan {
         let unmarked = needs.backends.iter().zip(&backends).filter(|(backend, _)| !backend.marked);
         let unmarked: Vec<&str> = unmarked.map(|(_, own)| own.requests.as_str()).collect();
         let is_used = |(name, _): &(String, String)| {
-            !unmarked.contains(&name.as_str()) || needs.clusters().contains(name.as_str())
+            !unmarked.contains(&name.as_str()) || needs.clusters().contains_key(name.as_str())
         };
         let clusters = self.envoy.clusters(needs, &backends)?.into_iter().filter(is_used);
         let clusters: Vec<Value> = clusters.map(|(_, text)| json!(text)).collect();
@@ -69,7 +69,7 @@ impl ResourcePlan {
                 "namespace": self.namespace,
                 "tokens": needs.tokens,
                 "payloads": needs.payloads,
-                "generic": needs.has_generic(),
+                "passes_tokens": needs.passes_tokens(),
                 "clusters": clusters,
                 "removed": needs.removable_headers(),
                 "marked": self.envoy.marked(needs, &backends)?,
@@ -93,12 +93,14 @@ impl ResourcePlan {
 
 /// Without `allow_on_headers_stop_iteration` a body that the filter waits for never comes (docs/contract.md, section 6).
 fn can_do_without_bodies(needs: &GatewayNeeds, kind: &str, other: &str) -> Result<(), String> {
-    if needs.waits.is_empty() {
+    let waiting = needs.routes.iter().filter(|route| route.waits_for_body());
+    let waiting: Vec<&str> = waiting.map(|route| route.endpoint.as_str()).collect();
+    if waiting.is_empty() {
         return Ok(());
     }
     Err(format!(
         "{kind} cannot set allow_on_headers_stop_iteration, and these endpoints wait for bodies: {}; take --form {other}",
-        needs.waits.join(", ")
+        waiting.join(", ")
     ))
 }
 

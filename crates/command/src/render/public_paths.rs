@@ -73,15 +73,9 @@ impl PublicPath {
     /// # Errors
     /// A route of the policy that takes keys has such a path, so that it needs the caller; or the policy lets no such request through.
     /// The sentence says what to write.
-    pub(crate) fn check(&self, document: &Value, needs: &GatewayNeeds) -> Result<(), String> {
+    pub(crate) fn check(&self, needs: &GatewayNeeds) -> Result<(), String> {
         let routes = || needs.routes.iter().filter(|route| self.overlaps(&route.path) && self.takes(&route.methods));
-        let keyed = |endpoint: &str| {
-            let listed = document.get("routes").and_then(Value::as_array).into_iter().flatten();
-            let own = listed.filter(|route| route.get("endpoint").is_some_and(|name| name == endpoint));
-            let policies = own.filter_map(|route| route.get("policy").and_then(Value::as_str));
-            policies.into_iter().any(|policy| ["REQUIRED_A", "ACCEPTED"].contains(&policy))
-        };
-        if let Some(route) = routes().find(|route| keyed(&route.endpoint)) {
+        if let Some(route) = routes().find(|route| route.keyed) {
             return Err(format!(
                 "--public-path {}: the route {} takes keys, and a key belongs to a caller, who is not known without a credential; \
                  name another path, or a method before the path",
@@ -89,8 +83,7 @@ impl PublicPath {
                 route.endpoint
             ));
         }
-        let rejects = document.get("unmatched").and_then(Value::as_str).is_none_or(|unmatched| unmatched == "REJECT");
-        if rejects && routes().next().is_none() {
+        if needs.forwards_unmatched.is_none() && routes().next().is_none() {
             let target = if needs.closed { ", \"target\": \"SERVICE/HANDLER\"" } else { "" };
             return Err(format!(
                 "--public-path {}: the filter answers 404 there, because no route of the policy takes it; add the route \

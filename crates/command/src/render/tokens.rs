@@ -1,8 +1,9 @@
 //! Who verifies the tokens that a policy reads, and which requests need none.
 
-use super::needs::{GatewayNeeds, RouteNeeds, TokenPlaces};
+use super::needs::{GatewayNeeds, TokenPlaces, pattern_of};
 use super::public_paths::PublicPath;
 use super::upstream::NamedUpstream;
+use edge_idempotency_engine::policy::needs::RouteNeeds;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 
@@ -126,17 +127,18 @@ enum Asks {
 /// routes of signed callers. A route that the filter asks before one of these, and that fits some of the same paths, stands before it.
 pub(crate) fn rules(needs: &GatewayNeeds, providers: &[TokenProvider], public: &[PublicPath]) -> Vec<Value> {
     let exempt: Vec<&RouteNeeds> = needs.routes.iter().filter(|route| route.webhook || route.signed).collect();
-    let crosses =
-        |route: &RouteNeeds, other: &RouteNeeds| !std::ptr::eq(route, other) && route.pattern.overlaps(&other.pattern);
+    let crosses = |route: &RouteNeeds, other: &RouteNeeds| {
+        !std::ptr::eq(route, other) && pattern_of(route).overlaps(&pattern_of(other))
+    };
     let mut routes: Vec<&RouteNeeds> = needs
         .routes
         .iter()
         .filter(|route| route.webhook || route.signed || exempt.iter().any(|other| crosses(route, other)))
         .collect();
-    routes.sort_by_key(|route| Reverse((!route.hosts.is_empty(), route.pattern.rank())));
+    routes.sort_by_key(|route| Reverse((!route.hosts.is_empty(), pattern_of(route).rank())));
     // Where other callers' keys come by other ways, a request without a token can be one of theirs.
     let only_tokens =
-        needs.owners_without_payloads().is_empty() && needs.other_metadata.is_empty() && needs.api_keys.is_none();
+        needs.owners_without_payloads().is_empty() && needs.other_metadata.is_empty() && needs.api_keys().is_none();
     let usual = if only_tokens { Asks::Token } else { Asks::Optional };
     let mut rules: Vec<Value> = public.iter().map(|path| json!({"match": path.matches()})).collect();
     for route in routes {
@@ -146,7 +148,7 @@ pub(crate) fn rules(needs: &GatewayNeeds, providers: &[TokenProvider], public: &
             _ => usual,
         };
         let plain = needs.routes.iter().any(|other| crosses(route, other));
-        let pattern = route.pattern.regex(plain, route.webhook);
+        let pattern = pattern_of(route).regex(plain, route.webhook);
         rules.push(rule(&pattern, &route.methods, &route.hosts, requirement(asks, providers)));
         if route.signed && route.recovery {
             let pattern = format!("{}/by-idempotency-key/[^/]+(/output)?/?", pattern.trim_end_matches("/?"));

@@ -1,6 +1,7 @@
 //! `NAME=URL`: a cluster of the gateway.
 
-use super::needs::{BackendNeeds, GatewayNeeds};
+use super::needs::{GatewayNeeds, upstream_of};
+use edge_idempotency_engine::policy::needs::BackendNeeds;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -123,8 +124,8 @@ impl GatewayNeeds {
         if given.len() != upstreams.len() {
             return Err("two --upstream have the same name".to_owned());
         }
-        let of_backends = self.backends.iter().filter_map(BackendNeeds::upstream);
-        let named: BTreeSet<&str> = self.clusters().into_iter().chain(of_backends).collect();
+        let of_backends = self.backends.iter().filter_map(upstream_of);
+        let named: BTreeSet<&str> = self.clusters().into_keys().chain(of_backends).collect();
         let missing: Vec<String> =
             named.difference(&given).map(|name| format!("--upstream {name}=http://HOST:PORT")).collect();
         if !missing.is_empty() {
@@ -135,7 +136,7 @@ impl GatewayNeeds {
         }
         let mut others = given.difference(&named);
         let (other, another) = (others.next(), others.next());
-        let has_unnamed = self.backends.iter().any(|backend| backend.upstream().is_none());
+        let has_unnamed = self.backends.iter().any(|backend| upstream_of(backend).is_none());
         match (has_unnamed, other, another) {
             (false, Some(other), _) => {
                 return Err(format!(
@@ -151,7 +152,7 @@ impl GatewayNeeds {
             }
             (false, None, _) | (true, Some(_), None) => {}
         }
-        let upstream = |backend: &BackendNeeds| backend.upstream().or(other.copied()).unwrap_or_default().to_owned();
+        let upstream = |backend: &BackendNeeds| upstream_of(backend).or(other.copied()).unwrap_or_default().to_owned();
         Ok(self.backends.iter().map(upstream).collect())
     }
 }

@@ -3,10 +3,8 @@
 
 use super::durations::{exact, seconds_of};
 use super::services::Service;
-use crate::lints::backends::Backends;
-use edge_idempotency_engine::policy::defaults::{CLEANUP_S, GUARD};
-use serde::Deserialize as _;
-use serde_json::Value;
+use edge_idempotency_engine::policy::defaults::CLEANUP_S;
+use edge_idempotency_engine::policy::needs::PolicyNeeds;
 use std::collections::BTreeSet;
 
 /// The guard, and the services whose requests it compares.
@@ -16,26 +14,11 @@ pub(super) struct ClaimsOutlast {
     guarded: BTreeSet<String>,
 }
 
-/// The guard of a document, and its JSON pointer. The guards of several backends have one name and one retention.
-pub(crate) fn guard_of(document: &Value) -> Option<(Value, String)> {
-    let backends = Backends::<Value>::deserialize(document).ok()?;
-    backends.iter().find_map(|backend| Some((backend.value.get("guard")?.clone(), backend.pointer + "/guard")))
-}
-
-/// The name of the guard's service.
-pub(crate) fn guard_name(document: &Value) -> String {
-    let named = guard_of(document).and_then(|(guard, _)| Some(guard.get("service")?.as_str()?.to_owned()));
-    named.unwrap_or_else(|| GUARD.to_owned())
-}
-
 impl ClaimsOutlast {
-    /// Those of a policy document: the targets of routes with collision detection.
-    pub(super) fn of(document: &Value) -> Self {
-        let routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
-        let compares =
-            |route: &&Value| route.get("collision").and_then(Value::as_str).is_some_and(|collision| collision != "off");
-        let services = routes.filter(compares).filter_map(|route| route.get("target")?.as_str()?.split('/').next());
-        Self { guard: guard_name(document), guarded: services.map(str::to_owned).collect() }
+    /// Those of a policy: the targets of routes with collision detection.
+    pub(super) fn of(policy: &PolicyNeeds) -> Self {
+        let services = policy.routes.iter().filter(|route| route.claims).filter_map(|route| route.service());
+        Self { guard: policy.guard_name().to_owned(), guarded: services.map(str::to_owned).collect() }
     }
 
     /// Why a service must not get this retention, given what the services have now; `None` if it may.
@@ -90,15 +73,25 @@ fn all(service: &Service) -> impl Iterator<Item = Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use edge_idempotency_engine::Policy;
+    use serde_json::{Value, json};
 
-    const GUARDED: &str = r#"{"backend": {"guard": {"service": "Guard"}}, "routes": [
-        {"target": "Refunds/create", "collision": "enforce"}, {"target": "Cart/{tenant}/checkout", "collision": "warn"},
-        {"target": "Emails/send", "collision": "off"}, {"target": "Reports/run"}, {}]}"#;
+    const GUARDED: &str = r#"{"version": 1, "backend": {"kind": "restate", "cluster": "restate", "guard": {"service": "Guard"}},
+        "identity": {"sources": [{"name": "a", "metadata": ["a"], "tenant": "t", "project": "p", "subject": {"field": "s", "type": "user"}}]},
+        "routes": [
+            {"endpoint": "a", "path": "/a", "policy": "REQUIRED_A", "target": "Refunds/create", "collision": "enforce"},
+            {"endpoint": "b", "path": "/b", "policy": "REQUIRED_A", "target": "Cart/{tenant}/checkout", "collision": "observe"},
+            {"endpoint": "c", "path": "/c", "policy": "REQUIRED_A", "target": "Emails/send", "collision": "off"},
+            {"endpoint": "d", "path": "/d", "policy": "REQUIRED_A", "target": "Reports/run"},
+            {"endpoint": "e", "path": "/e", "policy": "PROHIBITED"}]}"#;
 
     fn objection(service: &str, hours: u64, services: &Value) -> Option<String> {
         let services: Vec<Service> = serde_json::from_value(services.clone()).unwrap();
-        ClaimsOutlast::of(&serde_json::from_str(GUARDED).unwrap()).objection(service, hours * 3600, &services)
+        ClaimsOutlast::of(Policy::from_json(GUARDED.as_bytes()).unwrap().needs()).objection(
+            service,
+            hours * 3600,
+            &services,
+        )
     }
 
     fn service(name: &str, retention: &str) -> Value {

@@ -1,11 +1,14 @@
 //! A plan: what the policy's `retention` declares (docs/contract.md section 4) beside what Restate has.
 
-use super::claims_outlast::{ClaimsOutlast, guard_name, guard_of};
+use super::claims_outlast::ClaimsOutlast;
 use super::connection::Admin;
 use super::durations::{exact, seconds_of};
 use super::services::Service;
-use edge_idempotency_engine::policy::parse_duration;
+use crate::lints::view::token;
+use edge_idempotency_engine::policy::needs::{PolicyNeeds, RouteNeeds};
+use edge_idempotency_engine::policy::target_parts;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// A setting that the policy declares for a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub(crate) enum Wish {
     /// Results are kept for so many seconds.
     Retention(u64),
     /// What follows the last attempt: `kill` or `pause`.
-    OnMaxAttempts(String),
+    OnMaxAttempts(&'static str),
 }
 
 /// What follows for a setting.
@@ -102,59 +105,46 @@ pub(crate) struct Plan {
     pub(super) order: ClaimsOutlast,
 }
 
-/// What a policy document declares, in its order. The document has been compiled, so that all of its members are valid.
-pub(crate) fn declared(document: &Value) -> Vec<Declared> {
+/// What a policy declares, in the order of its document.
+pub(crate) fn declared(policy: &PolicyNeeds) -> Vec<Declared> {
     let mut declared = Vec::new();
-    let retention = document.get("retention");
-    let classes = retention.and_then(|retention| retention.get("classes"));
-    let services = retention.and_then(|retention| retention.get("services")).and_then(Value::as_object);
-    for (service, settings) in services.into_iter().flatten() {
-        let pointer = format!("/retention/services/{}", service.replace('~', "~0").replace('/', "~1"));
-        let class = settings.get("class").and_then(Value::as_str).unwrap_or_default();
-        let declare =
-            |wish| Declared { service: service.clone(), wish, pointer: pointer.clone(), class: Some(class.to_owned()) };
-        if let Some(seconds) = classes.and_then(|classes| duration(classes.get(class))) {
-            declared.push(declare(Wish::Retention(seconds)));
-        }
-        if let Some(what) = settings.get("on_max_attempts").and_then(Value::as_str) {
-            declared.push(declare(Wish::OnMaxAttempts(what.to_owned())));
-        }
+    for retention in &policy.retentions {
+        let declare = |wish| Declared {
+            service: retention.service.clone(),
+            wish,
+            pointer: format!("/retention/services/{}", token(&retention.service)),
+            class: Some(retention.class.clone()),
+        };
+        declared.push(declare(Wish::Retention(retention.seconds)));
+        declared.extend(retention.on_max_attempts.map(|what| declare(Wish::OnMaxAttempts(what))));
     }
-    if let Some((guard, pointer)) = guard_of(document)
-        && let Some(seconds) = duration(guard.get("retention"))
+    if let Some((backend, guard)) = policy.guarded()
+        && let Some(seconds) = guard.retention
     {
         declared.push(Declared {
-            service: guard_name(document),
+            service: guard.service.clone(),
             wish: Wish::Retention(seconds),
-            pointer: pointer + "/retention",
+            pointer: format!("{}/guard/retention", backend.pointer),
             class: None,
         });
     }
     declared
 }
 
-fn duration(text: Option<&Value>) -> Option<u64> {
-    parse_duration(text?.as_str()?).ok()
-}
-
 impl Plan {
-    /// Compares a document with the services of a Restate.
-    pub(crate) fn new(document: &Value, services: &[Service]) -> Self {
-        let declared = declared(document);
-        let routes = || document.get("routes").and_then(Value::as_array).into_iter().flatten();
-        let keyed: Vec<(&str, &str)> = routes().filter_map(keyed_handler).collect();
+    /// Compares a policy with the services of a Restate.
+    pub(crate) fn new(policy: &PolicyNeeds, services: &[Service]) -> Self {
+        let declared = declared(policy);
+        let keyed: Vec<(&str, &str)> = policy.routes.iter().filter_map(keyed_handler).collect();
         let rows = declared.iter().flat_map(|declared| rows(declared, services, &keyed)).collect();
-        let mut targets: Vec<&str> =
-            routes().filter_map(|route| route.get("target")?.as_str()?.split('/').next()).collect();
-        targets.sort_unstable();
-        targets.dedup();
+        let targets: BTreeSet<&str> = policy.routes.iter().filter_map(|route| route.service()).collect();
         let known = |name: &str| {
             let service = services.iter().find(|service| *service.name == *name);
             service.map_or_else(|| "not registered".to_owned(), |service| service.retention().to_owned())
         };
         let undeclared = targets.into_iter().filter(|name| declared.iter().all(|declared| declared.service != *name));
         let undeclared = undeclared.map(|name| (name.to_owned(), known(name))).collect();
-        Self { rows, undeclared, order: ClaimsOutlast::of(document) }
+        Self { rows, undeclared, order: ClaimsOutlast::of(policy) }
     }
 
     /// Whether Restate has all that is declared.
@@ -198,7 +188,7 @@ impl Row {
     pub(crate) fn wish(&self) -> String {
         match &self.declared.wish {
             Wish::Retention(seconds) => exact(*seconds),
-            Wish::OnMaxAttempts(what) => what.clone(),
+            Wish::OnMaxAttempts(what) => (*what).to_owned(),
         }
     }
 
@@ -230,10 +220,9 @@ pub(super) fn clamped(actual: u64, wanted: u64) -> (State, Vec<String>) {
 }
 
 /// Service and handler of a route's target, if requests with a key reach it.
-fn keyed_handler(route: &Value) -> Option<(&str, &str)> {
-    let has_keys = !["PROHIBITED", "HANDLER_INTERNAL_C"].map(Value::from).contains(route.get("policy")?);
-    let (service, rest) = route.get("target")?.as_str()?.split_once('/')?;
-    has_keys.then(|| (service, rest.rsplit_once('/').map_or(rest, |(_, handler)| handler)))
+fn keyed_handler(route: &RouteNeeds) -> Option<(&str, &str)> {
+    let (service, _, handler) = target_parts(route.target.as_ref()?)?;
+    route.sends_keys().then_some((service, handler))
 }
 
 /// The rows of a declared setting: one for the service, and one for each handler that sets something else itself. `keyed`: the handlers

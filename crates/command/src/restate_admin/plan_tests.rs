@@ -1,21 +1,34 @@
 use super::*;
+use edge_idempotency_engine::Policy;
 
 fn services(text: &str) -> Vec<Service> {
     serde_json::from_str(text).unwrap()
 }
 
-fn document() -> Value {
-    json!({
-        "backend": {"guard": {"retention": "170h"}},
+/// A policy with these members.
+fn policy(members: &str) -> Policy {
+    let text = format!(
+        r#"{{"version": 1, "identity": {{"sources": [{{"name": "a", "metadata": ["a"], "tenant": "t", "project": "p",
+            "subject": {{"field": "s", "type": "user"}}}}]}}, {members}}}"#
+    );
+    Policy::from_json(text.as_bytes()).unwrap()
+}
+
+fn declaring() -> Policy {
+    policy(
+        r#""backend": {"kind": "restate", "cluster": "restate", "guard": {"retention": "170h"}},
         "routes": [
-            {"policy": "REQUIRED_A", "target": "Refunds/create"}, {"policy": "PROHIBITED", "target": "Refunds/find"},
-            {"policy": "REQUIRED_A", "target": "Cart/{tenant}/get"}, {"policy": "ACCEPTED", "target": "Emails/send"}, {}
+            {"endpoint": "a", "path": "/a", "policy": "REQUIRED_A", "target": "Refunds/create"},
+            {"endpoint": "b", "path": "/b", "policy": "PROHIBITED", "target": "Refunds/find"},
+            {"endpoint": "c", "path": "/c", "policy": "REQUIRED_A", "target": "Cart/{tenant}/get"},
+            {"endpoint": "d", "path": "/d", "policy": "ACCEPTED", "target": "Emails/send"},
+            {"endpoint": "e", "path": "/e", "policy": "PROHIBITED"}
         ],
         "retention": {
             "classes": {"short": "24h", "long": "7d"},
             "services": {"Refunds": {"class": "long", "on_max_attempts": "kill"}, "Emails": {"class": "short"}, "Gone": {"class": "short"}}
-        }
-    })
+        }"#,
+    )
 }
 
 fn states(plan: &Plan) -> Vec<(String, &'static str, &'static str)> {
@@ -31,7 +44,7 @@ fn states(plan: &Plan) -> Vec<(String, &'static str, &'static str)> {
 #[test]
 fn a_plan_has_a_row_for_each_declared_setting() {
     let plan = Plan::new(
-        &document(),
+        declaring().needs(),
         &services(
             r#"[
             {"name": "Refunds", "ty": "Service", "idempotency_retention": "1d", "retry_policy": {"on_max_attempts": "Pause"}},
@@ -56,7 +69,7 @@ fn a_plan_has_a_row_for_each_declared_setting() {
 #[test]
 fn a_handler_s_own_setting_is_a_row_of_its_own() {
     let plan = Plan::new(
-        &document(),
+        declaring().needs(),
         &services(
             r#"[{"name": "Refunds", "idempotency_retention": "7d", "retry_policy": {"on_max_attempts": "Kill"}, "handlers": [
                 {"name": "create", "idempotency_retention": "1h", "retry_policy": {"on_max_attempts": "Pause"}},
@@ -90,7 +103,7 @@ fn a_handler_s_own_setting_is_a_row_of_its_own() {
 fn the_server_s_limit_is_told_from_a_change() {
     let clamped = r#"[{"name": "Refunds", "idempotency_retention": "2d", "info": [{"code": "RT0022"}]},
         {"name": "Emails", "idempotency_retention": "2d", "info": [{"code": "RT0022"}]}]"#;
-    let plan = Plan::new(&document(), &services(clamped));
+    let plan = Plan::new(declaring().needs(), &services(clamped));
     let row = plan.rows.first().unwrap();
     assert_eq!((row.state, row.is_change()), (State::Clamped, true));
     assert!(row.notes[0].contains("max-idempotency-retention = \"7d\""), "{:?}", row.notes);
@@ -101,6 +114,7 @@ fn the_server_s_limit_is_told_from_a_change() {
 
 #[test]
 fn a_policy_without_retention_declares_nothing() {
-    assert!(declared(&json!({"routes": []})).is_empty());
-    assert_eq!(guard_name(&json!({})), "IdempotencyGuard");
+    let policy = policy(r#""backend": {"kind": "restate"}, "routes": []"#);
+    assert!(declared(policy.needs()).is_empty());
+    assert_eq!(policy.needs().guard_name(), "IdempotencyGuard");
 }

@@ -10,9 +10,8 @@ use edge_idempotency_engine::identity::{
     Identity, NO_SUBJECT, PLATFORM_SENTINEL, Project, Subject, TENANT_SENTINEL, Tenant,
 };
 use edge_idempotency_engine::key::{self, Decoded};
-use edge_idempotency_engine::policy::{KeyInLogs, KeySubject, Policy, Scope};
+use edge_idempotency_engine::policy::{KeyInLogs, KeySubject, Policy, Scope, target_parts};
 use edge_idempotency_engine::telemetry::key_in_logs;
-use serde_json::Value;
 
 /// Which keys are meant. What is `None` can be anything.
 #[derive(Debug, Clone, Default)]
@@ -68,11 +67,11 @@ pub(crate) struct SelectionText<'t> {
 }
 
 impl Selection {
-    /// Reads what an operator gives. `policy`: the compiled policy and its document, for an endpoint.
+    /// Reads what an operator gives. `policy`: for an endpoint.
     ///
     /// # Errors
     /// A sentence that says what to change.
-    pub(crate) fn parse(text: &SelectionText<'_>, policy: Option<(&Policy, &Value)>) -> Result<Self, String> {
+    pub(crate) fn parse(text: &SelectionText<'_>, policy: Option<&Policy>) -> Result<Self, String> {
         let mut selection = Self { raw: text.raw.map(str::to_owned), ..Self::default() };
         if let Some(tenant) = text.tenant {
             let parsed = Tenant::parse(tenant.as_bytes());
@@ -112,27 +111,21 @@ impl Selection {
                 .to_owned());
         }
         if let Some(endpoint) = text.endpoint {
-            let (policy, document) =
-                policy.ok_or("--endpoint needs --policy FILE, which says what the endpoint's target is")?;
-            selection.choose_endpoint(endpoint, policy, document)?;
+            let policy = policy.ok_or("--endpoint needs --policy FILE, which says what the endpoint's target is")?;
+            selection.choose_endpoint(endpoint, policy)?;
         }
         Ok(selection)
     }
 
     /// The endpoint's target, and the project segment and the subject that its keys have.
-    fn choose_endpoint(&mut self, endpoint: &str, policy: &Policy, document: &Value) -> Result<(), String> {
+    fn choose_endpoint(&mut self, endpoint: &str, policy: &Policy) -> Result<(), String> {
         let route = policy.endpoint(endpoint).ok_or_else(|| format!("the policy has no endpoint `{endpoint}`"))?;
-        let routes = document.get("routes").and_then(Value::as_array).into_iter().flatten();
-        let target = routes
-            .filter(|route| route.get("endpoint").and_then(Value::as_str) == Some(endpoint))
-            .find_map(|route| route.get("target")?.as_str())
-            .ok_or_else(|| {
-                format!("the endpoint `{endpoint}` has no target, so its results are not stored under a handler")
-            })?;
-        let mut parts = target.split('/');
-        let service = parts.next().unwrap_or_default().to_owned();
-        let handler = parts.next_back().unwrap_or_default().to_owned();
-        self.operation = Some(Operation { service, handler, is_keyed: parts.next().is_some() });
+        let target = policy.needs_of(route).and_then(|route| route.target.as_deref()).and_then(target_parts);
+        let (service, key, handler) = target.ok_or_else(|| {
+            format!("the endpoint `{endpoint}` has no target, so its results are not stored under a handler")
+        })?;
+        let (service, handler, is_keyed) = (service.to_owned(), handler.to_owned(), key.is_some());
+        self.operation = Some(Operation { service, handler, is_keyed });
         let (scope, sentinel) = match route.scope {
             Scope::Project => ("project", None),
             Scope::Tenant => ("tenant", Some(Project::Tenant)),

@@ -100,10 +100,9 @@ fn an_endpoint_gives_operation_and_scope() {
             {"endpoint": "d", "path": "/d", "policy": "REQUIRED_A", "target": "Cart/list"},
             {"endpoint": "e", "path": "/e", "policy": "REQUIRED_A", "target": "Cart/share", "subject": "none"}]}"#;
     let policy = Policy::from_json(text.as_bytes()).unwrap();
-    let document: Value = serde_json::from_str(text).unwrap();
     let choose = |endpoint, project| {
         let text = SelectionText { endpoint: Some(endpoint), project, ..SelectionText::default() };
-        Selection::parse(&text, Some((&policy, &document)))
+        Selection::parse(&text, Some(&policy))
     };
     let chosen = choose("a", None).unwrap();
     assert_eq!(chosen.project, Some(Project::Tenant));
@@ -118,11 +117,11 @@ fn an_endpoint_gives_operation_and_scope() {
     }
     let stored =
         SelectionText { endpoint: Some("a"), stored: Some("t-acme:shop:user:u:k"), ..SelectionText::default() };
-    let error = Selection::parse(&stored, Some((&policy, &document))).unwrap_err();
+    let error = Selection::parse(&stored, Some(&policy)).unwrap_err();
     assert!(error.contains("under _tenant and never under shop"), "{error}");
     let of = |endpoint, subject| {
         let text = SelectionText { endpoint: Some(endpoint), subject: Some(subject), ..SelectionText::default() };
-        Selection::parse(&text, Some((&policy, &document)))
+        Selection::parse(&text, Some(&policy))
     };
     let shared = Subject::none();
     assert_eq!(choose("e", None).unwrap().subject, Some(shared.clone()));

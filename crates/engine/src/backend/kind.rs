@@ -15,39 +15,51 @@ pub enum BackendKind {
 
 /// A row of the table.
 #[derive(Debug)]
-pub(crate) struct BackendAbilities {
+pub struct BackendAbilities {
     /// Results are found again: by key (recovery), by operation id, and before they are there (`in_flight`).
-    pub(crate) finds_results: bool,
+    pub finds_results: bool,
     /// It takes requests whose answer does not wait for the work (`one_way`).
-    pub(crate) takes_one_way: bool,
+    pub takes_one_way: bool,
     /// Every value that is encoded stays one segment of a path, so that a target can have values of a body.
-    pub(crate) takes_any_value: bool,
+    pub takes_any_value: bool,
     /// A service is called by its name in the path, also one that no route declares.
-    pub(crate) serves_by_name: bool,
+    pub serves_by_name: bool,
     /// Letters of another case are another path.
-    pub(crate) tells_case_apart: bool,
+    pub tells_case_apart: bool,
     /// The slashes of a path may decide about its resource: a slash at the end, and empty segments.
-    pub(crate) keeps_slashes: bool,
+    pub keeps_slashes: bool,
     /// A raw key has an effect. In shadow mode, too, it does not get those that enforcing removes.
-    pub(crate) acts_on_raw_keys: bool,
+    pub acts_on_raw_keys: bool,
     /// Parameters of the query steer it.
-    pub(crate) has_steering_query: bool,
+    pub has_steering_query: bool,
     /// It has gRPC services of its own, to which requests come by their content type alone.
-    pub(crate) has_own_rpc: bool,
+    pub has_own_rpc: bool,
     /// It gets credentials of callers. Restate stores requests in its journal.
-    pub(crate) gets_credentials: bool,
+    pub gets_credentials: bool,
     /// Errors in JSON are cleaned, if the policy does not say. A generic backend's errors are its API's own.
-    pub(crate) cleans_errors: bool,
+    pub cleans_errors: bool,
     /// The beginnings of its own paths, which are closed to clients.
-    pub(crate) own_paths: &'static [&'static str],
+    pub own_paths: &'static [&'static str],
     /// The paths in front of a target, and of one that is called one way.
-    pub(crate) target_prefixes: [&'static str; 2],
+    pub target_prefixes: [&'static str; 2],
     /// The default of `operation_id`.
-    pub(crate) operation_id: Option<&'static str>,
+    pub operation_id: Option<&'static str>,
     /// The default of `hide_headers`.
-    pub(crate) hidden: &'static [&'static str],
+    pub hidden: &'static [&'static str],
     /// The default of `replay_headers`.
-    pub(crate) replay_headers: &'static [&'static str],
+    pub replay_headers: &'static [&'static str],
+    /// What people call it.
+    #[cfg(feature = "describe")]
+    pub title: &'static str,
+    /// The filter's own calls go to it: the guard is one of its services. Those of another backend go to Restate beside it.
+    #[cfg(feature = "describe")]
+    pub is_called: bool,
+    /// For how long it keeps results if nobody says it, in seconds.
+    #[cfg(feature = "describe")]
+    pub retention: Option<u64>,
+    /// Answers say until when their results are kept.
+    #[cfg(feature = "describe")]
+    pub tells_expiry: bool,
 }
 
 const RESTATE: BackendAbilities = BackendAbilities {
@@ -67,6 +79,14 @@ const RESTATE: BackendAbilities = BackendAbilities {
     operation_id: Some(restate::INVOCATION),
     hidden: &restate::HIDDEN,
     replay_headers: &[],
+    #[cfg(feature = "describe")]
+    title: "Restate",
+    #[cfg(feature = "describe")]
+    is_called: true,
+    #[cfg(feature = "describe")]
+    retention: Some(restate::RETENTION_S),
+    #[cfg(feature = "describe")]
+    tells_expiry: true,
 };
 
 const GENERIC: BackendAbilities = BackendAbilities {
@@ -86,6 +106,14 @@ const GENERIC: BackendAbilities = BackendAbilities {
     operation_id: None,
     hidden: &[],
     replay_headers: &["idempotent-replayed"],
+    #[cfg(feature = "describe")]
+    title: "an API of your own",
+    #[cfg(feature = "describe")]
+    is_called: false,
+    #[cfg(feature = "describe")]
+    retention: None,
+    #[cfg(feature = "describe")]
+    tells_expiry: false,
 };
 
 impl BackendKind {

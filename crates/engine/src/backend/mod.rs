@@ -11,8 +11,7 @@ mod kind;
 pub(crate) mod restate;
 
 pub(crate) use head::{ErrorSource, ResponseHead};
-pub(crate) use kind::BackendAbilities;
-pub use kind::BackendKind;
+pub use kind::{BackendAbilities, BackendKind};
 
 use crate::headers::{NamePrefilter, NameSet, RESPONSE_NAMES};
 use std::sync::Arc;

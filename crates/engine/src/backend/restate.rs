@@ -26,6 +26,9 @@ const ATTACH: &str = "/restate/attach";
 /// The first segment under which Restate keeps the description of its handlers. Restate 1.7 answers 404 there.
 pub(crate) const OPENAPI: &str = "openapi";
 
+/// For how long a result is kept if nobody says it, in seconds (`idempotency_retention`, one day).
+pub const RETENTION_S: u64 = 86_400;
+
 /// The status of "The invocation exists but has not completed yet".
 pub(crate) const NOT_COMPLETED: u16 = 470;
 

@@ -17,6 +17,8 @@ pub use attribute_value::AttributeValue;
 pub use metadata_json::MetadataJson;
 pub use metadata_path::MetadataPath;
 pub use payload::PayloadClaim;
+#[cfg(feature = "describe")]
+pub use source::SourceOrigin;
 pub use source::{
     Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal, IdentitySource, Rules,
     SubjectRule, asked_source, resolve,

@@ -117,6 +117,19 @@ pub struct IdentitySource {
     pub subject: SubjectRule,
     /// Where requests have their API keys, if the registry of API keys gives the parts.
     pub api_key: Option<ApiKeyPlace>,
+    /// Where its parts come from
+    #[cfg(feature = "describe")]
+    pub origin: SourceOrigin,
+}
+
+/// Where the parts of a source come from, as the document says it.
+#[cfg(feature = "describe")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SourceOrigin {
+    /// The namespace of metadata, and the members down to where the source begins to read; empty for another kind of source
+    pub metadata: Vec<String>,
+    /// The filter that owns the headers
+    pub owner: Option<String>,
 }
 
 impl IdentitySource {

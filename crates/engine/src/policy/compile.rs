@@ -49,8 +49,17 @@ pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
     if !issues.0.is_empty() {
         return Err(PolicyErrors(issues.0));
     }
+    #[cfg(feature = "describe")]
+    let needs = super::needs::PolicyNeeds::of(&document, &policy);
     let bindings = document.webhooks.map(|webhooks| webhooks.bindings).unwrap_or_default();
-    Ok(Policy { warnings: warnings.0, callers: document.callers, bindings, ..policy })
+    Ok(Policy {
+        warnings: warnings.0,
+        callers: document.callers,
+        bindings,
+        #[cfg(feature = "describe")]
+        needs,
+        ..policy
+    })
 }
 
 struct Compiler<'d> {
@@ -202,6 +211,8 @@ impl Compiler<'_> {
             key_registry: document.identity.as_ref().and_then(IdentityRules::key_registry),
             openbao: document.webhooks.as_ref().and_then(|webhooks| webhooks.openbao.clone()),
             public_base_url: document.webhooks.as_ref().and_then(|webhooks| webhooks.public_base_url.clone()),
+            #[cfg(feature = "describe")]
+            needs: super::needs::PolicyNeeds::default(),
         }
     }
 

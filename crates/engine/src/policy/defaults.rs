@@ -1,6 +1,8 @@
 //! What holds where a document is silent, and what its numbers mean for a gateway: for the reader here, and for the command, which
 //! configures and checks gateways.
 
+pub use crate::backend::restate::RETENTION_S;
+
 /// The default of `max_body_bytes`, of a route and of `answers`, in bytes.
 pub const MAX_BODY_BYTES: u64 = 1 << 20;
 

@@ -22,12 +22,15 @@ pub(crate) use backend::{BackendDocument, BackendsDocument};
 pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityOwner, IdentityRules};
 pub use live_secret::{LiveSecret, SecretReader};
-pub(crate) use retention::ServiceRetention;
+#[cfg_attr(not(feature = "describe"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
+pub use retention::ServiceRetention;
 pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, WebhookBlock};
 pub use routes::{KeySubject, PolicyKind, Scope};
 pub use secrets::Secret;
 pub(crate) use stores::{KeyRegistry, OpenBao, Service, Unkey};
-pub(crate) use webhooks::{Binding, Webhooks, is_webhook_id};
+#[cfg_attr(not(feature = "describe"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
+pub use webhooks::Binding;
+pub(crate) use webhooks::{Webhooks, is_webhook_id};
 
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::KeyRules;

@@ -12,6 +12,8 @@ pub mod defaults;
 pub(crate) mod document;
 mod find;
 pub(crate) mod members;
+#[cfg(feature = "describe")]
+pub mod needs;
 pub mod operations;
 pub(crate) mod path;
 pub(crate) mod recovery;
@@ -24,7 +26,7 @@ pub(crate) mod target;
 pub(crate) mod template;
 mod text_index;
 
-pub use crate::backend::{BackendKind, OPERATION_ID};
+pub use crate::backend::{BackendAbilities, BackendKind, OPERATION_ID};
 pub use document::{
     Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, SecretReader, Unmatched,
     parse_duration,
@@ -129,6 +131,9 @@ pub struct Policy {
     webhook_subject: Option<Subject>,
     /// The API's public URL without a path, if the document has it.
     public_base_url: Option<String>,
+    /// What it needs of a gateway.
+    #[cfg(feature = "describe")]
+    needs: needs::PolicyNeeds,
 }
 
 /// All errors of a policy document.

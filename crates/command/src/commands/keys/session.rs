@@ -1,15 +1,15 @@
 //! What the arguments of `keys` say, and the Restate that they name.
 
 use super::arguments::{OneKey, PurgeOptions, SharedKeysArguments};
-use crate::input::read_policy_document;
+use crate::input::read_policy;
 use crate::output::tell;
 use crate::restate_admin::audit::Audit;
-use crate::restate_admin::claims_outlast::guard_name;
 use crate::restate_admin::connection::Admin;
 use crate::restate_admin::invocations::Invocation;
 use crate::restate_admin::selection::{Selection, SelectionText, warning};
+use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::KeyInLogs;
-use serde_json::Value;
+use edge_idempotency_engine::policy::defaults::GUARD;
 
 /// What is not known without a policy if Restate has no service of the guard's usual name.
 pub(super) const UNKNOWN_GUARD: &str = "claims of the guard were not looked for, because this Restate has no service \
@@ -29,7 +29,7 @@ impl Session {
     pub(super) fn open(common: &SharedKeysArguments, one: Option<&OneKey>) -> Result<Option<Self>, String> {
         let mut policy = None;
         if let Some(file) = &common.policy {
-            let Some(read) = read_policy_document(file, common.json)? else { return Ok(None) };
+            let Some(read) = read_policy(file, common.json)? else { return Ok(None) };
             policy = Some(read);
         }
         let text = SelectionText {
@@ -42,15 +42,15 @@ impl Session {
             id: one.and_then(|one| one.id.as_deref()),
             key_hash: one.and_then(|one| one.key_hash.as_deref()),
         };
-        let policy = policy.as_ref().map(|(policy, document)| (policy, document));
+        let policy = policy.as_ref();
         let selection = Selection::parse(&text, policy)?;
         if let Some(warning) = common.subject.as_deref().and_then(warning) {
             tell!("edge-idempotency: warning: {warning}");
         }
         Ok(Some(Self {
             selection,
-            named_guard: policy.map(|(_, document)| guard_name(document)),
-            key_in_logs: policy.map(|(policy, _)| policy.key_in_logs()).unwrap_or_default(),
+            named_guard: policy.map(|policy| policy.needs().guard_name().to_owned()),
+            key_in_logs: policy.map(Policy::key_in_logs).unwrap_or_default(),
             admin: Admin::connect(&common.connection)?,
         }))
     }
@@ -66,9 +66,8 @@ impl Session {
         if let Some(name) = &self.named_guard {
             return Ok(Some(name.clone()));
         }
-        let usual = guard_name(&Value::Null);
-        let is_there = self.admin.services()?.iter().any(|service| *service.name == *usual);
-        Ok(is_there.then(|| usual.to_owned()))
+        let is_there = self.admin.services()?.iter().any(|service| *service.name == *GUARD);
+        Ok(is_there.then(|| GUARD.to_owned()))
     }
 
     pub(super) fn audit(&self, action: &'static str, options: &PurgeOptions) -> Result<Audit, String> {

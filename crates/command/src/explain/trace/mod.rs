@@ -72,8 +72,6 @@ const fn name(step: TraceStep) -> &'static str {
 /// What the sentences are made of, beside the trace.
 struct Told<'a> {
     policy: &'a Policy,
-    /// The policy document, for what the compiled policy does not keep
-    document: &'a Value,
     request: &'a Request,
     headers: &'a Headers<'a>,
     exchange: &'a Exchange,
@@ -156,10 +154,9 @@ pub(crate) struct Steps {
     pub(crate) hints: Vec<String>,
 }
 
-/// Tells the trace of a request. `document` is the policy document.
+/// Tells the trace of a request.
 pub(crate) fn of(
     policy: &Policy,
-    document: &Value,
     (request, headers): (&Request, &Headers<'_>),
     exchange: &Exchange,
     sources: &[SourceView],
@@ -172,7 +169,7 @@ pub(crate) fn of(
         TraceEvent::Route(id) | TraceEvent::Recovery(id) => policy.route(*id),
         _ => None,
     });
-    let told = Told { policy, document, request, headers, exchange, path, route, sources };
+    let told = Told { policy, request, headers, exchange, path, route, sources };
     let mut hints = Vec::new();
     let mut steps: Vec<Step> = Vec::new();
     for found in found(events) {

@@ -4,7 +4,6 @@ use super::{Found, Step, Told};
 use edge_idempotency_engine::exchange::TraceEvent;
 use edge_idempotency_engine::policy::{Route, Template, split_query};
 use edge_idempotency_engine::problem::Code;
-use serde_json::Value;
 use std::fmt::Write as _;
 
 /// The most routes that are shown as nearly matching.
@@ -124,10 +123,9 @@ impl Told<'_> {
         text
     }
 
-    /// The `hosts` of a route. The compiled policy has them in its table only.
-    fn hosts(&self, route: &Route) -> Vec<&str> {
-        let hosts = self.document.pointer(&format!("/routes/{}/hosts", route.id)).and_then(Value::as_array);
-        hosts.into_iter().flatten().filter_map(Value::as_str).collect()
+    /// The `hosts` of a route.
+    fn hosts(&self, route: &Route) -> &[String] {
+        self.policy.needs_of(route).map(|needs| needs.hosts.as_slice()).unwrap_or_default()
     }
 
     /// The routes that match in all but one respect, or that another route outranks.

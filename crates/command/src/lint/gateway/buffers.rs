@@ -58,12 +58,13 @@ fn of_listener(chain: &FilterChain<'_>, listener: &SpannedNode, needs: &CheckedN
         let message =
             format!("the listener buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
         findings.at_member(&ENVOY_BUFFER_LIMIT, member, &place, message);
-    } else if let Some((endpoint, needed)) = &needs.answer
-        && limit < *needed
+    } else if let Some((route, needed)) = needs.answer_buffer()
+        && limit < needed
     {
         let message = format!(
-            "the listener buffers {limit} bytes, and the `Location` of `{endpoint}` needs {needed}: `answers.max_body_bytes` and \
-             64 KiB"
+            "the listener buffers {limit} bytes, and the `Location` of `{}` needs {needed}: `answers.max_body_bytes` and \
+             64 KiB",
+            route.endpoint
         );
         findings.at_member(&ENVOY_BUFFER_LIMIT, member, &place, message);
     }

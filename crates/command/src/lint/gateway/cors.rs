@@ -13,7 +13,7 @@ const KEY: &str = "idempotency-key";
 
 /// Checks the rules of virtual hosts and routes, where a filter for other origins is in the chain and callers send keys.
 pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
-    let Some(endpoint) = &needs.keyed else { return };
+    let Some(endpoint) = needs.first(|route| route.keyed) else { return };
     let filters = chain.manager.get("http_filters").map(SpannedNode::items).unwrap_or_default();
     let is_on = |filter: &&SpannedNode| is_called(filter, FILTER) && !filter.is_true(&["disabled"]);
     if !filters.iter().any(|filter| is_on(&filter)) {
@@ -45,7 +45,7 @@ fn one(rules: &SpannedNode, endpoint: &str, needs: &CheckedNeeds, findings: &mut
         findings.helped(&ENVOY_CORS, place("allow_headers"), message, help);
     }
     let exposed = listed("expose_headers");
-    let missing: Vec<&str> = needs.exposed.iter().map(String::as_str).filter(|name| !exposed.contains(*name)).collect();
+    let missing: Vec<&str> = needs.exposed().into_iter().filter(|name| !exposed.contains(*name)).collect();
     if !missing.is_empty() && !has_wildcard(&exposed) {
         let message = format!("a script of another origin cannot read {}", missing.join(", "));
         let names = exposed.iter().map(String::as_str).chain(missing).collect::<Vec<_>>().join(", ");

@@ -56,7 +56,7 @@ pub(super) fn check(
         findings.at_member(&ENVOY_ACCESS_LOG, member, &manager.span, "no access log has the filter's record");
     }
     let Some(needs) = needs else { return };
-    if let Some(endpoint) = &needs.hosts {
+    if let Some(endpoint) = needs.first(|route| !route.hosts.is_empty()) {
         for member in ["strip_any_host_port", "strip_trailing_host_dot"] {
             if !manager.is_true(&[member]) {
                 let message = format!(
@@ -94,7 +94,7 @@ fn streams(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut Gateway
 /// What the gateway does with escaped slashes.
 fn escaped_slashes(manager: &SpannedNode, needs: Option<&CheckedNeeds>, findings: &mut GatewayFindings) {
     let member = manager.member(ESCAPED_SLASHES);
-    let allowed = needs.and_then(|needs| needs.encoded_slash.as_deref());
+    let allowed = needs.and_then(|needs| needs.first(|route| route.encoded_slash));
     let action = if allowed.is_some() { "KEEP_UNCHANGED" } else { "REJECT_REQUEST" };
     let message = match member.map_or("", |member| member.value.text().unwrap_or_default()) {
         "UNESCAPE_AND_REDIRECT" | "UNESCAPE_AND_FORWARD" | "3" | "4" => match allowed {
@@ -160,7 +160,7 @@ fn order(chain: &FilterChain<'_>, findings: &mut GatewayFindings) {
 
 /// Timeouts that end a request for a result.
 fn timeouts(manager: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
-    let Some(wait_ms) = needs.wait_ms else { return };
+    let Some(wait_ms) = needs.result_wait_ms else { return };
     let protocol = manager.get("common_http_protocol_options");
     let limits =
         [manager.member("stream_idle_timeout"), protocol.and_then(|protocol| protocol.member("max_stream_duration"))];

@@ -196,8 +196,7 @@ fn one(
         let text = scalar.text().unwrap_or_default();
         let document = SourceText::new(source.name.clone(), text.as_bytes());
         let checked: CheckedPolicy = check_policy(&document, text.as_bytes(), variable, KnownGateway::Envoy);
-        let read =
-            checked.policy.as_ref().and_then(|policy| Some((CheckedNeeds::read(text, policy)?, policy.summary())));
+        let read = checked.policy.as_ref().map(|policy| (CheckedNeeds::of(policy), policy.summary()));
         let mut located = checked.locate_in(&document, source, scalar);
         // The gateway's own settings are looked at below.
         located.retain(|finding| ![NOT_SEEN.name, MISSING_VARIABLE.name].contains(&finding.lint.name));

@@ -8,6 +8,7 @@ use crate::lint::gateway_list::{
 };
 use crate::lints::diagnostics::tree::SpannedNode;
 use crate::lints::list::{INLINE_SECRET, NOT_SEEN};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The scalar with the policy document, if the configuration is a StringValue.
@@ -53,7 +54,7 @@ pub(super) fn check(
         let member = config.member("allow_on_headers_stop_iteration");
         findings.at_member(&ENVOY_STOP_ITERATION, member, at, "`allow_on_headers_stop_iteration: true` is missing");
     }
-    if let Some((pointer, _)) = needs.and_then(|needs| needs.sds.first()) {
+    if let Some((pointer, ..)) = needs.and_then(|needs| needs.discovered().next()) {
         let message = format!("{pointer} of the policy names a secret of SDS, which Envoy gives dynamic modules only");
         findings.at_member(&ENVOY_MISSING_SECRET, config.member("configuration"), at, message);
     }
@@ -82,13 +83,13 @@ fn variables(vm: &SpannedNode, at: &Range<usize>, needs: &CheckedNeeds, findings
     let host = environment.and_then(|environment| environment.value.member("host_env_keys"));
     let literal = environment.and_then(|environment| environment.value.get("key_values"));
     let names: Vec<&str> = host.iter().flat_map(|host| host.value.items()).filter_map(SpannedNode::text).collect();
-    for (name, pointer) in &needs.variables {
+    for (name, pointer) in needs.variables().into_iter().collect::<BTreeMap<_, _>>() {
         // Names of variables are no names of protobuf fields: case and underscores count.
-        let value = literal.into_iter().flat_map(SpannedNode::members).find(|member| member.name == *name);
+        let value = literal.into_iter().flat_map(SpannedNode::members).find(|member| member.name == name);
         if let Some(value) = value {
             let message = format!("the value of `{name}` (the policy's {pointer}) is in the configuration");
             findings.add(&INLINE_SECRET, value.name_span.clone(), message);
-        } else if !names.contains(&name.as_str()) {
+        } else if !names.contains(&name) {
             let message = format!("the policy reads `{name}` ({pointer}), which `host_env_keys` does not have");
             let place = host.or(environment).map_or(at, |member| &member.name_span);
             findings.add(&ENVOY_MISSING_SECRET, place.clone(), message);

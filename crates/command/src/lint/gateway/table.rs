@@ -173,7 +173,9 @@ fn marked(
 
 /// A route of clients to the cluster of the filter's own calls.
 fn shared_with_calls(action: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
-    let called = leads_to(action).into_iter().find_map(|(place, name)| Some((place, name, needs.calls.get(name)?)));
+    let called = leads_to(action)
+        .into_iter()
+        .find_map(|(place, name)| Some((place, name, needs.called_backends().get(name).copied()?)));
     if let Some((place, name, pointer)) = called {
         let message =
             format!("requests of clients go to `{name}`, the cluster of the filter's own calls ({pointer}/cluster)");
@@ -183,7 +185,7 @@ fn shared_with_calls(action: &SpannedNode, needs: &CheckedNeeds, findings: &mut 
 
 /// Requests that wait for results, and go to a cluster of other requests.
 fn shared_with_waits(routes: &[SpannedNode], needs: &CheckedNeeds, findings: &mut GatewayFindings) {
-    let Some(path) = needs.waits else { return };
+    let Some(path) = needs.waits() else { return };
     let takes = |route: &SpannedNode| {
         asks_for_mark(route, &needs.marks)
             && route.get("match").is_some_and(|rule| PathMatch::of(rule).takes(path) != Some(false))
@@ -225,7 +227,7 @@ fn timeouts(action: &SpannedMember, leads_to_targets: bool, needs: &CheckedNeeds
             "the route has no `timeout`, so Envoy waits 15 s for an answer",
         );
     }
-    let Some(wait_ms) = needs.wait_ms else { return };
+    let Some(wait_ms) = needs.result_wait_ms else { return };
     let retry = route.get("retry_policy");
     let stream = route.get("max_stream_duration");
     let limits = [
@@ -255,7 +257,7 @@ fn disabled(holder: &SpannedNode, name: &str, findings: &mut GatewayFindings) {
 /// Clusters that the policy names.
 pub(super) fn clusters(tree: &SpannedNode, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     if let Some(config) = tree.get("dynamic_resources").and_then(|resources| resources.member("cds_config")) {
-        if !needs.clusters.is_empty() {
+        if !needs.clusters().is_empty() {
             findings.add(
                 &NOT_SEEN,
                 config.name_span.clone(),
@@ -270,7 +272,7 @@ pub(super) fn clusters(tree: &SpannedNode, needs: &CheckedNeeds, findings: &mut 
     let clusters = list.map(|list| list.value.items()).unwrap_or_default();
     let names: BTreeSet<&str> = clusters.iter().filter_map(|cluster| cluster.text_at(&["name"])).collect();
     let place = list.map_or(&resources.name_span, |list| &list.name_span);
-    for (name, pointer) in needs.clusters.iter().filter(|(name, _)| !names.contains(name.as_str())) {
+    for (name, pointer) in needs.clusters().into_iter().filter(|(name, _)| !names.contains(name)) {
         let message = format!("the policy calls the cluster `{name}` ({pointer}), which is not defined here");
         findings.add(&ENVOY_MISSING_CLUSTER, place.clone(), message);
     }

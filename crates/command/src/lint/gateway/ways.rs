@@ -23,7 +23,7 @@ pub(super) fn check(
         upgrades(manager, findings);
     }
     let marks: Vec<String> = needs.iter().flat_map(|needs| needs.marks.clone()).collect();
-    let mut protected: BTreeSet<&str> = needs.iter().flat_map(|needs| needs.calls.keys()).map(String::as_str).collect();
+    let mut protected: BTreeSet<&str> = needs.iter().flat_map(|needs| needs.called_backends().into_keys()).collect();
     for (_, manager) in &found.filtered {
         let routes = manager.get("route_config").map(actions).unwrap_or_default();
         let marked: Vec<_> = routes.iter().filter(|(route, _)| asks_for_mark(route, &marks)).collect();

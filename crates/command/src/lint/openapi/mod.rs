@@ -16,8 +16,7 @@ use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::SourceText;
 use crate::lints::diagnostics::tree::SpannedNode;
 use crate::lints::diagnostics::{CheckedFile, Finding};
-use crate::lints::list::{NOT_SEEN, START_WARNING};
-use crate::openapi::described_policy::DescribedPolicy;
+use crate::lints::list::NOT_SEEN;
 use crate::openapi::description;
 use crate::openapi::interface::RouteInterface;
 use crate::openapi::operations::{self, ApiOperation};
@@ -68,21 +67,13 @@ pub(crate) fn check(policy: &[u8], described: SourceText) -> (Vec<PolicyFinding>
             found.add(&NOT_OPENAPI, String::new(), &(error.at..error.at), error.message, error.help);
             Comparison { of_description: found.0, ..of_policy(Vec::new()) }
         }
-        (Ok(started), Ok(tree)) => match described_policy(started, policy) {
-            Err(message) => of_policy(vec![PolicyFinding::new(&START_WARNING, "", message, "")]),
-            Ok(started) => compare(&started, &tree),
-        },
+        (Ok(started), Ok(tree)) => compare(&started, &tree),
     };
     let Comparison { of_policy, of_description, summary } = compared;
     (of_policy, CheckedFile { source: described, findings: of_description, summary })
 }
 
-fn described_policy(policy: Policy, bytes: &[u8]) -> Result<DescribedPolicy, String> {
-    let document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    DescribedPolicy::new(policy, document)
-}
-
-fn compare(policy: &DescribedPolicy, tree: &SpannedNode) -> Comparison {
+fn compare(policy: &Policy, tree: &SpannedNode) -> Comparison {
     let references = References::new(tree);
     let (operations, unread) = operations::of_description(&references);
     let router = OperationRouter::new(policy);
@@ -126,12 +117,7 @@ fn no_operation(interface: &RouteInterface<'_>) -> PolicyFinding {
     )
 }
 
-fn without_route(
-    policy: &DescribedPolicy,
-    operation: &ApiOperation<'_>,
-    miss: &Routing<'_>,
-    found: &mut DescriptionFindings,
-) {
+fn without_route(policy: &Policy, operation: &ApiOperation<'_>, miss: &Routing<'_>, found: &mut DescriptionFindings) {
     let title = operation.title();
     let reads = ["GET", "HEAD", "OPTIONS", "TRACE"].contains(&operation.method.as_str());
     let (lint, message, help) = match miss {
@@ -148,7 +134,7 @@ fn without_route(
             ),
             format!("add `{}` to `methods` of a route with this path, or a route of its own", operation.method),
         ),
-        _ if policy.refuses_unmatched() => (
+        _ if policy.needs().forwards_unmatched.is_none() => (
             &OPENAPI_NO_ROUTE,
             format!("`{title}` has no route, so the gateway answers 404"),
             "add a route with this path, which begins with the path of the server in `servers`".to_owned(),

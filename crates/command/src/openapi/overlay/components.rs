@@ -1,9 +1,9 @@
 //! What the operations of a description share: the schema of problem documents, and the headers of answers.
 
 use super::actions::{OverlayActions, path};
-use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::interface::{AnswerHeader, RouteInterface};
 use crate::openapi::references::References;
+use edge_idempotency_engine::Policy;
 use serde_json::{Map, Value, json};
 
 /// The name of the schema of problem documents.
@@ -18,7 +18,7 @@ const MARK: &str = "x-idempotency-header";
 /// # Errors
 /// The description has a schema or a header of its own with such a name.
 pub(super) fn add(
-    policy: &DescribedPolicy,
+    policy: &Policy,
     interfaces: &[RouteInterface<'_>],
     description: Option<&References<'_>>,
     actions: &mut OverlayActions,
@@ -54,7 +54,7 @@ pub(super) fn add(
 }
 
 /// The JSON Schema of problem documents (docs/contract.md section 8).
-fn problem(policy: &DescribedPolicy) -> Value {
+fn problem(policy: &Policy) -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     let mut properties = json!({
         "type": text("The address of the page about this code, or `about:blank`."),
@@ -76,7 +76,7 @@ fn problem(policy: &DescribedPolicy) -> Value {
             "items": {"type": "object"},
         },
     });
-    if let Some(properties) = properties.as_object_mut().filter(|_| policy.has_error_member()) {
+    if let Some(properties) = properties.as_object_mut().filter(|_| policy.answers().error_member) {
         let error = json!({
             "type": "object",
             "description": "The same for clients that look only here.",

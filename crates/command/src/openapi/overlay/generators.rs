@@ -2,10 +2,10 @@
 
 use super::actions::{OverlayActions, text};
 use crate::lints::diagnostics::tree::SpannedNode;
-use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::interface::{KeyUse, RouteInterface};
 use crate::openapi::key_parameter::KEY_HEADER;
 use crate::openapi::references::References;
+use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::key::KeyFormat;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ pub(super) fn is_own_retries<'t>(references: &References<'t>, retries: &'t Spann
 
 /// A part of Stainless' configuration: its SDKs then send a key with every request that writes. Comments name the operations that
 /// answer such a key with an error.
-pub(crate) fn stainless(policy: &DescribedPolicy) -> String {
+pub(crate) fn stainless(policy: &Policy) -> String {
     let mut lines = vec![
         "# A part of stainless.yml. The SDKs then send this header with every request that is not a GET,".to_owned(),
         "# with the same key on each retry.".to_owned(),

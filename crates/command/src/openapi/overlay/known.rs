@@ -8,7 +8,6 @@ use super::generators::{GeneratorSwitches, SPEAKEASY, is_own_retries, remove_fro
 use super::new_parameter::NewParameter;
 use super::operation::{keys_in, refusal, update};
 use crate::lints::diagnostics::tree::SpannedNode;
-use crate::openapi::described_policy::DescribedPolicy;
 use crate::openapi::interface::{AnswerHeader, RouteInterface};
 use crate::openapi::key_parameter::{self, KEY_HEADER, KeyParameter};
 use crate::openapi::operations::{self, ApiOperation};
@@ -16,6 +15,7 @@ use crate::openapi::references::References;
 use crate::openapi::responses::{has_problem, lacking};
 use crate::openapi::routing::{OperationRouter, Routing};
 use crate::openapi::unread::unread_reference;
+use edge_idempotency_engine::Policy;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ struct Collected<'i> {
 
 /// Adds the actions for all operations; what could not be done.
 pub(super) fn add(
-    policy: &DescribedPolicy,
+    policy: &Policy,
     interfaces: &[RouteInterface<'_>],
     references: &References<'_>,
     switches: GeneratorSwitches,

@@ -23,10 +23,10 @@ mod new_parameter;
 mod operation;
 mod unknown;
 
-use super::described_policy::DescribedPolicy;
 use super::interface::RouteInterface;
 use super::references::References;
 use actions::OverlayActions;
+use edge_idempotency_engine::Policy;
 use generators::GeneratorSwitches;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub(crate) struct MadeOverlay {
 /// # Errors
 /// The description has a component of its own under a name that the overlay needs.
 pub(crate) fn make(
-    policy: &DescribedPolicy,
+    policy: &Policy,
     description: Option<&References<'_>>,
     switches: GeneratorSwitches,
 ) -> Result<MadeOverlay, String> {

@@ -1,8 +1,10 @@
 //! KrakenD's `auth/validator`: who verifies which tokens, and the headers into which claims go.
 
 use super::{KrakendPlan, OPERATIONS};
-use crate::render::needs::RouteNeeds;
+use crate::render::needs::GatewayNeeds;
 use crate::render::tokens::at_most_one;
+use edge_idempotency_engine::identity::{IdentityPlace, IdentitySource};
+use edge_idempotency_engine::policy::needs::RouteNeeds;
 use serde_json::{Value, json};
 
 impl KrakendPlan {
@@ -10,29 +12,26 @@ impl KrakendPlan {
     ///
     /// # Errors
     /// An option is missing, or KrakenD cannot propagate a claim; the sentence says what to write.
-    pub(super) fn validator(&self, route: &RouteNeeds) -> Result<Option<TokenValidator>, String> {
+    pub(super) fn validator(&self, route: &RouteNeeds, needs: &GatewayNeeds) -> Result<Option<TokenValidator>, String> {
         if route.webhook || self.without_token.contains(&route.endpoint) {
             return Ok(None);
         }
-        let listed = self.document.get("routes").and_then(Value::as_array).into_iter().flatten();
-        let own = listed
-            .filter(|other| other.get("endpoint").and_then(Value::as_str) == Some(&route.endpoint))
-            .find_map(|other| other.get("identity"));
-        self.claims_validator(&route.endpoint, own.or_else(|| self.document.pointer("/identity")))
+        self.claims_validator(&route.endpoint, needs, route.sources.as_ref().unwrap_or(&needs.sources))
     }
 
-    /// The validator for the claims that identity rules read; `None` if they read none.
+    /// The validator for the claims that identity sources read; `None` if they read none.
     pub(super) fn claims_validator(
         &self,
         endpoint: &str,
-        rules: Option<&Value>,
+        needs: &GatewayNeeds,
+        sources: &[IdentitySource],
     ) -> Result<Option<TokenValidator>, String> {
-        let claims = claims(rules);
+        let claims = claims(sources);
         if claims.is_empty() {
             return Ok(None);
         }
         let one = |option: &str, values: &[String]| {
-            at_most_one(option, self.option(values, endpoint).map(str::to_owned).collect())
+            at_most_one(option, self.option(values, endpoint, needs).map(str::to_owned).collect())
         };
         let (issuer, keys) = (one("--jwt-issuer", &self.issuers)?, one("--jwt-keys", &self.key_sets)?);
         let (Some(issuer), Some(keys)) = (issuer, keys) else {
@@ -61,7 +60,7 @@ impl KrakendPlan {
             // `cache` with a file would keep KrakenD from starting.
             json!({"jwk_local_path": keys, "disable_jwk_security": true})
         };
-        let audiences: Vec<&str> = self.option(&self.audiences, endpoint).collect();
+        let audiences: Vec<&str> = self.option(&self.audiences, endpoint, needs).collect();
         if let (Some(members), Value::Object(more)) = (validator.as_object_mut(), more) {
             members.extend(more);
             members.insert("issuer".to_owned(), json!(issuer));
@@ -74,22 +73,21 @@ impl KrakendPlan {
     }
 
     /// Values of an option for an endpoint: those that name it, else those that name none.
-    fn option<'o>(&'o self, values: &'o [String], endpoint: &'o str) -> impl Iterator<Item = &'o str> {
+    fn option<'o>(&self, values: &'o [String], endpoint: &str, needs: &GatewayNeeds) -> impl Iterator<Item = &'o str> {
         let named =
             move |text: &'o String| text.split_once('=').filter(|(name, _)| *name == endpoint).map(|(_, value)| value);
         let any_named = values.iter().any(|text| named(text).is_some());
         values.iter().filter_map(move |text| match named(text) {
             Some(value) => Some(value),
-            None => (!any_named && !self.names_endpoint(text)).then_some(text.as_str()),
+            None => (!any_named && !names_endpoint(text, needs)).then_some(text.as_str()),
         })
     }
+}
 
-    fn names_endpoint(&self, text: &str) -> bool {
-        let Some((name, _)) = text.split_once('=') else { return false };
-        let routes = self.document.get("routes").and_then(Value::as_array).into_iter().flatten();
-        name == OPERATIONS
-            || routes.into_iter().any(|route| route.get("endpoint").is_some_and(|endpoint| endpoint == name))
-    }
+/// Whether a value of an option is for one endpoint.
+fn names_endpoint(text: &str, needs: &GatewayNeeds) -> bool {
+    let name = text.split_once('=').map(|(name, _)| name);
+    name == Some(OPERATIONS) || needs.routes.iter().any(|route| name == Some(&route.endpoint))
 }
 
 /// KrakenD's `auth/validator`, and the headers into which it puts claims.
@@ -113,19 +111,14 @@ impl TokenValidator {
     }
 }
 
-/// The claims that identity rules read: what each says, and its path.
-fn claims(rules: Option<&Value>) -> Vec<(&'static str, Vec<String>)> {
+/// The claims that identity sources read: what each says, and its path.
+fn claims(sources: &[IdentitySource]) -> Vec<(&'static str, Vec<String>)> {
     let mut claims: Vec<(&str, Vec<String>)> = Vec::new();
-    let sources = rules.and_then(|rules| rules.get("sources")?.as_array()).into_iter().flatten();
-    for source in sources.filter(|source| source.get("metadata").is_some()) {
-        for (what, at) in [("Tenant", "/tenant"), ("Project", "/project"), ("Subject", "/subject/field")] {
-            let Some(member) = source.pointer(at) else { continue };
-            let path: Vec<String> = match member {
-                Value::String(name) => vec![name.clone()],
-                Value::Array(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-                _ => Vec::new(),
-            };
-            if !path.is_empty() && claims.iter().all(|(_, other)| *other != path) {
+    for source in sources {
+        for (what, (_, place)) in ["Tenant", "Project", "Subject"].into_iter().zip(source.places()) {
+            let Some(IdentityPlace::Metadata(path)) = place else { continue };
+            let path: Vec<String> = path.segments().iter().skip(source.origin.metadata.len()).cloned().collect();
+            if claims.iter().all(|(_, other)| *other != path) {
                 claims.push((what, path));
             }
         }

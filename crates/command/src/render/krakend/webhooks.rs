@@ -1,6 +1,7 @@
 //! The headers of deliveries that handlers read. KrakenD lets only listed headers through.
 
 use crate::webhook::provider::KnownProvider;
+use edge_idempotency_engine::policy::needs::{PolicyNeeds, RouteNeeds};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -9,15 +10,11 @@ const NEVER: [&str; 4] = ["idempotency-key", "authorization", "cookie", "x-api-k
 
 /// The providers whose deliveries a route takes, as far as they are known: that of the route, or those of the policy's bindings and
 /// `given`.
-pub(super) fn providers(document: &Value, endpoint: &str, given: &[String]) -> BTreeSet<String> {
-    let listed = document.get("routes").and_then(Value::as_array).into_iter().flatten();
-    let route = listed.into_iter().find(|route| route.get("endpoint").is_some_and(|name| name == endpoint));
-    if let Some(name) = route.and_then(|route| route.pointer("/webhook/provider")?.as_str()) {
-        return BTreeSet::from([name.to_owned()]);
+pub(super) fn providers(needs: &PolicyNeeds, route: &RouteNeeds, given: &[String]) -> BTreeSet<String> {
+    if let Some(name) = &route.provider {
+        return BTreeSet::from([name.clone()]);
     }
-    let bindings = document.pointer("/webhooks/static").and_then(Value::as_object).into_iter().flatten();
-    let bound = bindings.filter_map(|(_, binding)| binding.get("provider")?.as_str()).map(str::to_owned);
-    bound.chain(given.iter().cloned()).collect()
+    needs.bindings.values().map(|binding| &binding.provider).chain(given).cloned().collect()
 }
 
 /// What the providers' files leave to handlers: the header with the identifier, and `handler_headers`.

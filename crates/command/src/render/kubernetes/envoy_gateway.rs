@@ -62,7 +62,7 @@ impl ResourcePlan {
         let (called, backends) = (needs.clusters(), needs.clusters_of(&self.envoy.upstreams)?);
         let all = self.envoy.clusters(needs, &backends)?.into_iter();
         Ok(all
-            .filter(|(name, _)| called.contains(name.as_str()))
+            .filter(|(name, _)| called.contains_key(name.as_str()))
             .map(|(name, text)| json!({"name": name, "text": text}))
             .collect())
     }

@@ -52,10 +52,9 @@ impl ResourcePlan {
     fn istio_resource(&self, needs: &GatewayNeeds, form: ResourceForm) -> Result<String, String> {
         let labels: serde_json::Map<String, Value> =
             self.labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        let marks: Vec<&str> =
-            needs.backends.iter().filter(|own| own.marked).map(|own| own.name.as_deref().unwrap_or("1")).collect();
+        let marks: Vec<&str> = needs.backends.iter().filter(|own| own.marked).map(|own| own.mark()).collect();
         let common = json!({
-            "labels": labels, "namespace": self.namespace, "tokens": needs.tokens, "payloads": needs.payloads, "generic": needs.has_generic(), "mark_values": marks,
+            "labels": labels, "namespace": self.namespace, "tokens": needs.tokens, "payloads": needs.payloads, "passes_tokens": needs.passes_tokens(), "mark_values": marks,
             "renamed_claims": self.renamed_claims, "closed": needs.closed, "is_filter": form == ResourceForm::EnvoyFilter,
             "timeout_s": self.envoy.timeout_s, "stats_config": EnvoyPlan::stats_config(),
         });

@@ -1,11 +1,12 @@
 //! What Envoy Gateway needs around the filter: routes that lead nowhere without it, who verifies tokens, and what all requests of the
 //! gateway have in common.
 
-use super::super::needs::{GatewayNeeds, JWT_FILTER, RouteNeeds};
+use super::super::needs::{GatewayNeeds, JWT_FILTER, pattern_of};
 use super::super::template::fill;
 use super::super::tokens::{KeySet, TokenProvider};
 use super::super::upstream::NamedUpstream;
 use super::{ResourcePlan, extend};
+use edge_idempotency_engine::policy::needs::RouteNeeds;
 use serde_json::{Value, json};
 
 const SURROUNDINGS: &str = include_str!("../templates/gateway-surroundings.yaml");
@@ -52,13 +53,13 @@ impl ResourcePlan {
         }
         let removed = needs.removable_headers();
         let early: Vec<&str> = std::iter::once(MARK).chain(removed.iter().map(String::as_str)).collect();
-        let escaped = if needs.encoded_slash { "KeepUnchanged" } else { "RejectRequest" };
+        let escaped = if needs.takes_escaped_slashes() { "KeepUnchanged" } else { "RejectRequest" };
         fill(
             SURROUNDINGS,
             &json!({
                 "source": self.envoy.source, "namespace": self.namespace, "gateway": self.gateway, "hostnames": self.hostnames, "closed": needs.closed,
                 "backends_of_gateway": own, "rules": rules, "security": security, "providers": providers,
-                "buffer": needs.buffer, "escaped": escaped, "removed": !removed.is_empty(), "early": early,
+                "buffer": needs.longest(), "escaped": escaped, "removed": !removed.is_empty(), "early": early,
                 "idle_s": self.envoy.idle_s(needs), "timeout_s": self.envoy.timeout_s,
             }),
         )
@@ -71,7 +72,7 @@ impl ResourcePlan {
         let everything = json!({"path": {"type": "PathPrefix", "value": "/"}});
         let mut rules = Vec::new();
         for (backend, target) in needs.backends.iter().zip(targets) {
-            let mark = json!({"headers": [{"name": MARK, "value": backend.name.as_deref().unwrap_or("1")}]});
+            let mark = json!({"headers": [{"name": MARK, "value": backend.mark()}]});
             let name = |what: &str| match &backend.name {
                 Some(name) => format!("{what}-{name}").to_ascii_lowercase().replace(['_', '.'], "-"),
                 None => what.to_owned(),
@@ -166,7 +167,7 @@ fn token_provider(provider: &TokenProvider, claims: &[Value]) -> Result<Value, S
 
 /// What matches requests of a route, for each of its methods.
 fn matches(route: &RouteNeeds) -> Vec<Value> {
-    let pattern = route.pattern.regex(false, route.webhook);
+    let pattern = pattern_of(route).regex(false, route.webhook);
     let mut all = Vec::new();
     for method in route.methods.iter().filter(|method| METHODS.contains(&method.as_str())) {
         all.push(json!({"path": {"type": "RegularExpression", "value": pattern}, "method": method}));

@@ -42,6 +42,8 @@ impl Compiler<'_> {
             project: Some(IdentityPlace::Header(headers.project.clone())),
             subject: SubjectRule { field: IdentityPlace::Constant(caller.subject.as_str().to_owned()), kind: None },
             api_key: None,
+            #[cfg(feature = "describe")]
+            origin: Default::default(),
         };
         self.document.callers.iter().zip(headers.into_iter().cycle()).map(source).collect()
     }

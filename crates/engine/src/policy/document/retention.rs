@@ -25,18 +25,22 @@ members! {
     CLASS: Custom {} = "class", "Class", required "", schema r#"{"type": "string"}"#;
 
     /// What the backend does with an invocation that has used up its retries.
-    ON_MAX_ATTEMPTS: OptionalChoice<()> { words: &[("kill", ()), ("pause", ())] } = "on_max_attempts", "When retries are used up";
+    ON_MAX_ATTEMPTS: OptionalChoice<&'static str> { words: &[("kill", "kill"), ("pause", "pause")] } = "on_max_attempts", "When retries are used up";
 }
 
 /// The retention of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServiceRetention {
+#[cfg_attr(not(feature = "describe"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
+pub struct ServiceRetention {
     /// The service's name in the backend
     pub service: String,
     /// The name of its class
     pub class: String,
     /// In seconds
     pub seconds: u64,
+    /// `on_max_attempts`
+    #[cfg(feature = "describe")]
+    pub on_max_attempts: Option<&'static str>,
 }
 
 /// Reads a `retention` object. A service whose class is invalid is left out.
@@ -67,7 +71,9 @@ fn read_service(
     issues: &mut Issues,
 ) -> Option<ServiceRetention> {
     let fields = service_retention::OBJECT.read(at, issues)?;
-    service_retention::ON_MAX_ATTEMPTS.read(&fields, issues);
+    let on_max_attempts = service_retention::ON_MAX_ATTEMPTS.read(&fields, issues);
+    #[cfg(not(feature = "describe"))]
+    let _ = on_max_attempts;
     let (class, seconds) = service_retention::CLASS.at(&fields, issues)?.parse(issues, |class| {
         let found = classes.iter().find(|(known, _)| *known == class).copied();
         found.ok_or_else(|| {
@@ -75,5 +81,11 @@ fn read_service(
             format!("no class `{}` in /retention/classes{near}", class.replace('\n', " "))
         })
     })?;
-    Some(ServiceRetention { service: name.to_owned(), class: class.to_owned(), seconds: seconds? })
+    Some(ServiceRetention {
+        service: name.to_owned(),
+        class: class.to_owned(),
+        seconds: seconds?,
+        #[cfg(feature = "describe")]
+        on_max_attempts,
+    })
 }
