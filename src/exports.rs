@@ -83,12 +83,13 @@ fn with_contexts<T>(event: impl FnOnce(&mut Contexts) -> T) -> Option<T> {
     CONTEXTS.with(|contexts| contexts.try_borrow_mut().ok().map(|mut contexts| event(&mut contexts)))
 }
 
-/// Runs `event` with a stream and its configuration. Returns `otherwise` if there is no such context.
-fn with_stream(
-    id: u32,
-    otherwise: Action,
-    event: impl FnOnce(&mut Stream, &WasmHost, &mut Configuration) -> FilterAction,
-) -> Action {
+/// What happens to a stream.
+type StreamEvent<'e> = dyn FnMut(&mut Stream, &WasmHost, &mut Configuration) -> FilterAction + 'e;
+
+/// Runs `event` with a stream and its configuration. Returns `otherwise` if there is no such context. The module has the search
+/// for them once, and not in each callback.
+#[inline(never)]
+fn with_stream(id: u32, otherwise: Action, event: &mut StreamEvent<'_>) -> Action {
     let found = |contexts: &mut Contexts| {
         let StreamContext { root, stream } = contexts.streams.get_mut(id)?;
         let (root, host) = (*root, WasmHost::new(*root, id));
@@ -192,38 +193,40 @@ extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |stream, host, shared| stream.on_request_headers(host, shared, end_of_stream != 0))
+    with_stream(id, Action::Pause, &mut |stream, host, shared| {
+        stream.on_request_headers(host, shared, end_of_stream != 0)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |stream, host, shared| {
+    with_stream(id, Action::Pause, &mut |stream, host, shared| {
         stream.on_request_body(host, shared, size, end_of_stream != 0)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_trailers(id: u32, _: usize) -> Action {
-    with_stream(id, Action::Pause, Stream::on_request_trailers)
+    with_stream(id, Action::Pause, &mut Stream::on_request_trailers)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |stream, host, shared| {
+    with_stream(id, Action::Continue, &mut |stream, host, shared| {
         stream.on_response_headers(host, shared, end_of_stream != 0)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |stream, host, shared| {
+    with_stream(id, Action::Continue, &mut |stream, host, shared| {
         stream.on_response_body(host, shared, size, end_of_stream != 0)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_trailers(id: u32, _: usize) -> Action {
-    with_stream(id, Action::Continue, Stream::on_response_trailers)
+    with_stream(id, Action::Continue, &mut Stream::on_response_trailers)
 }
 
 #[unsafe(no_mangle)]

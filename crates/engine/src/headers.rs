@@ -109,6 +109,7 @@ pub struct RouterHints {
 }
 
 /// The canonical form of a header name for comparison: lower case, `_` as `-`.
+#[inline(never)]
 pub fn canonical(name: &str) -> String {
     name.bytes().map(|byte| char::from(fold(byte))).collect()
 }

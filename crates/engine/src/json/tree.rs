@@ -73,6 +73,7 @@ impl<'t> Json<'t> {
     ///
     /// # Errors
     /// [`JsonError`] if the text is not JSON, is nested more deeply, or has a duplicate member.
+    #[inline(never)]
     pub fn parse(bytes: &'t [u8]) -> Result<Self, JsonError> {
         serde_json::from_slice(bytes).map_err(JsonError)
     }
