@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the tools of the demo and the end-to-end tests into .tools/. They have pinned versions and the checksums in
+# Installs the tools of the build, the demo and the end-to-end tests into .tools/. They have pinned versions and the checksums in
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
