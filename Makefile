@@ -54,6 +54,7 @@ CLI_PROFILE ?= fast
 MODULE := dist/edge_idempotency.wasm
 LINKED := target/wasm/edge_idempotency.wasm
 FINISHED := target/wasm/finished/edge_idempotency.wasm
+OPTIMIZER := .tools/bin/wasm-opt
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # By `--bin` and not `--package`: so the default members decide about features, and nothing is compiled a second time for `make test`.
 XTASK ?= cargo run --quiet --bin xtask --
@@ -88,8 +89,9 @@ $(LINKED): FORCE
 	@echo "== wasm"
 	@crates/xtask/scripts/build-wasm.sh >/dev/null
 
-$(MODULE): $(LINKED) $(wildcard crates/xtask/src/*.rs) crates/xtask/Cargo.toml
-	@$(XTASK) finish $< $(FINISHED)
+$(MODULE): $(LINKED) $(wildcard crates/xtask/src/*.rs) crates/xtask/Cargo.toml crates/xtask/scripts/tools.sh
+	@crates/xtask/scripts/tools.sh binaryen
+	@$(XTASK) finish $< $(FINISHED) --optimizer $(OPTIMIZER)
 	@$(XTASK) check-module $(FINISHED)
 	@mkdir -p $(@D)
 	@named=edge_idempotency-$$(cut -c 1-12 $(FINISHED).sha256).wasm && \

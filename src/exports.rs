@@ -9,8 +9,8 @@ use crate::abi::{self, AbiLogLevel, Action, MapType};
 use crate::attributes;
 use crate::host::WasmHost;
 use edge_idempotency_engine::{CallReply, Configuration, FilterAction, MAX_REPLY_BYTES, Metrics, Stream, TICK_MS};
+use hashbrown::HashTable;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 /// The contexts of this VM, by the host's ids. Each configuration of a listener has its own root context. Listeners
 /// with the same `vm_id` share a VM, and while a listener is replaced, both its old and its new configuration exist.
@@ -21,8 +21,30 @@ struct Contexts {
     metrics: Metrics,
 }
 
-/// The contexts of requests. They are boxed, because a tree moves its values.
-type Streams = BTreeMap<u32, Box<StreamContext>>;
+/// The contexts of requests, by their ids. They are boxed, because a table moves its values.
+#[derive(Default)]
+struct Streams(HashTable<(u32, Box<StreamContext>)>);
+
+impl Streams {
+    fn get_mut(&mut self, id: u32) -> Option<&mut StreamContext> {
+        self.0.find_mut(hash(id), |(other, _)| *other == id).map(|(_, context)| context.as_mut())
+    }
+
+    fn insert(&mut self, id: u32, context: Box<StreamContext>) {
+        self.remove(id);
+        self.0.insert_unique(hash(id), (id, context), |(id, _)| hash(*id));
+    }
+
+    fn remove(&mut self, id: u32) -> Option<Box<StreamContext>> {
+        let found = self.0.find_entry(hash(id), |(other, _)| *other == id).ok()?;
+        Some(found.remove().0.1)
+    }
+}
+
+/// The host numbers its contexts, so what counts is that neighbours are apart.
+fn hash(id: u32) -> u64 {
+    u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
 
 /// The context of one request.
 struct StreamContext {
@@ -61,14 +83,15 @@ fn with_contexts<T>(event: impl FnOnce(&mut Contexts) -> T) -> Option<T> {
     CONTEXTS.with(|contexts| contexts.try_borrow_mut().ok().map(|mut contexts| event(&mut contexts)))
 }
 
-/// Runs `event` with a stream and its configuration. Returns `otherwise` if there is no such context.
-fn with_stream(
-    id: u32,
-    otherwise: Action,
-    event: impl FnOnce(&mut Stream, &WasmHost, &mut Configuration) -> FilterAction,
-) -> Action {
+/// What happens to a stream.
+type StreamEvent<'e> = dyn FnMut(&mut Stream, &WasmHost, &mut Configuration) -> FilterAction + 'e;
+
+/// Runs `event` with a stream and its configuration. Returns `otherwise` if there is no such context. The module has the search
+/// for them once, and not in each callback.
+#[inline(never)]
+fn with_stream(id: u32, otherwise: Action, event: &mut StreamEvent<'_>) -> Action {
     let found = |contexts: &mut Contexts| {
-        let StreamContext { root, stream } = contexts.streams.get_mut(&id)?.as_mut();
+        let StreamContext { root, stream } = contexts.streams.get_mut(id)?;
         let (root, host) = (*root, WasmHost::new(*root, id));
         // A configuration may be removed before its last streams, which are not counted any more.
         let Some(configuration) = contexts.roots.get_mut(root) else {
@@ -94,7 +117,7 @@ fn with_configuration(root: u32, event: impl FnOnce(&mut Configuration, &WasmHos
 fn wake(configuration: &mut Configuration, streams: &mut Streams, root: u32) {
     while let Some(id) = configuration.next_to_wake() {
         // The context of a request that has ended does not exist any more.
-        if let Some(context) = streams.get_mut(&id)
+        if let Some(context) = streams.get_mut(id)
             && abi::act_for(id).is_ok()
         {
             context.stream.on_wake(&WasmHost::new(root, id), configuration);
@@ -170,38 +193,40 @@ extern "C" fn proxy_on_configure(root_id: u32, _: usize) -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |stream, host, shared| stream.on_request_headers(host, shared, end_of_stream != 0))
+    with_stream(id, Action::Pause, &mut |stream, host, shared| {
+        stream.on_request_headers(host, shared, end_of_stream != 0)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Pause, |stream, host, shared| {
+    with_stream(id, Action::Pause, &mut |stream, host, shared| {
         stream.on_request_body(host, shared, size, end_of_stream != 0)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_request_trailers(id: u32, _: usize) -> Action {
-    with_stream(id, Action::Pause, Stream::on_request_trailers)
+    with_stream(id, Action::Pause, &mut Stream::on_request_trailers)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_headers(id: u32, _: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |stream, host, shared| {
+    with_stream(id, Action::Continue, &mut |stream, host, shared| {
         stream.on_response_headers(host, shared, end_of_stream != 0)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_body(id: u32, size: usize, end_of_stream: u32) -> Action {
-    with_stream(id, Action::Continue, |stream, host, shared| {
+    with_stream(id, Action::Continue, &mut |stream, host, shared| {
         stream.on_response_body(host, shared, size, end_of_stream != 0)
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_response_trailers(id: u32, _: usize) -> Action {
-    with_stream(id, Action::Continue, Stream::on_response_trailers)
+    with_stream(id, Action::Continue, &mut Stream::on_response_trailers)
 }
 
 #[unsafe(no_mangle)]
@@ -222,7 +247,7 @@ extern "C" fn proxy_on_tick(root_id: u32) {
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_delete(id: u32) {
     with_contexts(|contexts| {
-        if let Some(mut context) = contexts.streams.remove(&id)
+        if let Some(mut context) = contexts.streams.remove(id)
             && let Some(configuration) = contexts.roots.get_mut(context.root)
         {
             context.stream.on_end(configuration);

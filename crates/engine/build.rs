@@ -1,5 +1,7 @@
-//! Generates the list of provider files (`policies/providers/`) that is compiled in.
+//! Generates the list of provider files (`policies/providers/`) that is compiled in, in a third of their bytes: what they hold
+//! again and again is one byte in them (byte pair encoding).
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -19,14 +21,14 @@ fn main() {
     providers();
 }
 
-/// Writes `providers.rs`: names and files, sorted by name, without white space and without the notes for people.
+/// Writes `providers.rs`: the pairs, and names and files, sorted by name, without white space and without the notes for people.
 fn providers() {
     let mut files: Vec<PathBuf> = std::fs::read_dir(FILES)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     files.sort();
-    let mut list = String::from("&[\n");
+    let (mut names, mut texts) = (Vec::new(), Vec::new());
     for path in files {
         // A file that is not a JSON object is compiled in unchanged. A test reports it.
         let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -47,11 +49,49 @@ fn providers() {
             }
             serde_json::Value::Object(file).to_string()
         });
-        let _ = writeln!(list, "    ({name:?}, {:?}),", short.as_ref().unwrap_or(&text));
+        let short = short.unwrap_or(text);
+        if !short.is_ascii() {
+            println!(
+                "cargo::error={name}.json has a character outside of ASCII behind its notes: write it as an escape"
+            );
+        }
+        names.push(name.into_owned());
+        texts.push(short.into_bytes());
     }
-    list.push_str("]\n");
+    let pairs = shorten(&mut texts);
+    let mut list = format!("(&{pairs:?}, &[\n");
+    for (name, text) in names.iter().zip(texts) {
+        let _ = writeln!(list, "    ({name:?}, &{text:?}),");
+    }
+    list.push_str("])\n");
     let directory = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     if let Err(error) = std::fs::write(directory.join("providers.rs"), list) {
         println!("cargo::error=cannot write providers.rs: {error}");
     }
+}
+
+/// Has a byte from 128 on stand for the pair of bytes that is most frequent, then one for the next, and so on. Gives the pairs.
+fn shorten(texts: &mut [Vec<u8>]) -> Vec<[u8; 2]> {
+    let mut pairs = Vec::new();
+    for byte in 128..=u8::MAX {
+        let mut counts: BTreeMap<[u8; 2], usize> = BTreeMap::new();
+        for pair in texts.iter().flat_map(|text| text.array_windows()) {
+            *counts.entry(*pair).or_default() += 1;
+        }
+        // A pair that stands there thrice costs as much as it saves. The first of several, so that every build has the same.
+        let Some(([first, second], _)) =
+            counts.into_iter().filter(|(_, count)| *count > 3).rev().max_by_key(|(_, count)| *count)
+        else {
+            break;
+        };
+        for text in &mut *texts {
+            let mut rest = std::mem::take(text).into_iter().peekable();
+            while let Some(next) = rest.next() {
+                let is_pair = next == first && rest.next_if_eq(&second).is_some();
+                text.push(if is_pair { byte } else { next });
+            }
+        }
+        pairs.push([first, second]);
+    }
+    pairs
 }

@@ -93,6 +93,7 @@ impl Problem {
         matches!(self.code, Code::IdentityMissing | Code::IdentityInvalid | Code::IdentityReserved)
     }
 
+    #[inline(never)]
     fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
@@ -176,6 +177,7 @@ impl Problem {
 
     /// As [`Problem::internal_error`]. If the backend may have the request already, and it has no key (`can_repeat` is false),
     /// nobody should send it again.
+    #[inline(never)]
     pub fn internal_error_of(can_repeat: bool) -> Self {
         if !can_repeat {
             let detail = "The gateway has failed to handle the request, and the backend may have done its work: do not send it \

@@ -92,10 +92,12 @@ use_zigbuild() {
     PATH=$place/bin:$PATH
 }
 
-# Prints flags for rustc that take this machine's paths out of what it builds, for CARGO_ENCODED_RUSTFLAGS.
+# Prints flags for rustc that take this machine's paths out of what it builds, for CARGO_ENCODED_RUSTFLAGS. The name of a registry's
+# folder is the machine's, too.
 remapped_paths() {
-    local flags
-    printf -v flags -- '--remap-path-prefix=%s\x1f' "$ROOT=/edge-idempotency" "${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+    local flags cargo=${CARGO_HOME:-$HOME/.cargo} registries
+    registries=("$cargo"/registry/src/*)
+    printf -v flags -- '--remap-path-prefix=%s\x1f' "$ROOT=/edge-idempotency" "$cargo=/cargo" "${registries[@]/%/=/cargo}" \
         "$("${1:-rustc}" --print sysroot)/lib/rustlib/src/rust=/rust"
     printf '%s' "${flags%$'\x1f'}"
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs the tools of the demo and the end-to-end tests into .tools/. They have pinned versions and the checksums in
+# Installs the tools of the build, the demo and the end-to-end tests into .tools/. They have pinned versions and the checksums in
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ...
+# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|binaryen|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -17,6 +17,9 @@ ISTIO_VERSION=0.0.0-20260827124520-eed52ebb66ad
 ISTIO_SUM=h1:ui9TJjRMAV/hb5ehQaZDq7IUGxuQP6dra9lapT/VjHI=
 # The oldest Prometheus with `keep_firing_for`, which deploy/observability/prometheus-rules.yaml uses.
 PROMETHEUS_MINIMUM=2.42.0
+# The numbers of Binaryen's releases, which are the first numbers of its npm package's versions.
+BINARYEN_VERSION=132
+BINARYEN_SUM=e14b20ef212fc0edc532ca373a8bfaaa438e1d2a1dd4812ff9ba0a921efb91396333e78d068baa0936ea5acc06cdb1bebc334efdbfefd82e207c48755a007d2e
 
 WORK=
 trap '[ -z "$WORK" ] || rm -rf "$WORK"' EXIT
@@ -138,6 +141,24 @@ restate() {
     tar -xzf "$archive" -C "$WORK"
     mv "$WORK/package/bin/restate-server" "$WORK/package/LICENSE" "$WORK/package/NOTICE" "$WORK/tool/"
     adopt restate "$RESTATE_VERSION" restate-server
+}
+
+# wasm-opt, which makes the module smaller. It is WebAssembly itself and runs in Node.js, so it does the same on every machine.
+binaryen() {
+    installed binaryen "$BINARYEN_VERSION" wasm-opt && return
+    local archive advice="Is the registry reachable? npm ping"
+    has node && has npm || die "node and npm are needed for wasm-opt, which makes the module smaller" "Debian: apt-get install nodejs npm"
+    scratch
+    say "tools: fetching Binaryen $BINARYEN_VERSION from npm (about 23 MB)"
+    (cd "$WORK" && npm pack --silent --ignore-scripts --no-audit --no-fund --no-update-notifier "binaryen@$BINARYEN_VERSION.0.0" >/dev/null) ||
+        die "npm could not fetch binaryen@$BINARYEN_VERSION.0.0" "$advice"
+    archive=$(echo "$WORK"/*.tgz)
+    [ "$(sha512 "$archive")" = "$BINARYEN_SUM" ] || die "the checksum of the fetched Binaryen is not the pinned one"
+    mkdir "$WORK/tool"
+    tar -xzf "$archive" -C "$WORK"
+    # Its package.json tells Node.js which kind of module it is.
+    mv "$WORK/package/bin/wasm-opt" "$WORK/package/bin/package.json" "$WORK/package/LICENSE" "$WORK/tool/"
+    adopt binaryen "$BINARYEN_VERSION" wasm-opt
 }
 
 sha256() {
@@ -571,7 +592,7 @@ recipes_java() {
     fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/Clients.java" "$ROOT"/examples/retries/*.java
 }
 
-USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ..."
+USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|binaryen|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 mkdir -p "$TOOLS"
 for tool in "$@"; do
@@ -585,6 +606,7 @@ for tool in "$@"; do
         envoy-gateway) envoy_gateway ;;
         envoy-*) envoy "${tool#envoy-}" ;;
         restate) restate ;;
+        binaryen) binaryen ;;
         openbao) openbao ;;
         istio) istio ;;
         prometheus) prometheus ;;

@@ -16,7 +16,13 @@ use std::process::{Command, ExitCode};
 #[command(about = "Tasks of the repository")]
 enum Task {
     /// Turn the linked module into the file for release, and write its checksum next to it
-    Finish { input: PathBuf, output: PathBuf },
+    Finish {
+        input: PathBuf,
+        output: PathBuf,
+        /// The wasm-opt of Binaryen, to make it smaller
+        #[arg(long)]
+        optimizer: Option<PathBuf>,
+    },
     /// Turn the linked module of the playground into the file for its page
     FinishPage { input: PathBuf, output: PathBuf },
     /// Check the exports, the imports and the size of a finished module
@@ -107,7 +113,13 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Finish { input, output } => finish(&input, &output, module::finish),
+        Task::Finish { input, output, optimizer } => finish(&input, &output, |linked| {
+            let module = module::finish(linked)?;
+            match &optimizer {
+                Some(optimizer) => optimize(optimizer, &module, &output),
+                None => Ok(module),
+            }
+        }),
         Task::FinishPage { input, output } => finish(&input, &output, module::finish_page),
         Task::CheckModule { file } => check_module(&file),
         Task::ModuleImages { module, folder, about } => {
@@ -190,7 +202,7 @@ fn print_image(layout: &Path, digest: &str) {
     println!("{} {digest}", layout.display());
 }
 
-fn finish(input: &Path, output: &Path, finished: fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
+fn finish(input: &Path, output: &Path, finished: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
     let linked = read(input)?;
     let finished = finished(&linked).with_context(|| input.display().to_string())?;
     write(output, &finished)?;
@@ -198,6 +210,21 @@ fn finish(input: &Path, output: &Path, finished: fn(&[u8]) -> Result<Vec<u8>>) -
     write(&output.with_added_extension("sha256"), format!("{}  {name}\n", sha256(&finished)).as_bytes())?;
     println!("finish: {} -> {} bytes", linked.len(), finished.len());
     Ok(())
+}
+
+/// Runs wasm-opt on a module. Its files lie beside `output`.
+fn optimize(optimizer: &Path, module: &[u8], output: &Path) -> Result<Vec<u8>> {
+    let (before, after) = (output.with_added_extension("before"), output.with_added_extension("after"));
+    write(&before, module)?;
+    let mut command = Command::new(optimizer);
+    let status = command.args(module::OPTIMIZATIONS.split_whitespace()).arg(&before).arg("-o").arg(&after).status();
+    let status = status.with_context(|| format!("cannot run {}", optimizer.display()))?;
+    ensure!(status.success(), "{} failed: {status}", optimizer.display());
+    let optimized = read(&after)?;
+    for file in [before, after] {
+        std::fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    }
+    Ok(optimized)
 }
 
 fn check_module(file: &Path) -> Result<()> {

@@ -39,7 +39,20 @@ const ALLOCATORS: [&str; 2] = ["malloc", "proxy_on_memory_allocate"];
 const WASI: [&str; 2] = ["environ_get", "environ_sizes_get"];
 
 /// The maximum size in bytes. Every worker compiles the module at start, and configuration updates contain it.
-const SIZE_LIMIT: usize = 890_000;
+const SIZE_LIMIT: usize = 780_000;
+
+/// What wasm-opt does with the module: the steps of its `-Os` that gain most, without its inlining, which takes as long as all others
+/// together. They make the module 5 % smaller and its exchanges 2 % cheaper. The features are those that rustc uses, so that wasm-opt
+/// adds no instruction that needs another one.
+pub(crate) const OPTIMIZATIONS: &str = "\
+    --optimize-level=2 --shrink-level=1 --ssa-nomerge --duplicate-function-elimination --remove-unused-brs \
+    --remove-unused-names --optimize-instructions --pick-load-signs --precompute --code-pushing --simplify-locals \
+    --vacuum --reorder-locals --coalesce-locals --local-cse --simplify-locals --vacuum --coalesce-locals \
+    --reorder-locals --code-folding --merge-blocks --remove-unused-brs --optimize-instructions --rse --vacuum \
+    --dae-optimizing --duplicate-function-elimination --simplify-locals --coalesce-locals --vacuum \
+    --reorder-locals --merge-blocks --remove-unused-brs --reorder-functions --enable-bulk-memory \
+    --enable-bulk-memory-opt --enable-call-indirect-overlong --enable-multivalue --enable-mutable-globals \
+    --enable-nontrapping-float-to-int --enable-reference-types --enable-sign-ext";
 
 /// The numbers of imports and exports of a checked module.
 #[derive(Debug)]

@@ -128,6 +128,7 @@ fn compared_lines(request: &ClaimedRequest<'_>) -> Vec<u8> {
 }
 
 /// Adds the number of the field's bytes, as eight bytes, and the field.
+#[inline(never)]
 pub(super) fn prefixed(digest: &mut Sha256, field: &[u8]) {
     digest.update((field.len() as u64).to_be_bytes());
     digest.update(field);

@@ -1,7 +1,7 @@
 //! What decisions need of a request's headers, and which of its header lines the filter edits.
 
 use crate::backend::{Backend, restate};
-use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name};
+use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name, sorted};
 use crate::policy::Policy;
 use crate::problem::{CallerProtocol, Problem};
 use crate::provider::Provider;
@@ -75,7 +75,7 @@ impl<'a> RequestHead<'a> {
                 }
             }
         }
-        head.edited.strip.sort_unstable();
+        head.edited.strip = sorted(head.edited.strip);
         if has_connect && head.protocol == CallerProtocol::Http {
             head.protocol = CallerProtocol::Connect;
         }
@@ -143,7 +143,7 @@ impl<'a> EditedLines<'a> {
                 _ => self.strip.push((name, value)),
             }
         }
-        self.strip.sort_unstable();
+        self.strip = sorted(std::mem::take(&mut self.strip));
     }
 
     /// The names of the header lines to remove, without duplicates.

@@ -5,8 +5,8 @@
 //! for every number that a double holds with its shortest digits (docs/decisions/0015-fingerprints.md).
 
 use super::lex::{JsonScalar, scalar, skip_space, string};
+use crate::headers::sorted;
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// The maximum nesting. A text that is nested more deeply has no canonical form here, because the time for sorting grows
@@ -144,8 +144,7 @@ fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b
         }
     };
     if !members.is_sorted_by(|first, second| first < second) {
-        // A heap sorts with a fifth of the code of `sort_unstable`, and code costs time at every start of a worker.
-        let members = BinaryHeap::from(members).into_sorted_vec();
+        let members = sorted(members);
         if !members.is_sorted_by(|first, second| first < second) {
             return None;
         }

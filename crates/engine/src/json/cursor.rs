@@ -31,6 +31,7 @@ pub struct Issues(pub Vec<Issue>);
 
 impl Issues {
     /// Adds a problem.
+    #[inline(never)]
     pub fn add<'t>(&mut self, pointer: impl Into<Cow<'t, str>>, message: impl Into<Cow<'t, str>>) {
         self.push(pointer.into(), message.into());
     }

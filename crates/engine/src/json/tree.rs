@@ -1,6 +1,7 @@
 //! A JSON text as a tree with the members in order. A duplicate member is an error, since parsers disagree about which
 //! one counts.
 
+use crate::headers::sorted;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Number;
@@ -62,8 +63,7 @@ fn duplicate<'n>(members: &'n [(Cow<'_, str>, Json<'_>)]) -> Option<&'n str> {
         return None;
     }
     // Names of headers are sorted as bytes, too, so the module has the code only once.
-    let mut names: Vec<&[u8]> = members.iter().map(|(name, _)| name.as_bytes()).collect();
-    names.sort_unstable();
+    let names: Vec<&[u8]> = sorted(members.iter().map(|(name, _)| name.as_bytes()).collect());
     let twice = names.iter().zip(names.iter().skip(1)).find(|(name, next)| name == next);
     twice.and_then(|(name, _)| std::str::from_utf8(name).ok())
 }
@@ -73,6 +73,7 @@ impl<'t> Json<'t> {
     ///
     /// # Errors
     /// [`JsonError`] if the text is not JSON, is nested more deeply, or has a duplicate member.
+    #[inline(never)]
     pub fn parse(bytes: &'t [u8]) -> Result<Self, JsonError> {
         serde_json::from_slice(bytes).map_err(JsonError)
     }

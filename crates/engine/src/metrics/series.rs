@@ -4,6 +4,7 @@
 use super::{Count, Counter, Histogram};
 use crate::bytes::equal;
 use crate::host::{Host, MetricId, MetricKind, MetricSeries};
+use crate::policy::insert_number;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
@@ -294,7 +295,7 @@ impl SeriesTable {
             let (id, subjects) = (u32::try_from(self.subjects.len()).unwrap_or(u32::MAX), &mut self.subjects);
             subjects.push(about.map(Into::into));
             let hash_of = |id: &u32| subjects.get(*id as usize).map_or(0, |known| hash(0, texts(known)));
-            self.subject_index.insert_unique(hash(0, about), id, hash_of);
+            insert_number(&mut self.subject_index, hash(0, about), id, &hash_of);
             id
         });
         let metric = Metric::default();
@@ -305,7 +306,7 @@ impl SeriesTable {
             let known = series.get(*id as usize);
             known.map_or(0, |known| series_hash(known.instrument, known.subject, texts(&known.values)))
         };
-        self.index.insert_unique(series_hash(instrument, subject, values), id, hash_of);
+        insert_number(&mut self.index, series_hash(instrument, subject, values), id, &hash_of);
         Some(id)
     }
 

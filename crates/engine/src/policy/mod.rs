@@ -53,6 +53,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use text_index::TextIndex;
+pub(crate) use text_index::insert_number;
 
 /// Set on requests that the filter rewrote to a target, and on no other (docs/contract.md section 2).
 pub const REWRITE_MARK: &str = "x-edge-idempotency";

@@ -10,7 +10,6 @@ use super::template::Template;
 use super::text_index::TextIndex;
 use crate::percent::split_decoded;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 /// The index of a route in its policy.
 pub type RouteId = usize;
@@ -47,10 +46,8 @@ struct Descent<'p> {
 /// All routes of a policy by host and path: one tree of segments for each host.
 #[derive(Debug, Default)]
 pub(crate) struct RouteTable {
-    /// The roots of hosts without a wildcard.
-    hosts: BTreeMap<String, NodeId>,
-    /// The roots of wildcards, by the text after the `*` of `*.example.com`, dot included.
-    suffixes: BTreeMap<String, NodeId>,
+    /// The roots of hosts, and of wildcards, by the text after the `*` of `*.example.com`, dot included.
+    hosts: TextIndex,
     /// The root of routes without a host.
     any: Option<NodeId>,
     nodes: Vec<Node>,
@@ -92,6 +89,10 @@ impl Node {
     }
 }
 
+/// The spaces of whole hosts, and of those behind a `*`, in [`RouteTable::hosts`].
+const WHOLE: usize = 0;
+const SUFFIXES: usize = 1;
+
 /// The space of a node's literals in [`RouteTable::children`].
 const fn literals(node: NodeId) -> usize {
     node * 2
@@ -113,7 +114,7 @@ impl RouteTable {
 
     /// Whether an authority is another spelling of a host that has routes.
     pub(super) fn is_respelled(&self, authority: &str) -> bool {
-        if self.hosts.is_empty() && self.suffixes.is_empty() {
+        if self.hosts.is_empty() {
             return false;
         }
         match canonical(authority) {
@@ -124,8 +125,8 @@ impl RouteTable {
 
     /// The roots of a host: its own, and those of its wildcards from the longest on.
     fn roots<'t>(&'t self, host: &'t str) -> impl Iterator<Item = NodeId> + 't {
-        let wildcards = host.match_indices('.').filter_map(|(dot, _)| self.suffixes.get(host.get(dot..)?));
-        self.hosts.get(host).into_iter().chain(wildcards).copied()
+        let wildcards = host.match_indices('.').filter_map(|(dot, _)| self.hosts.get(SUFFIXES, host.get(dot..)?));
+        self.hosts.get(WHOLE, host).into_iter().chain(wildcards)
     }
 
     /// Finds the routes for a request. The order of precedence is: routes of its host, routes of the longest wildcard,
@@ -161,7 +162,7 @@ impl RouteTable {
         authority: &str,
         segments: impl Iterator<Item = &'p str> + Clone,
     ) -> Option<RouteMatch<'t, 'p>> {
-        if !(self.hosts.is_empty() && self.suffixes.is_empty())
+        if !self.hosts.is_empty()
             && let Some(found) = self.roots(authority).find_map(|root| self.find_below(descent, root, segments.clone()))
         {
             return Some(found);

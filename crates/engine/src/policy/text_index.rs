@@ -46,6 +46,10 @@ impl TextIndex {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The number of `text` in `space`.
     pub(crate) fn get(&self, space: usize, text: &str) -> Option<usize> {
         self.exact(hash(space, text), space, text).map(|entry| entry.number)
@@ -131,8 +135,14 @@ impl TextIndex {
         self.texts.push_str(text);
         self.entries.push(TextEntry { hash: text_hash, space, start, end: self.texts.len(), number });
         let hash = |index: &u32| self.entries.get(*index as usize).map_or(0, |entry| entry.hash);
-        self.index.insert_unique(text_hash, index, hash);
+        insert_number(&mut self.index, text_hash, index, &hash);
     }
+}
+
+/// Inserts a number into a table of numbers. A table that grows is much code, so the module has it once.
+#[inline(never)]
+pub(crate) fn insert_number(table: &mut HashTable<u32>, hash: u64, number: u32, hash_of: &dyn Fn(&u32) -> u64) {
+    table.insert_unique(hash, number, hash_of);
 }
 
 /// FNV-1a of the space and of the text as a lenient reader compares it. The texts come from the operator's document, so the hash need

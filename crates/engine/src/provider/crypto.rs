@@ -192,10 +192,34 @@ mod asymmetric {
         text(&mut |piece| hash.update(piece));
         let hash = hash.finalize();
         let verifies = |candidate: &Vec<u8>| {
-            p256::ecdsa::Signature::from_der(candidate)
-                .is_ok_and(|signature| key.verify_prehash(&hash, &signature).is_ok())
+            from_der(candidate).is_some_and(|signature| key.verify_prehash(&hash, &signature).is_ok())
         };
         Ok(candidates.iter().any(verifies))
+    }
+
+    /// A signature in DER (RFC 3279 section 2.2.3): a sequence of two integers. It accepts what `Signature::from_der` accepts, which
+    /// brings a reader for all of ASN.1 into the module.
+    pub(super) fn from_der(der: &[u8]) -> Option<p256::ecdsa::Signature> {
+        let [0x30, length, integers @ ..] = der else { return None };
+        let (r, rest) = integer(integers)?;
+        let (s, rest) = integer(rest)?;
+        let is_whole = usize::from(*length) == integers.len() && rest.is_empty();
+        p256::ecdsa::Signature::from_scalars(r, s).ok().filter(|_| is_whole)
+    }
+
+    /// The integer that the text begins with, and what follows it. It is positive, and has no byte too many.
+    fn integer(der: &[u8]) -> Option<([u8; 32], &[u8])> {
+        let [0x02, length, rest @ ..] = der else { return None };
+        let (value, rest) = rest.split_at_checked(usize::from(*length))?;
+        let digits = match value {
+            [0, digits @ ..] if digits.first().is_some_and(|first| *first >= 0x80) => digits,
+            [1..0x80, ..] => value,
+            _ => return None,
+        };
+        let mut scalar = [0; 32];
+        let start = scalar.len().checked_sub(digits.len())?;
+        scalar.get_mut(start..)?.copy_from_slice(digits);
+        Some((scalar, rest))
     }
 }
 
@@ -212,6 +236,54 @@ mod tests {
                 sink(b"jumps over the lazy dog");
             })
             .unwrap()
+    }
+
+    #[test]
+    fn signatures_in_der_are_read_as_the_library_reads_them() {
+        let scalar = |first: u8, length: usize| {
+            let mut scalar = [0; 32];
+            scalar[32 - length..].fill(0x7a);
+            scalar[32 - length] = first;
+            scalar
+        };
+        let read = std::cell::Cell::new(0);
+        let check = |der: &[u8]| {
+            let expected = p256::ecdsa::Signature::from_der(der).ok();
+            read.set(read.get() + usize::from(expected.is_some()));
+            assert_eq!(asymmetric::from_der(der), expected, "{der:02x?}");
+        };
+        for (r, s) in
+            [(scalar(1, 32), scalar(0x80, 32)), (scalar(0xff, 31), scalar(1, 1)), (scalar(0x80, 1), scalar(0x7f, 32))]
+        {
+            let der = p256::ecdsa::Signature::from_scalars(r, s).unwrap().to_der();
+            let der = der.as_bytes();
+            check(der);
+            for place in 0..der.len() {
+                for byte in 0..=255 {
+                    let mut changed = der.to_vec();
+                    changed[place] = byte;
+                    check(&changed);
+                    changed.insert(place, byte);
+                    check(&changed);
+                    changed[1] = changed[1].wrapping_add(1);
+                    check(&changed);
+                }
+                check(&der[..place]);
+                check(&[&der[..place], &der[place + 1..]].concat());
+            }
+            for long in [[0x81, der[1]].as_slice(), &[0x82, 0, der[1]], &[0x80]] {
+                check(&[&der[..1], long, &der[2..]].concat());
+            }
+        }
+        assert!(read.get() > 10_000, "{}", read.get());
+        // The order of the curve, zero, and 33 bytes.
+        for der in [
+            "3026022100ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551020101".to_owned(),
+            "3006020100020101".to_owned(),
+            format!("30260221{}020101", "01".repeat(33)),
+        ] {
+            check(&base16ct::lower::decode_vec(der).unwrap());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Finds what a person pasted with a secret. A secret is taken as it is, so no signature fits then. Nothing of the secret is told.
 
 use super::Provider;
-use std::collections::BTreeSet;
+use crate::headers::distinct_texts;
 
 /// How a text is quoted: the mark before it and the mark behind it.
 const QUOTES: [(char, char); 5] = [('"', '"'), ('\'', '\''), ('`', '`'), ('“', '”'), ('‘', '’')];
@@ -15,7 +15,7 @@ impl Provider {
         }
         let prefixes = self.schemes.iter().filter_map(|scheme| scheme.secret.prefix.as_deref());
         let begins = self.schemes.iter().flat_map(|scheme| scheme.secret.begins.iter().map(String::as_str));
-        let beginnings: BTreeSet<&str> = prefixes.chain(begins).collect();
+        let beginnings = distinct_texts(prefixes.chain(begins).collect());
         if let Some(fault) = around(secret).or_else(|| misplaced(secret, &beginnings)) {
             return Some(fault);
         }
@@ -84,7 +84,7 @@ fn is_assignment(text: &str) -> bool {
 }
 
 /// What is wrong with where the known beginnings of a provider's secrets stand.
-fn misplaced(secret: &[u8], beginnings: &BTreeSet<&str>) -> Option<String> {
+fn misplaced(secret: &[u8], beginnings: &[&str]) -> Option<String> {
     let places = |beginning: &&str| {
         let is_there = |part: &&[u8]| part.eq_ignore_ascii_case(beginning.as_bytes());
         secret.windows(beginning.len().max(1)).filter(is_there).count()

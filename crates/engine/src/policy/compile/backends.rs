@@ -208,26 +208,22 @@ impl<'d> Compiler<'d> {
         let signatures: Vec<String> = signatures.flat_map(Provider::signature_headers).collect();
         // Restate never gets the signatures of webhooks. The API of another backend may verify other requests itself.
         let of_webhooks: Vec<String> = providers.values().flat_map(Provider::signature_headers).collect();
-        let identity: Vec<&str> = identities
-            .iter()
-            .flat_map(|rules| rules.source_headers().chain(rules.forward.names()))
-            .chain(callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]))
-            .collect();
-        let always =
-            METHOD_OVERRIDES.into_iter().chain(identity.iter().copied()).chain(written.iter().map(String::as_str));
-        let of_restate = restate::CREDENTIALS.into_iter().chain(of_webhooks.iter().map(String::as_str));
-        let of_restate = of_restate.filter(|_| !backend.abilities().gets_credentials);
-        let names = signatures.iter().map(String::as_str).chain(of_restate).chain(always.clone());
-        names.for_each(|name| strip.insert(name));
+        let identity = identity_headers(identities, callers);
+        let always: Vec<&str> = [&METHOD_OVERRIDES, identity.as_slice(), &texts(written)].concat();
+        let (signatures, of_webhooks) = (texts(&signatures), texts(&of_webhooks));
+        signatures.iter().chain(&always).for_each(|name| strip.insert(name));
+        if !backend.abilities().gets_credentials {
+            restate::CREDENTIALS.iter().chain(&of_webhooks).for_each(|name| strip.insert(name));
+        }
         if backend.name == self.document.backends.default.name {
-            let known = METHOD_OVERRIDES.into_iter().chain(restate::CREDENTIALS).chain(identity.iter().copied());
-            let signatures = signatures.iter().chain(&of_webhooks).map(String::as_str);
-            self.check_prefix(signatures.chain(known));
+            self.check_prefix(
+                &[signatures.as_slice(), &of_webhooks, &METHOD_OVERRIDES, &restate::CREDENTIALS, &identity].concat(),
+            );
         }
         let prefix = self.document.parameter_prefix.as_deref();
         for (index, name) in backend.keep_headers.iter().enumerate() {
             let name_of_parameter = prefix.is_some_and(|prefix| canonical(name).starts_with(prefix));
-            if name_of_parameter || always.clone().any(|removed| removed == canonical(name)) {
+            if name_of_parameter || always.iter().any(|removed| *removed == canonical(name)) {
                 let message = format!("the backend never gets `{name}` as a client sent it: remove it from this list");
                 self.issues.add(format!("{}/{index}", backend.pointer("keep_headers")), message);
             }
@@ -260,4 +256,26 @@ impl<'d> Compiler<'d> {
             }
         }
     }
+}
+
+/// The headers that hold parts of an identity: those that sources read, those that are written for backends, and those of signed
+/// callers.
+#[inline(never)]
+pub(super) fn identity_headers<'d>(
+    identities: &'d [IdentityRules],
+    callers: Option<&'d CallerHeaders>,
+) -> Vec<&'d str> {
+    let mut names = Vec::new();
+    for rules in identities {
+        names.extend(rules.source_headers());
+        names.extend(rules.forward.names());
+    }
+    if let Some(headers) = callers {
+        names.extend([headers.tenant.as_str(), &headers.project]);
+    }
+    names
+}
+
+fn texts(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
 }

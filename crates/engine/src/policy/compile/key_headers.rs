@@ -2,6 +2,7 @@
 //! carries the future key.
 
 use super::Compiler;
+use super::backends::identity_headers;
 use crate::headers::canonical;
 use crate::policy::Route;
 use crate::policy::document::{CallerHeaders, IdentityRules, Mode};
@@ -25,9 +26,7 @@ impl Compiler<'_> {
             .backends
             .iter()
             .filter_map(|backend| Some((backend.pointer("key_header"), backend.key_header.as_deref()?)));
-        let of_identity = identities.iter().flat_map(|rules| rules.source_headers().chain(rules.forward.names()));
-        let of_callers = callers.into_iter().flat_map(|headers| [headers.tenant.as_str(), &headers.project]);
-        let used: Vec<String> = of_identity.chain(of_callers).map(canonical).collect();
+        let used: Vec<String> = identity_headers(identities, callers).into_iter().map(canonical).collect();
         let reads = |name: &str| {
             let mut signed = document.callers.iter().map(|caller| &caller.signature).chain(providers.values());
             signed.any(|provider| provider.reads(name.as_bytes()))
@@ -37,7 +36,7 @@ impl Compiler<'_> {
             if is_future || reads(header) || used.iter().any(|name| name == header) {
                 self.issues.add(at, format!("this policy already uses the header `{header}`: choose another one"));
             }
-            self.check_prefix(std::iter::once(header));
+            self.check_prefix(&[header]);
         }
         let carries = |(_, route): &(usize, Route)| {
             route.mode == Mode::Shadow && route.policy.is_case_a() && route.webhook.is_none()

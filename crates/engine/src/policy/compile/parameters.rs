@@ -14,9 +14,9 @@ impl Compiler<'_> {
 
     /// Reports a header that the filter knows by its whole name and that begins as the headers of parameters do.
     #[inline(never)]
-    pub(super) fn check_prefix<'n>(&mut self, mut names: impl Iterator<Item = &'n str>) {
+    pub(super) fn check_prefix(&mut self, names: &[&str]) {
         let Some(prefix) = &self.document.parameter_prefix else { return };
-        if let Some(name) = names.find(|name| canonical(name).starts_with(prefix.as_str())) {
+        if let Some(name) = names.iter().find(|name| canonical(name).starts_with(prefix.as_str())) {
             let message =
                 format!("the header `{name}`, which this policy uses, has the same beginning: choose another one");
             self.issues.add("/parameter_headers", message);

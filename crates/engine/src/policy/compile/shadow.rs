@@ -1,8 +1,9 @@
 //! Shadow mode: what acts all the same.
 
 use super::Compiler;
-use super::backends::METHOD_OVERRIDES;
+use super::backends::{METHOD_OVERRIDES, identity_headers};
 use crate::backend::Backend;
+use crate::headers::distinct_texts;
 use crate::policy::Route;
 use crate::policy::document::{IdentityRules, Mode};
 
@@ -44,11 +45,10 @@ impl Compiler<'_> {
         .flatten()
         .collect();
         let only_watches = acts.is_empty() && !removes;
-        let read = identities.iter().flat_map(|rules| rules.source_headers().chain(rules.forward.names()));
-        let copies = backends.iter().filter_map(|backend| backend.key_header.as_deref());
-        let mut removed: Vec<&str> = METHOD_OVERRIDES.into_iter().chain(read).chain(copies).collect();
-        removed.sort_unstable();
-        removed.dedup();
+        let mut removed = identity_headers(identities, None);
+        removed.extend(METHOD_OVERRIDES);
+        removed.extend(backends.iter().filter_map(|backend| backend.key_header.as_deref()));
+        let removed = distinct_texts(removed);
         let of_restate =
             if removes { ", and what Restate never gets (credentials, cookies, `x-restate-*`)" } else { "" };
         acts.extend(said(!only_watches, "paths that programs could read in two ways are refused"));

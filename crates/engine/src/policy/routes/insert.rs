@@ -1,6 +1,6 @@
 //! Makes the route table: inserts routes into the trees of their hosts.
 
-use super::{Node, NodeId, RouteTable, literals, prefixes};
+use super::{Node, NodeId, RouteTable, SUFFIXES, WHOLE, literals, prefixes};
 use crate::percent::lenient;
 use crate::policy::path::segments;
 use crate::policy::routes::RouteId;
@@ -44,8 +44,8 @@ impl RouteTable {
         let id = match host {
             None => *self.any.get_or_insert(new),
             Some(host) => match host.strip_prefix('*') {
-                Some(suffix) => *self.suffixes.entry(suffix.to_owned()).or_insert(new),
-                None => *self.hosts.entry(host.to_owned()).or_insert(new),
+                Some(suffix) => self.hosts.get_or_insert(SUFFIXES, suffix, new),
+                None => self.hosts.get_or_insert(WHOLE, host, new),
             },
         };
         self.ensure(id)
