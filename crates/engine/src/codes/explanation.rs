@@ -51,7 +51,7 @@ impl Code {
                     "leave the header out; if your client library adds it by itself, ask the operator for the policy `HANDLER_INTERNAL_C`, which removes it";
             },
             Self::KeyReused => explained! {
-                Caller: "the key was used with another request: another method, path, query, content type or body. On operations with `collision_scope: caller` also: with another operation",
+                Caller: "the key was used with another request: another method, path, query, content type or body",
                     "send a new key for a new operation; repeat a request unchanged, byte for byte. If you are not sure whether the first request took effect, [ask for its result](clients.md) before you send the changed one with a new key";
             },
             Self::IdentityMissing => explained! {

@@ -289,10 +289,7 @@ fn in_flight(
 #[inline(never)]
 fn open_claim(rules: &CollisionRules, key: &CallerKey, request: &RoutedRequest<'_, '_>) -> Option<OpenClaim> {
     let RoutedRequest { line, path, matched, headers, .. } = *request;
-    let address = match rules.caller_scope {
-        true => None,
-        false => Some(rules.target.handler_address(&matched.decoded(), &key.caller)?),
-    };
+    let address = rules.target.handler_address(&matched.decoded(), &key.caller)?;
     let (_, query) = split_query(line.target);
     let content_types = headers.iter().filter(|(name, _)| *name == b"content-type").map(|(_, value)| value);
     let claimed = ClaimedRequest {
@@ -303,7 +300,7 @@ fn open_claim(rules: &CollisionRules, key: &CallerKey, request: &RoutedRequest<'
         headers,
         compared: &rules.headers,
     };
-    Some(OpenClaim::new(Arc::clone(&rules.guard), &key.text, address.as_ref(), rules.json, &claimed))
+    Some(OpenClaim::new(Arc::clone(&rules.guard), &key.text, &address, rules.json, &claimed))
 }
 
 /// The observation of a request; `None` if its body has no end, because it asks for an upgraded connection.

@@ -108,11 +108,6 @@ members! {
     COLLISION: Choice<Collision> { words: &[("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)] }
         = "collision", "Collision detection";
 
-    /// Whether a key names one call of this operation, or one call of its caller: with `caller` the same key on another operation counts as
-    /// another request, too, if that operation has `caller` and the same `scope`. All routes with `caller` need the same `fingerprint`.
-    COLLISION_SCOPE: Choice<bool> { words: &[("operation", false), ("caller", true)] }
-        = "collision_scope", "Scope of collision detection";
-
     /// With `attach` a duplicate of a request that is under way waits for it and gets the same answer. With `conflict` the filter asks
     /// Restate through `/backend/cluster` before each request with a key, and refuses a duplicate with 409 `idempotency_key_in_flight`; if
     /// Restate gives no answer, the request is forwarded. The body is buffered meanwhile, up to `max_body_bytes`. In shadow mode nothing is
@@ -126,13 +121,13 @@ members! {
 
     /// What of the body makes a request another one: its bytes, or its canonical JSON (RFC 8785), in which the order of members and space
     /// do not count. A body without a canonical form is compared by its bytes. With `collision` and `json`, `max_body_bytes` is at most
-    /// 16777216, and routes with `"collision_scope": "caller"` need the same fingerprint.
+    /// 16777216.
     FINGERPRINT: Choice<bool> { words: &[("raw", false), ("json", true)] } = "fingerprint", "Fingerprint";
 
     /// Request headers that make a request another one, too, such as `if-match`: with another value, another number of lines or without the
     /// header, the same key is refused or counted. Their order in this list does not matter. A retry has to send them again, byte for byte.
-    /// Changing the list makes fingerprints that cannot be compared with earlier ones, as a change of `fingerprint` does. Routes with
-    /// `"collision_scope": "caller"` need the same headers. A header that the backend never gets as a client sent it is a start error.
+    /// Changing the list makes fingerprints that cannot be compared with earlier ones, as a change of `fingerprint` does. A header that the
+    /// backend never gets as a client sent it is a start error.
     FINGERPRINT_HEADERS: Custom {} = "fingerprint_headers", "Headers in the fingerprint",
         schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/fingerprintHeader"}, "default": [], "examples": [["if-match", "prefer"]]}"##;
 
@@ -354,8 +349,6 @@ pub(crate) struct RouteDocument<'j> {
     pub recovery: Option<bool>,
     /// `collision`
     pub collision: Collision,
-    /// `collision_scope`: whether a key is for all operations of a caller
-    pub collision_caller: bool,
     /// `fingerprint`: whether bodies are compared as canonical JSON
     pub fingerprint_json: bool,
     /// `fingerprint_headers`: headers that are compared, too; lower case
@@ -455,7 +448,6 @@ impl<'j> RouteDocument<'j> {
             hosts: route::HOSTS.read(&fields, issues).unwrap_or_default(),
             recovery: route::RECOVERY.read(&fields, issues),
             collision: route::COLLISION.read(&fields, issues),
-            collision_caller: route::COLLISION_SCOPE.read(&fields, issues),
             fingerprint_json: route::FINGERPRINT.read(&fields, issues),
             fingerprint_headers: route::FINGERPRINT_HEADERS
                 .at(&fields, issues)

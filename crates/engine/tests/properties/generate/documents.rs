@@ -83,8 +83,8 @@ pub(crate) struct RouteModel {
     pub(crate) shares_keys: bool,
     /// The rules for keys, where the route has its own; only on routes that take clients' keys
     pub(crate) keys: Option<KeyRulesModel>,
-    /// The mode of collision detection, the fingerprint and the scope
-    pub(crate) collision: Option<[&'static str; 3]>,
+    /// The mode of collision detection, and the fingerprint
+    pub(crate) collision: Option<[&'static str; 2]>,
     /// Whether duplicates of requests under way are refused
     pub(crate) in_flight: bool,
     /// The place of its backend in the policy
@@ -425,10 +425,9 @@ fn route_document(route: &RouteModel, names: Option<[&'static str; 2]>) -> Json 
     if route.in_flight {
         document["in_flight"] = json!("conflict");
     }
-    if let Some([mode, fingerprint, scope]) = route.collision {
+    if let Some([mode, fingerprint]) = route.collision {
         document["collision"] = json!(mode);
         document["fingerprint"] = json!(fingerprint);
-        document["collision_scope"] = json!(scope);
     }
     if let Some(target) = &route.target {
         document["target"] = json!(target.text());
