@@ -237,14 +237,6 @@ pub static LINTS: &[Lint] = &[
         instead: "Set `backend.guard.retention` to the retention of the target's service plus 2h, or more.",
     },
     Lint {
-        name: "guard-failure-forward",
-        severity: Warning,
-        summary: "A route with `collision: enforce` forwards requests that the guard has not compared.",
-        why: "While the guard does not answer in time, another request with a used key gets the result of the first one, \
-              and nobody notices. Whoever can slow the guard can cause this.",
-        instead: "Remove `guard_failure`, or write `refuse`. Allow this lint if a wrong second request does less harm than an outage.",
-    },
-    Lint {
         name: "long-key-age",
         severity: Warning,
         summary: "`max_age` accepts keys for longer than results are kept.",

@@ -29,7 +29,6 @@ pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) 
     shadows(document, findings);
     for (index, route) in document.routes.iter().enumerate() {
         target(document, index, route, findings);
-        guard_failure(index, route, findings);
         if route.encoded_slash {
             let text = format!(
                 "`{}` takes %2F in the values of its parameters: a backend that decodes paths before it routes reads `{}` with more \
@@ -45,24 +44,6 @@ pub(super) fn check(document: &DocumentView, findings: &mut Vec<PolicyFinding>) 
             ));
         }
     }
-}
-
-/// Requests that are forwarded although nobody has compared them.
-fn guard_failure(index: usize, route: &RouteView, findings: &mut Vec<PolicyFinding>) {
-    if route.collision.as_deref() != Some("enforce") || route.guard_failure.as_deref() != Some("forward") {
-        return;
-    }
-    findings.push(PolicyFinding::new(
-        "guard-failure-forward",
-        format!("/routes/{index}/guard_failure"),
-        format!(
-            "while the guard does not answer within a second, `{}` forwards requests without a check: whoever can slow the guard switches \
-             collision detection off for everybody",
-            route.endpoint
-        ),
-        "remove the member: without it such requests get 503 and can be sent again. Allow this lint if a wrong second \
-         request does less harm than an outage",
-    ));
 }
 
 /// Writes that no route declares.

@@ -100,8 +100,6 @@ pub(super) struct RouteView {
     #[serde(default)]
     pub(super) collision: Option<String>,
     #[serde(default)]
-    pub(super) guard_failure: Option<String>,
-    #[serde(default)]
     pub(super) webhook: Option<WebhookView>,
     #[serde(default)]
     pub(super) max_body_bytes: Option<u64>,

@@ -220,7 +220,7 @@ reasons! {
         GuardMalformed, "guard_malformed", [DependencyUnavailable],
             "the guard's answer is no fingerprint: there is no such service (`backend.guard.service`), or `backend.cluster` is not the backend";
         GuardIncomparable, "guard_incomparable", [DependencyUnavailable],
-            "the first request under the key was fingerprinted in another way: by another version of the filter, or before the route's `fingerprint` or `fingerprint_headers` was changed. It ends when the guard has forgotten the first request. Until then, unless the route has `\"guard_failure\": \"forward\"`, each request with this key is answered 503. The answer does not advise a new key, because the first request may have done its work, and a new key would do it twice: [ask for its result](clients.md) first";
+            "the first request under the key was fingerprinted in another way: by another version of the filter, or before the route's `fingerprint` or `fingerprint_headers` was changed. It ends when the guard has forgotten the first request. Until then each request with this key is answered 503. The answer does not advise a new key, because the first request may have done its work, and a new key would do it twice: [ask for its result](clients.md) first";
         CallerWaitsFull, "caller_waits_full", [],
             "the caller waits for as many results in this worker as one may. The request did not wait: it got its result, or 202 at once. Look for clients that ask again without waiting for the answer";
         TenantWaitsFull, "tenant_waits_full", [],

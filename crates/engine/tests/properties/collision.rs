@@ -29,7 +29,7 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
     let route = |path: &str, target: &str, member: &str, value: &str| {
         json!({
             "endpoint": target.replace(['/', '{', '}'], "-") + path.split('/').nth(1).unwrap(), "path": path, "policy": "REQUIRED_A",
-            "methods": ["GET", "POST"], "target": target, "collision": "enforce", "guard_failure": "forward", member: value,
+            "methods": ["GET", "POST"], "target": target, "collision": "enforce", member: value,
         })
     };
     let with_headers = |path: &str, target: &str, fingerprint: &str, headers: &[&str]| {
@@ -45,7 +45,6 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
         ]},
         "routes": [
             route("/raw", "Refunds/create", "fingerprint", "raw"),
-            route("/strict", "Strict/create", "guard_failure", "refuse"),
             route("/json", "Json/run", "fingerprint", "json"),
             route("/objects/{id}", "Cart/{id}/checkout", "fingerprint", "raw"),
             with_headers("/headers", "Headers/run", "raw", &["Prefer", "if-match"]),
@@ -147,7 +146,7 @@ fn the_golden_claims_are_what_they_were() {
 
 fn sent() -> impl Strategy<Value = SentRequest> {
     let text = |texts: &[&str]| select(texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
-    let paths = ["/raw", "/strict", "/json", "/objects/a", "/objects/ab", "/headers", "/headers-json", "/one-header"];
+    let paths = ["/raw", "/json", "/objects/a", "/objects/ab", "/headers", "/headers-json", "/one-header"];
     let lines = [("if-match", "1"), ("if-match", "2"), ("if-match", "1, 2"), ("prefer", "1"), ("other", "1")];
     let lines: Vec<_> = lines.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let headers = proptest::collection::vec(select(lines), 0..3);
@@ -229,7 +228,7 @@ proptest! {
         let comparable = (counted(&one).0, compared(&one)) == (counted(&other).0, compared(&other));
         let expected = match (comparable, same_request) {
             (true, false) => Some("idempotency_key_reused"),
-            (false, _) if one.path.starts_with("/strict") => Some("dependency_unavailable"),
+            (false, _) => Some("dependency_unavailable"),
             _ => None,
         };
         prop_assert_eq!(refused.as_deref(), expected);
@@ -244,8 +243,5 @@ proptest! {
         let refused = sent.refused(&json!({"status": status, "body": body}));
         let allowed = [None, Some("idempotency_key_reused"), Some("dependency_unavailable")];
         prop_assert!(allowed.contains(&refused.as_deref()), "{refused:?}");
-        if refused.as_deref() == Some("dependency_unavailable") {
-            prop_assert!(sent.path.starts_with("/strict"));
-        }
     }
 }

@@ -102,7 +102,6 @@ fn policy() -> Value {
             enforced("refunds-strict", "Refunds/create", json!({})),
             // Each test that counts has endpoints of its own, because counts come with a delay.
             enforced("refunds-at-once", "Refunds/create", json!({})),
-            route("refunds-down", "Refunds/create", json!({"collision": "enforce", "guard_failure": "forward"})),
             route("refunds-gone", "Refunds/create", observed.clone()),
             enforced("framed-enforced", "Webhooks/ingest", json!({})),
             route("framed-observed", "Webhooks/ingest", observed.clone()),

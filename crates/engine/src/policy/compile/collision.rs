@@ -19,10 +19,6 @@ impl Compiler<'_> {
     #[inline(never)]
     pub(super) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let member = |name: &str| format!("/routes/{index}/{name}");
-        if route.guard_failure.is_some() && route.collision != Collision::Enforce {
-            self.warnings
-                .add(member("guard_failure"), "this member has no effect without `\"collision\": \"enforce\"`");
-        }
         if route.collision == Collision::Off {
             let set = [
                 ("fingerprint", route.fingerprint_json),
@@ -100,7 +96,6 @@ impl Compiler<'_> {
             target: Arc::clone(target?),
             guard: Arc::clone(backend?.guard.as_ref()?),
             waits,
-            needs_guard: route.guard_failure.unwrap_or(true),
             json: route.fingerprint_json,
             headers: ComparedHeaders::of(&route.fingerprint_headers),
         }))

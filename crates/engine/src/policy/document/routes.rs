@@ -104,7 +104,8 @@ members! {
     RECOVERY: OptionalFlag {} = "recovery", "Recovery";
 
     /// What the same key with another request leads to: nothing, a count, or 422 `idempotency_key_reused`. Another request differs in
-    /// method, path, query, content type or body. Needs `/backend/guard` and `/backend/cluster`. In shadow mode `enforce` counts, too.
+    /// method, path, query, content type or body. Needs `/backend/guard` and `/backend/cluster`. While the guard gives no answer that can
+    /// be compared, `enforce` answers 503, and `observe` forwards. In shadow mode `enforce` counts, too.
     COLLISION: Choice<Collision> { words: &[("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)] }
         = "collision", "Collision detection";
 
@@ -113,11 +114,6 @@ members! {
     /// Restate gives no answer, the request is forwarded. The body is buffered meanwhile, up to `max_body_bytes`. In shadow mode nothing is
     /// asked.
     IN_FLIGHT: Choice<bool> { words: &[("attach", false), ("conflict", true)] } = "in_flight", "Requests in flight";
-
-    /// Whether a request is refused with 503, or forwarded and counted, if the guard gives no answer that can be compared. With `forward`
-    /// whoever can slow the guard switches collision detection off. With `observe` a request is always forwarded.
-    GUARD_FAILURE: OptionalChoice<bool> { words: &[("refuse", true), ("forward", false)] } = "guard_failure", "When the guard is down",
-        schema r#"{"default": "refuse"}"#;
 
     /// What of the body makes a request another one: its bytes, or its canonical JSON (RFC 8785), in which the order of members and space
     /// do not count. A body without a canonical form is compared by its bytes. With `collision` and `json`, `max_body_bytes` is at most
@@ -353,8 +349,6 @@ pub(crate) struct RouteDocument<'j> {
     pub fingerprint_json: bool,
     /// `fingerprint_headers`: headers that are compared, too; lower case
     pub fingerprint_headers: Vec<String>,
-    /// `guard_failure`, if the route has it: whether requests are refused while the guard gives no answer
-    pub guard_failure: Option<bool>,
     /// Whether a request whose key is in flight is refused
     pub in_flight_conflict: bool,
     /// The longest body that is buffered, in bytes
@@ -453,7 +447,6 @@ impl<'j> RouteDocument<'j> {
                 .at(&fields, issues)
                 .map(|at| read_header_names(&at, parse_fingerprint_header, issues))
                 .unwrap_or_default(),
-            guard_failure: route::GUARD_FAILURE.read(&fields, issues),
             in_flight_conflict: route::IN_FLIGHT.read(&fields, issues),
             max_body_bytes: route::MAX_BODY_BYTES.read(&fields, issues),
             one_way: route::ONE_WAY.read(&fields, issues),
