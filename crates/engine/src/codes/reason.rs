@@ -78,7 +78,7 @@ reasons! {
         KeySyntax, "syntax", [KeyInvalid],
             "begins with `\"` but is no Structured Field string (RFC 8941): a missing quote, a bad escape, something behind it that is no parameter. For [callers that sign](identity.md#signed-callers): does not begin with their prefix";
         KeyLength, "length", [KeyInvalid],
-            "more than 255 characters, or fewer than this operation asks for (`min_length`)";
+            "more than 255 characters";
         KeyCharset, "charset", [KeyInvalid],
             "a character outside `A-Z a-z 0-9 . _ ~ -`; with `\"charset\": \"visible\"` a space, a comma, or one outside visible ASCII";
         KeyReservedPrefix, "reserved_prefix", [KeyInvalid],

@@ -105,14 +105,13 @@ pub(crate) struct BackendModel {
 /// The rules for clients' keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyRulesModel {
-    pub(crate) min_length: usize,
     /// Whether keys may hold every visible ASCII character except the comma
     pub(crate) visible: bool,
 }
 
 impl KeyRulesModel {
     fn document(self) -> Json {
-        json!({"min_length": self.min_length, "charset": if self.visible { "visible" } else { "unreserved" }})
+        json!({"charset": if self.visible { "visible" } else { "unreserved" }})
     }
 }
 
@@ -222,7 +221,7 @@ impl PolicyModel {
             mark_all: false,
             unmatched: "REJECT",
             identity,
-            keys: KeyRulesModel { min_length: 1, visible: false },
+            keys: KeyRulesModel { visible: false },
             parameters: false,
             future_keys: false,
             key_copies: false,
