@@ -148,10 +148,9 @@ members! {
 
 /// The objects of a document, in the order of the schema's definitions.
 #[cfg(feature = "describe")]
-pub(super) const OBJECTS: [&Object; 29] = [
+pub(super) const OBJECTS: [&Object; 28] = [
     &answers::answers::OBJECT,
     &routes::answer::OBJECT,
-    &routes::internal_hit::OBJECT,
     &keys::key_rules::OBJECT,
     &identity::source::OBJECT,
     &identity::source_subject::OBJECT,

@@ -150,7 +150,13 @@ members! {
 
     ANSWER: Custom {} = "answer", schema r##"{"$ref": "#/$defs/answer"}"##;
 
-    INTERNAL_HIT: Custom {} = "internal_hit", schema r##"{"$ref": "#/$defs/internalHit"}"##;
+    /// Where an answer of a `HANDLER_INTERNAL_C` route says that its handler had done the work before: the JSON pointer of a member of its
+    /// body. The answer is a hit (`handler_internal_dedup_hit_total`) if the member is `true`, as a boolean. A handler in Restate needs
+    /// this, since it cannot set the header that counts as well. The answer passes unchanged, and nothing waits for its body: it is read
+    /// while it passes. What cannot be read is not counted: a body that is compressed, not of a JSON content type, not JSON, or longer than
+    /// `answers.max_body_bytes`, and a member that is there twice.
+    INTERNAL_HIT: Text<Pointer> { parse: parse_member } = "internal_hit", "Duplicates that the handler finds",
+        schema r#"{"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$", "examples": ["/duplicate"]}"#;
 
     API_KEY: Custom {} = "api_key", schema r##"{"$ref": "#/$defs/routeApiKey"}"##;
 }
@@ -199,19 +205,6 @@ members! {
     /// `Location`, and is counted (`idempotency_answer_unshaped_total`).
     LOCATION: Text<String> { parse: parse_text } = "location", "Location",
         schema r#"{"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{[a-z][a-z0-9_]*\\}|\\{body:(?:/(?:[^{}~/]|~[01])*){1,8}\\})+)+$", "examples": ["/api/v1/refunds/{body:/id}"]}"#;
-}
-
-members! {
-    /// Where an answer of a `HANDLER_INTERNAL_C` route says that its handler had done the work before. Each such answer counts as a hit
-    /// (`handler_internal_dedup_hit_total`). A handler in Restate needs this, since it cannot set the header that counts as well. The
-    /// answer passes unchanged, and nothing waits for its body: it is read while it passes.
-    internal_hit = "internalHit", "Duplicates that the handler finds";
-
-    /// The JSON pointer of a member of the answer's body. The answer is a hit if the member is `true`, as a boolean. What cannot be read is
-    /// not counted: a body that is compressed, not of a JSON content type, not JSON, or longer than `answers.max_body_bytes`, and a member
-    /// that is there twice.
-    BODY: Text<Pointer> { parse: parse_member } = "body", "Member", required "",
-        schema r#"{"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$", "examples": ["/duplicate"]}"#;
 }
 
 /// The policy of a route.
@@ -454,7 +447,7 @@ impl<'j> RouteDocument<'j> {
             webhook: route::WEBHOOK.at(&fields, issues).and_then(|at| read_webhook(&at, issues)),
             key: read_key(route::KEY.at(&fields, issues), issues),
             answer: route::ANSWER.at(&fields, issues).and_then(|at| read_answer(&at, issues)),
-            internal_hit: route::INTERNAL_HIT.at(&fields, issues).and_then(|at| read_internal_hit(&at, issues)),
+            internal_hit: route::INTERNAL_HIT.read(&fields, issues),
             encoded_slash: route::ENCODED_SLASH.read(&fields, issues),
             clean_errors: answers::CLEAN_ERRORS.read(&fields, issues),
             api_key: route::API_KEY.at(&fields, issues).and_then(|at| ApiKeyRules::read(&at, issues)),
@@ -491,12 +484,6 @@ fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocumen
         status: status.map(|status| status.to_string()),
         location: answer::LOCATION.read(&fields, issues),
     })
-}
-
-#[inline(never)]
-fn read_internal_hit(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Pointer> {
-    let fields = internal_hit::OBJECT.read(at, issues)?;
-    internal_hit::BODY.read(&fields, issues)
 }
 
 fn parse_member(text: &str) -> Result<Pointer, String> {
