@@ -162,7 +162,6 @@ impl GatewayNeeds {
             listed.into_iter().flatten().map(|route| RouteNeeds::of(route, &signed, &defaults)).collect();
         let bodies =
             listed.into_iter().flatten().filter_map(|route| route.get("max_body_bytes").and_then(Value::as_u64));
-        let default = listed.into_iter().flatten().any(|route| route.get("max_body_bytes").is_none());
         let charset = |at: &Value| at.get("key").map(|key| text_at(key, "/charset"));
         let visible =
             |route: &Value| charset(route).or_else(|| charset(document)).flatten().is_some_and(|set| set == "visible");
@@ -172,12 +171,9 @@ impl GatewayNeeds {
         let encoded_slash = listed.into_iter().flatten().zip(&routes).any(slashes);
         let waits_for_answers =
             |route: &Value| text_at(route, "/answer/location").is_some_and(|path| path.contains("{body:"));
-        let answers = listed
-            .into_iter()
-            .flatten()
-            .any(waits_for_answers)
-            .then(|| document.pointer("/answers/max_body_bytes").and_then(Value::as_u64).unwrap_or(MAX_BODY_BYTES));
-        let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).chain(answers).max().unwrap_or(MAX_BODY_BYTES);
+        let default =
+            listed.into_iter().flatten().any(|route| route.get("max_body_bytes").is_none() || waits_for_answers(route));
+        let longest = bodies.chain(default.then_some(MAX_BODY_BYTES)).max().unwrap_or(MAX_BODY_BYTES);
         let unmatched = text_at(document, "/unmatched").unwrap_or_else(|| "REJECT".to_owned());
         let guard = guard.map(|guard| text_at(guard, "/service").unwrap_or_else(|| GUARD.to_owned()));
         let own = ["/restate", "/dev.restate."].into_iter().filter(|_| has_restate).map(str::to_owned);

@@ -167,8 +167,8 @@ impl Code {
                     "by `retry`: `new_key` where the error is stored under the key, `same_key` where the same request with the same key may be sent again later, `never` where nothing is known about a retry";
             },
             Self::AnswerUnavailable => explained! {
-                CallerOfBackend: "the work was done, and the answer cannot pass: its body is longer than `answers.max_body_bytes` and no `content-length` said so",
-                    "send it again with the same key, never with a new one: a new key does the work again. With `Location` ask there: it gives the whole answer. The operator raises `answers.max_body_bytes` and the gateway's buffer. Where no result is stored under a key, `retry` is `never`";
+                CallerOfBackend: "the work was done, and the answer cannot pass: its body is longer than 1 MiB and no `content-length` said so",
+                    "send it again with the same key, never with a new one: a new key does the work again. With `Location` ask there: it gives the whole answer. Where no result is stored under a key, `retry` is `never`";
             },
         }
     }

@@ -240,7 +240,7 @@ reasons! {
         AnswerEncoded, "body_encoded", [],
             "the answer's body is compressed: the policy's `answer` and the handler do not agree";
         AnswerTooLong, "body_too_long", [],
-            "the answer's body is longer than `answers.max_body_bytes`: the policy's `answer` and the handler do not agree";
+            "the answer's body is longer than 1 MiB: the policy's `answer` and the handler do not agree";
         AnswerKeptBack, "body_kept_back", [],
             "the answer's body did not come: the gateway lacks `allow_on_headers_stop_iteration`";
         AnswerMemberMissing, "member_missing", [],

@@ -1,7 +1,7 @@
 //! What holds where a document is silent, and what its numbers mean for a gateway: for the reader here, and for the command, which
 //! configures and checks gateways.
 
-/// The default of `max_body_bytes`, of a route and of `answers`, in bytes.
+/// The default of a route's `max_body_bytes`, and the longest body of an answer that is read, in bytes.
 pub const MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// How much more than `max_body_bytes` a gateway has to buffer, in bytes (docs/contract.md section 5).

@@ -2,7 +2,7 @@
 
 use super::{Found, Step, Told};
 use edge_idempotency_engine::exchange::TraceEvent;
-use edge_idempotency_engine::key::{self, KeyCharset, KeyError, KeyFormat, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH};
+use edge_idempotency_engine::key::{self, KeyCharset, KeyFormat, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH};
 use edge_idempotency_engine::policy::{Mode, PolicyKind};
 use edge_idempotency_engine::problem::Reason;
 

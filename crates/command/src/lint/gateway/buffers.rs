@@ -7,10 +7,12 @@ use super::paths::PathMatch;
 use super::route::asks_for_mark;
 use super::{GatewayFindings, member_span};
 use crate::lints::diagnostics::tree::SpannedNode;
-use edge_idempotency_engine::policy::defaults::BUFFER_MARGIN;
+use edge_idempotency_engine::policy::defaults::{BUFFER_MARGIN, MAX_BODY_BYTES};
 
 /// Envoy's default of `per_connection_buffer_limit_bytes`.
 const BUFFER: u64 = 1024 * 1024;
+/// The buffer for an answer whose `Location` is made out of its body.
+const ANSWERS: u64 = MAX_BODY_BYTES + BUFFER_MARGIN;
 
 pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     if let Some(listener) = chain.listener {
@@ -57,12 +59,11 @@ fn of_listener(chain: &FilterChain<'_>, listener: &SpannedNode, needs: &CheckedN
         let message =
             format!("the listener buffers {limit} bytes, and the policy needs {needed}: `max_body_bytes` and 64 KiB");
         findings.at_member("envoy-buffer-limit", member, &place, message);
-    } else if let Some((endpoint, needed)) = &needs.answer
-        && limit < *needed
+    } else if let Some(endpoint) = &needs.answer
+        && limit < ANSWERS
     {
         let message = format!(
-            "the listener buffers {limit} bytes, and the `Location` of `{endpoint}` needs {needed}: `answers.max_body_bytes` and \
-             64 KiB"
+            "the listener buffers {limit} bytes, and the `Location` of `{endpoint}` needs {ANSWERS}: 1 MiB and 64 KiB"
         );
         findings.at_member("envoy-buffer-limit", member, &place, message);
     }

@@ -80,7 +80,7 @@ fn streams(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut Gateway
         let mode = typed.get("processing_mode")?.member(name)?;
         mode.value.text().is_some_and(|mode| modes.contains(&mode)).then(|| member_span(mode))
     };
-    if let Some((endpoint, _)) = &needs.answer {
+    if let Some(endpoint) = &needs.answer {
         for filter in filters.iter().skip(chain.index + 1) {
             if let Some(span) = mode(filter, "response_body_mode", &["STREAMED", "1", "FULL_DUPLEX_STREAMED", "4"]) {
                 let message = format!(

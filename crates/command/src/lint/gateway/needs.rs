@@ -43,8 +43,8 @@ pub(super) struct CheckedNeeds {
     pub(super) mark_all: bool,
     /// Paths of requests whose bodies the filter waits for, with `x` for what stands in braces
     pub(super) waiting: Vec<String>,
-    /// The first route whose answer's `Location` is made out of the answer's body, and the buffer for such an answer
-    pub(super) answer: Option<(String, u64)>,
+    /// The first route whose answer's `Location` is made out of the answer's body
+    pub(super) answer: Option<String>,
     /// The clusters of the filter's own calls to backends, with their places in the document
     pub(super) calls: BTreeMap<String, String>,
     /// The first route that takes escaped slashes, in a parameter's value or in the key of a recovery path
@@ -101,8 +101,6 @@ struct PolicyOfGateway {
 
 #[derive(Default, Deserialize)]
 struct AnswersOfGateway {
-    #[serde(default)]
-    max_body_bytes: Option<u64>,
     #[serde(default)]
     clean_errors: Option<bool>,
 }
@@ -304,10 +302,7 @@ impl CheckedNeeds {
             marks: document.backends.iter().map(|own| own.name.unwrap_or(ONLY_MARK).to_owned()).collect(),
             mark_all: document.mark_all,
             waiting: document.routes.iter().filter(waits).map(|route| sample(&route.path)).collect(),
-            answer: document.routes.iter().find(shaped).map(|route| {
-                let longest = document.answers.max_body_bytes.unwrap_or(MAX_BODY_BYTES);
-                (route.endpoint.clone(), longest.saturating_add(BUFFER_MARGIN))
-            }),
+            answer: document.routes.iter().find(shaped).map(|route| route.endpoint.clone()),
             calls,
             encoded_slash: document.routes.iter().find(slashes).map(|route| route.endpoint.clone()),
             waits: waits_at.filter(|_| document.recovery.wait_ms != Some(0)),

@@ -154,7 +154,7 @@ members! {
     /// body. The answer is a hit (`handler_internal_dedup_hit_total`) if the member is `true`, as a boolean. A handler in Restate needs
     /// this, since it cannot set the header that counts as well. The answer passes unchanged, and nothing waits for its body: it is read
     /// while it passes. What cannot be read is not counted: a body that is compressed, not of a JSON content type, not JSON, or longer than
-    /// `answers.max_body_bytes`, and a member that is there twice.
+    /// 1 MiB, and a member that is there twice.
     INTERNAL_HIT: Text<Pointer> { parse: parse_member } = "internal_hit", "Duplicates that the handler finds",
         schema r#"{"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$", "examples": ["/duplicate"]}"#;
 
@@ -201,8 +201,9 @@ members! {
 
     /// The header `Location`: an absolute path, in which `{body:/id}` stands for the string or integer at this JSON pointer of the answer's
     /// body, and `{name}` for a parameter of the route's path. Each value is percent-encoded into its segment. For the pointer the filter
-    /// waits for the whole body, up to `answers.max_body_bytes`. An answer without a usable value keeps its status 200 and its own
-    /// `Location`, and is counted (`idempotency_answer_unshaped_total`).
+    /// waits for the whole body, up to 1 MiB; the gateway's buffer has to be 64 KiB larger. A longer answer passes without this `Location`
+    /// if its `content-length` says so, and else the problem document `answer_unavailable` takes its place. An answer without a usable
+    /// value keeps its status 200 and its own `Location`, and is counted (`idempotency_answer_unshaped_total`).
     LOCATION: Text<String> { parse: parse_text } = "location", "Location",
         schema r#"{"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{[a-z][a-z0-9_]*\\}|\\{body:(?:/(?:[^{}~/]|~[01])*){1,8}\\})+)+$", "examples": ["/api/v1/refunds/{body:/id}"]}"#;
 }
