@@ -149,7 +149,7 @@ func (p *plan) buffers() (request, response int) {
 		request = longest + 64<<10
 	}
 	if response == 0 {
-		response = max(defaultMaxBody, p.policy.Answers.MaxBodyBytes) + 64<<10
+		response = bridge.DefaultBuffer
 	}
 	return request, response
 }

@@ -400,18 +400,6 @@ func TestTheBufferTakesTheLongestBodyOfThePolicy(t *testing.T) {
 	}
 }
 
-func TestTheBufferTakesTheLongestAnswerOfThePolicy(t *testing.T) {
-	config := testConfig(t, "http://backend:1")
-	set(config, map[string]any{"max_body_bytes": 5 << 20}, "extra_config", serverPlugin, own, "policy", "answers")
-	for given, wanted := range map[int]int{0: 5<<20 + 64<<10, 100: 100} {
-		set(config, given, "extra_config", serverPlugin, own, "response_buffer_bytes")
-		plan, err := read(writeConfig(t, config), LoadOptions{Plugin: true})
-		if err != nil || plan.options(LoadOptions{}).ResponseBuffer != wanted {
-			t.Errorf("%d: %v", given, err)
-		}
-	}
-}
-
 func TestRoutesWithoutRecoveryNeedNoEndpointsForIt(t *testing.T) {
 	for name, path := range map[string][]any{
 		"shadow": policyAt("routes", 0, "mode"), "document in shadow": policyAt("mode"), "generic": policyAt("backend", "kind"), "off": policyAt("routes", 0, "recovery"),

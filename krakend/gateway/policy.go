@@ -28,7 +28,6 @@ type policyView struct {
 	Answers    struct {
 		RetryHeaders []string `json:"retry_headers"`
 		ErrorMember  bool     `json:"error_member"`
-		MaxBodyBytes int      `json:"max_body_bytes"`
 	} `json:"answers"`
 	WaitMs *int `json:"recovery_wait_ms"`
 }
@@ -82,8 +81,8 @@ type routeView struct {
 // (docs/contract.md section 6).
 const recoverySegment, outputSegment = "by-idempotency-key", "output"
 
-// defaultWaitMs is the default of the policy's recovery_wait_ms, and defaultMaxBody that of max_body_bytes, of a
-// route and of answers (docs/contract.md sections 4 and 6).
+// defaultWaitMs is the default of the policy's recovery_wait_ms, and defaultMaxBody that of a route's
+// max_body_bytes (docs/contract.md sections 4 and 6).
 const defaultWaitMs, defaultMaxBody = 30_000, 1 << 20
 
 // methods are the route's methods.

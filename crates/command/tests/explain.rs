@@ -21,7 +21,7 @@ const POLICY: &str = r#"{
     "wh_01GITHUB": {"tenant": "acme", "project": "shop", "provider": "github", "secrets": ["github-secret-of-the-hook"]}}},
   "routes": [
     {"endpoint": "refunds.create", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create",
-     "key": {"format": "uuid7", "max_age": "24h", "min_length": 20}},
+     "key": {"format": "uuid7", "max_age": "24h"}},
     {"endpoint": "orders.create", "path": "/api/v1/orders", "policy": "REQUIRED_A", "target": "Orders/create"},
     {"endpoint": "orders.cancel", "path": "/api/v1/orders/{order_id}/cancel", "policy": "ACCEPTED", "target": "Orders/cancel"},
     {"endpoint": "orders.special", "path": "/api/v1/orders/special/cancel", "policy": "PROHIBITED", "target": "Orders/special"},

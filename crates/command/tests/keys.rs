@@ -65,7 +65,7 @@ const SCOPES: &str = r#"{"version": 1, "backend": {"kind": "restate", "rewrite_p
     "routes": [
         {"endpoint": "t", "path": "/t", "policy": "REQUIRED_A", "target": "Refunds/create", "scope": "tenant"},
         {"endpoint": "p", "path": "/p", "policy": "REQUIRED_A", "target": "Carts/create"}],
-    "retention": {"classes": {"money": "2d"}, "services": {"Guard": {"class": "money"}}}}"#;
+    "retention": {"classes": {"money": "2d"}, "services": {"Guard": "money"}}}"#;
 
 /// What is typed is never replaced by something else.
 #[test]
@@ -103,10 +103,8 @@ fn the_guard_has_one_retention() -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn errors_of_a_policy_are_told_as_everywhere() -> Result<(), Box<dyn Error>> {
-    let (code, out, error) = run(
-        &["retention", "--json", "--policy", "-"],
-        r#"{"version": 1, "retention": {"services": {"A": {"class": "x"}}}}"#,
-    )?;
+    let (code, out, error) =
+        run(&["retention", "--json", "--policy", "-"], r#"{"version": 1, "retention": {"services": {"A": "x"}}}"#)?;
     assert_eq!(code, 2);
     assert!(out.contains("/retention/services/A") && error.contains("no class"), "{out} {error}");
     Ok(())

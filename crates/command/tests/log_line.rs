@@ -164,7 +164,7 @@ The filter refused this request: idempotency_key_invalid, reason length.
   gateway route: public
   path in the policy: /orders/{order_id}/cancel
 meaning: the key is malformed; `reason` says why (docs/errors.md#reasons-of-idempotency_key_invalid)
-  length: more than 255 characters, or fewer than this operation asks for (`min_length`)
+  length: more than 255 characters
 what to do: send another key
 retry: new_key (send another key)
 page for callers: https://developers.example.com/idempotency#idempotency_key_invalid

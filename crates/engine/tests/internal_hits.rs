@@ -20,7 +20,7 @@ impl PassingResponse {
         let document = r#"{
             "version": 1,
             "backend": {"kind": "generic"},
-            "routes": [{"endpoint": "devices", "path": "/devices", "policy": "HANDLER_INTERNAL_C", "internal_hit": {"body": "/duplicate"}}]
+            "routes": [{"endpoint": "devices", "path": "/devices", "policy": "HANDLER_INTERNAL_C", "internal_hit": "/duplicate"}]
         }"#;
         let mut shared = Configuration::of(Arc::new(Policy::from_json(document.as_bytes()).unwrap()));
         let mut response = vec![(b":status".as_slice(), b"200".as_slice()), (b"content-type", b"application/json")];

@@ -72,7 +72,7 @@ const TEXTS: &[(&str, &[&str], &str)] = &[
         "handler_internal_dedup_hit_total",
         &[],
         "answer of a Case C handler with the header `x-idempotency-internal-hit: true`, which is removed from every answer, or with \
-         `true` at the pointer of the route's [`internal_hit`](policy.md#routesinternal_hit); one with both counts once",
+         `true` at the pointer of the route's [`internal_hit`](policy.md#routes); one with both counts once",
     ),
     (
         "idempotency_shadow_total",

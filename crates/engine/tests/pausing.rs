@@ -8,11 +8,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use std::sync::{Arc, LazyLock};
 
-/// Bounds that bodies of a few bytes reach.
+/// Bounds of requests that bodies of a few bytes reach.
 static POLICY: LazyLock<Arc<Policy>> = LazyLock::new(|| {
     let document = r#"{
         "version": 1,
-        "answers": {"max_body_bytes": 40},
         "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {}},
         "identity": {"sources": [
             {"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}
@@ -67,7 +66,12 @@ impl PausedExchange {
 
 /// The parts of a body, some of them empty, and in which of the pauses between them calls are answered.
 fn parts() -> impl Strategy<Value = Vec<(Vec<u8>, bool)>> {
-    let part = prop_oneof![Just(Vec::new()), prop::collection::vec(any::<u8>(), 0..30), Just(b"{\"id\":7}".to_vec())];
+    let part = prop_oneof![
+        Just(Vec::new()),
+        prop::collection::vec(any::<u8>(), 0..30),
+        Just(b"{\"id\":7}".to_vec()),
+        Just(vec![b'x'; 600_000])
+    ];
     prop::collection::vec((part, any::<bool>()), 1..6)
 }
 
@@ -75,7 +79,8 @@ fn parts() -> impl Strategy<Value = Vec<(Vec<u8>, bool)>> {
 fn answer() -> impl Strategy<Value = Vec<StaticLine>> {
     let status = select(vec![b"200".as_slice(), b"202", b"402", b"422", b"470", b"500", b"503"]);
     let kind = select(vec![b"application/json".as_slice(), b"text/plain", b"application/problem+json"]);
-    let length = select(vec![None, Some(b"4".as_slice()), Some(b"40"), Some(b"41"), Some(b"4097"), Some(b"70000")]);
+    let length =
+        select(vec![None, Some(b"4".as_slice()), Some(b"4097"), Some(b"70000"), Some(b"1048576"), Some(b"1048577")]);
     (status, kind, length, any::<bool>()).prop_map(|(status, kind, length, of_handler)| {
         let mut lines: Vec<StaticLine> = vec![(b":status", status), (b"content-type", kind)];
         lines.extend(length.map(|length| (b"content-length".as_slice(), length)));

@@ -1,5 +1,5 @@
 //! A successful answer whose `Location` is made from its body, where the gateway's buffer is small: up to the buffer it is
-//! shaped, and between the buffer and the policy's `answers.max_body_bytes` (1 MiB) the gateway makes it an error.
+//! shaped, and between the buffer and 1 MiB the gateway makes it an error.
 
 use anyhow::{Result, ensure};
 use e2e::capture::Answer;

@@ -49,7 +49,7 @@ fn policy(unmatched: &str) -> Value {
         },
         "routes": [{
             "endpoint": "refunds.create", "path": REFUNDS, "policy": "ACCEPTED", "target": "Refunds/create",
-            "collision": "enforce", "guard_failure": "refuse", "recovery": false,
+            "collision": "enforce", "recovery": false,
         }],
     })
 }

@@ -113,13 +113,6 @@ fn say(session: &Session, purged: &Purged, still_stored: &[Invocation]) {
     for (purpose, invocation) in &purged.under_way {
         tell!("edge-idempotency: {}", in_flight_advice(&session.admin, *purpose, invocation));
     }
-    for claim in &purged.kept_claims {
-        tell!(
-            "edge-idempotency: the claim {} was not purged, because all operations of the caller share it, and another \
-             operation has a result under the key or is still running",
-            claim.invocation.id
-        );
-    }
     for invocation in still_stored {
         tell!(
             "edge-idempotency: {} ({}) is still stored, although Restate has said that it is gone",

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// Compares the policy's `retention` with Restate's services, and with --apply changes what differs.
 ///
-/// The retention of each service in `retention.services` is compared, `on_max_attempts` where it is declared, and that of the
+/// The retention of each service in `retention.services` is compared, and that of the
 /// guard (`backend.guard.retention`). Without --apply nothing is changed.
 ///
 ///   = as declared    ~ --apply changes it    ! something is left to you, and the lines below say what

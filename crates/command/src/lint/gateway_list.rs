@@ -238,8 +238,8 @@ lints! {
         summary: "The gateway's buffer is smaller than the bodies that the policy waits for.",
         why: "Envoy answers its own 413 before the filter's limit is reached, or ends a request of HTTP/2 whose window is full. The filter \
               needs 64 KiB more than `max_body_bytes`. For an answer whose `Location` is made out of its body it needs 64 KiB more than \
-              `answers.max_body_bytes`: Envoy answers 500 in the place of a longer one, although the work was done.",
-        instead: "Write the greatest `max_body_bytes`, that of `answers` included, and 65536 as `per_connection_buffer_limit_bytes` of the listener. \
+              1 MiB: Envoy answers 500 in the place of a longer one, although the work was done.",
+        instead: "Write the greatest `max_body_bytes`, for such answers at least 1048576, and 65536 as `per_connection_buffer_limit_bytes` of the listener. \
                   `request_body_buffer_limit` of a route that leads to a cluster also raises the limit for requests. Make \
                   `initial_stream_window_size` as large, or leave it out.",
     }

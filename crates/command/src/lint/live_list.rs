@@ -27,8 +27,8 @@ lints! {
         name: "live-guard",
         severity: Error,
         summary: "The guard does not do what the filter expects of it.",
-        why: "If its answer is no fingerprint, requests under `enforce` are answered 503, or go on unchecked with \
-              `\"guard_failure\": \"forward\"`. If it keeps nothing, no collision is ever found, and nothing tells so.",
+        why: "If its answer is no fingerprint, requests under `enforce` are answered 503. If it keeps nothing, no collision \
+              is ever found, and nothing tells so.",
         instead: "Register a guard whose handler `claim` returns its input, and call it through Restate's ingress (docs/guard.md).",
     }
 

@@ -191,15 +191,6 @@ lints! {
                   alone (`\"webhook\": {\"provider\": …}`) keeps the limit of the others small. If this webhook sends no such events, allow this lint.",
     }
 
-    GUARD_FAILURE_FORWARD {
-        name: "guard-failure-forward",
-        severity: Warning,
-        summary: "A route with `collision: enforce` forwards requests that the guard has not compared.",
-        why: "While the guard does not answer in time, another request with a used key gets the result of the first one, \
-              and nobody notices. Whoever can slow the guard can cause this.",
-        instead: "Remove `guard_failure`, or write `refuse`. Allow this lint if a wrong second request does less harm than an outage.",
-    }
-
     SHARED_IDENTIFIER {
         name: "shared-identifier",
         severity: Warning,

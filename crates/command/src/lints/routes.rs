@@ -3,8 +3,7 @@
 use super::PolicyFinding;
 use super::view::PolicyView;
 use crate::lints::list::{
-    ESCAPED_SLASH, GUARD_FAILURE_FORWARD, OBJECT_WITHOUT_TENANT, SHADOW_MODE, UNKEYED_REVERSE, UNMATCHED_SERVICE,
-    UNMATCHED_WRITE,
+    ESCAPED_SLASH, OBJECT_WITHOUT_TENANT, SHADOW_MODE, UNKEYED_REVERSE, UNMATCHED_SERVICE, UNMATCHED_WRITE,
 };
 use edge_idempotency_engine::policy::needs::RouteNeeds;
 use edge_idempotency_engine::policy::{Mode, PolicyKind, target_parts};
@@ -33,7 +32,6 @@ pub(super) fn check(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
     shadows(policy, findings);
     for (index, compiled, route) in policy.routes() {
         target(index, route, findings);
-        guard_failure(index, route, findings);
         if compiled.encoded_slash {
             let text = format!(
                 "`{}` takes %2F in the values of its parameters: a backend that decodes paths before it routes reads `{}` with more \
@@ -49,24 +47,6 @@ pub(super) fn check(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
             ));
         }
     }
-}
-
-/// Requests that are forwarded although nobody has compared them.
-fn guard_failure(index: usize, route: &RouteNeeds, findings: &mut Vec<PolicyFinding>) {
-    if !route.forwards_unchecked {
-        return;
-    }
-    findings.push(PolicyFinding::new(
-        &GUARD_FAILURE_FORWARD,
-        format!("/routes/{index}/guard_failure"),
-        format!(
-            "while the guard does not answer within a second, `{}` forwards requests without a check: whoever can slow the guard switches \
-             collision detection off for everybody",
-            route.endpoint
-        ),
-        "remove the member: without it such requests get 503 and can be sent again. Allow this lint if a wrong second \
-         request does less harm than an outage",
-    ));
 }
 
 /// Writes that no route declares.

@@ -5,7 +5,7 @@ use crate::http::HttpReply;
 use crate::lint::live_list::{LIVE_INGESTION, LIVE_MISSING_HANDLER, LIVE_RETENTION, LIVE_UNREACHABLE};
 use crate::lints::list::NOT_SEEN;
 use crate::restate_admin::connection::{ADDRESS_VARIABLE, Admin};
-use crate::restate_admin::plan::Plan;
+use crate::restate_admin::plan::{Plan, SETTING};
 use crate::restate_admin::services::Service;
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::needs::{BackendNeeds, RouteNeeds};
@@ -144,7 +144,7 @@ fn retention(live: &mut LiveCheck<'_>, services: &[Service]) {
                 let handler = row.handler.as_ref().map(|handler| format!("/{handler}")).unwrap_or_default();
                 format!(
                     "Restate has {actual} as `{}` of `{service}{handler}`, and the policy declares {}",
-                    row.setting(),
+                    SETTING,
                     row.wish()
                 )
             }

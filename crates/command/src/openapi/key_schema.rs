@@ -61,14 +61,13 @@ impl<'r> KeySchema<'r> {
 
     /// The schema as JSON. Every key that it takes passes the rules, but for the age of a key and a pattern that is left out.
     pub(crate) fn to_json(self) -> Value {
-        let least = self.rules.map_or(1, |rules| rules.min_length.max(1));
         let format = self.rules.map(|rules| rules.format).unwrap_or_default();
         let (pattern, least, most) = match (format, self.rules.map(|rules| rules.charset).unwrap_or_default()) {
             (KeyFormat::Uuid, _) => (UUID, 36, 36),
             (KeyFormat::Uuid7, _) => (UUID7, 36, 36),
             (KeyFormat::Ulid, _) => (ULID, 26, 26),
-            (KeyFormat::Any, KeyCharset::Unreserved) => (UNRESERVED, least, MAX_LENGTH),
-            (KeyFormat::Any, KeyCharset::Visible) => (VISIBLE, least, MAX_LENGTH),
+            (KeyFormat::Any, KeyCharset::Unreserved) => (UNRESERVED, 1, MAX_LENGTH),
+            (KeyFormat::Any, KeyCharset::Visible) => (VISIBLE, 1, MAX_LENGTH),
         };
         let mut schema = Map::new();
         schema.insert("type".to_owned(), json!("string"));
@@ -97,7 +96,7 @@ impl<'r> KeySchema<'r> {
     fn refuses(self, key: &str) -> Option<&'static str> {
         let mut rules = self.rules.cloned().unwrap_or_default();
         rules.pattern = rules.pattern.filter(|own| is_portable(own.as_str()));
-        let read = read_as(rules.charset.grammar(), rules.min_length, [key.as_bytes()]);
+        let read = read_as(rules.charset.grammar(), [key.as_bytes()]);
         let checked = match &read {
             Ok(Some((key, _))) => rules.check(key, None),
             Ok(None) => return Some("empty"),
@@ -257,18 +256,18 @@ mod tests {
     use super::*;
     use crate::diagnostics::yaml;
 
-    fn rules(charset: KeyCharset, format: KeyFormat, pattern: Option<&str>, min_length: usize) -> KeyRules {
-        KeyRules { charset, format, pattern: pattern.map(|text| Regex::new(text).unwrap()), min_length, max_age: None }
+    fn rules(charset: KeyCharset, format: KeyFormat, pattern: Option<&str>) -> KeyRules {
+        KeyRules { charset, format, pattern: pattern.map(|text| Regex::new(text).unwrap()), max_age: None }
     }
 
     fn all_rules() -> Vec<KeyRules> {
         vec![
             KeyRules::default(),
-            rules(KeyCharset::Visible, KeyFormat::Any, None, 8),
-            rules(KeyCharset::Unreserved, KeyFormat::Uuid, None, 0),
-            rules(KeyCharset::Unreserved, KeyFormat::Uuid7, None, 0),
-            rules(KeyCharset::Unreserved, KeyFormat::Ulid, None, 0),
-            rules(KeyCharset::Unreserved, KeyFormat::Any, Some("[.]"), 3),
+            rules(KeyCharset::Visible, KeyFormat::Any, None),
+            rules(KeyCharset::Unreserved, KeyFormat::Uuid, None),
+            rules(KeyCharset::Unreserved, KeyFormat::Uuid7, None),
+            rules(KeyCharset::Unreserved, KeyFormat::Ulid, None),
+            rules(KeyCharset::Unreserved, KeyFormat::Any, Some("[.]")),
         ]
     }
 
@@ -314,7 +313,7 @@ mod tests {
             assert_eq!(compare(&rules, &schema, &[]), SchemaVerdict::Fits, "{schema}");
         }
         let any = KeyRules::default();
-        let uuid = rules(KeyCharset::Unreserved, KeyFormat::Uuid, None, 0);
+        let uuid = rules(KeyCharset::Unreserved, KeyFormat::Uuid, None);
         let more = |key: &str, reason| SchemaVerdict::TakesMore(key.to_owned(), reason);
         for (rules, schema, expected) in [
             (&any, "{type: string, format: uuid}", SchemaVerdict::Fits),

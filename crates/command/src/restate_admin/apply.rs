@@ -2,7 +2,7 @@
 
 use super::connection::Admin;
 use super::durations::seconds_of;
-use super::plan::{Plan, Row, State, Wish, clamped};
+use super::plan::{Plan, Row, State, clamped};
 
 impl Plan {
     /// Changes what the admin API can change, and reads back what Restate has then. A longer retention of the guard comes
@@ -21,7 +21,7 @@ impl Plan {
         let mut rows: Vec<&mut Row> = self.rows.iter_mut().filter(|row| row.is_change()).collect();
         rows.sort_by_key(|row| place(row));
         for row in rows {
-            let Wish::Retention(seconds) = row.declared.wish else { continue };
+            let seconds = row.declared.seconds;
             if let Some(reason) = self.order.objection(&row.declared.service, seconds, &services) {
                 row.state = State::Refused;
                 row.notes.insert(0, reason);
@@ -55,6 +55,6 @@ impl Row {
     /// Whether the new retention is surely a longer one.
     fn grows(&self) -> bool {
         let actual = self.actual.as_deref().and_then(seconds_of);
-        matches!((&self.declared.wish, actual), (Wish::Retention(seconds), Some(actual)) if *seconds > actual)
+        actual.is_some_and(|actual| self.declared.seconds > actual)
     }
 }

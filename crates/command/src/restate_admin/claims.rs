@@ -4,11 +4,10 @@
 
 use super::connection::Admin;
 use super::invocations::{BATCH, Invocation, ResultState};
-use super::names::InvocationId;
 use super::sql::{literal, one_of};
 use edge_idempotency_engine::collision::claim_key;
 use edge_idempotency_engine::policy::HandlerAddress;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A claim that is stored.
 #[derive(Debug, Clone)]
@@ -17,8 +16,6 @@ pub(crate) struct StoredClaim {
     pub(crate) invocation: Invocation,
     /// The namespaced key that it is about
     pub(crate) about: String,
-    /// Whether it holds for all operations of its caller (`collision_scope: caller`)
-    pub(crate) is_shared: bool,
 }
 
 impl StoredClaim {
@@ -30,37 +27,29 @@ impl StoredClaim {
 
 /// Claims that may be stored, by their key at the guard.
 #[derive(Debug, Default)]
-pub(crate) struct ClaimKeys(BTreeMap<String, (String, bool)>);
+pub(crate) struct ClaimKeys(BTreeMap<String, String>);
 
 impl ClaimKeys {
-    /// Those of a stored result: the one of its operation, and the one that all operations of the caller share.
+    /// That of a stored result.
     pub(crate) fn add(&mut self, invocation: &Invocation) {
-        let Some(stored) = &invocation.idempotency_key else { return };
-        self.add_operation(
-            stored,
-            &HandlerAddress {
-                service: &invocation.target_service_name,
-                object_key: invocation.target_service_key.as_ref().map(|key| key.as_bytes().to_vec()),
-                handler: &invocation.target_handler_name,
-            },
-        );
-        self.add_shared(stored);
+        let (Some(stored), Some(key)) = (&invocation.idempotency_key, key_of(invocation)) else { return };
+        self.0.insert(key, stored.clone());
     }
 
-    /// The claim of a namespaced key for one operation.
+    /// The claim of a namespaced key for an operation.
     pub(crate) fn add_operation(&mut self, stored: &str, address: &HandlerAddress<'_>) {
-        self.0.insert(claim_key(stored, Some(address)), (stored.to_owned(), false));
+        self.0.insert(claim_key(stored, address), stored.to_owned());
     }
+}
 
-    /// The keys at the guard.
-    pub(crate) fn into_keys(self) -> impl Iterator<Item = String> {
-        self.0.into_keys()
-    }
-
-    /// The claim of a namespaced key that all operations of the caller share.
-    pub(crate) fn add_shared(&mut self, stored: &str) {
-        self.0.insert(claim_key(stored, None), (stored.to_owned(), true));
-    }
+/// The key at the guard of the claim of a stored result.
+pub(crate) fn key_of(invocation: &Invocation) -> Option<String> {
+    let address = HandlerAddress {
+        service: &invocation.target_service_name,
+        object_key: invocation.target_service_key.as_ref().map(|key| key.as_bytes().to_vec()),
+        handler: &invocation.target_handler_name,
+    };
+    Some(claim_key(invocation.idempotency_key.as_deref()?, &address))
 }
 
 impl Admin {
@@ -79,32 +68,11 @@ impl Admin {
             );
             for invocation in self.all_invocations(&condition, |_| true)? {
                 let about = invocation.idempotency_key.as_ref().and_then(|key| keys.0.get(key));
-                if let Some((about, is_shared)) = about.cloned() {
-                    found.push(StoredClaim { invocation, about, is_shared });
+                if let Some(about) = about.cloned() {
+                    found.push(StoredClaim { invocation, about });
                 }
             }
         }
         Ok(found)
-    }
-
-    /// Those of the namespaced keys under which any result is stored, or is being made, besides the invocations `purged`: Restate
-    /// answers a purge before its tables show it.
-    ///
-    /// # Errors
-    /// A sentence.
-    pub(crate) fn keys_in_use(
-        &self,
-        keys: &BTreeSet<String>,
-        purged: &BTreeSet<InvocationId>,
-    ) -> Result<BTreeSet<String>, String> {
-        let mut used = BTreeSet::new();
-        let list: Vec<&str> = keys.iter().map(String::as_str).collect();
-        for batch in list.chunks(BATCH) {
-            let condition = one_of("idempotency_key", batch.iter().copied());
-            let rows = self.all_invocations(&condition, |_| true)?;
-            let others = rows.into_iter().filter(|row| !purged.contains(&row.id));
-            used.extend(others.filter_map(|row| row.idempotency_key));
-        }
-        Ok(used)
     }
 }

@@ -95,8 +95,7 @@ pub(crate) fn details(invocation: &Invocation, claims: Option<&[StoredClaim]>, n
         );
     }
     for claim in claims.into_iter().flatten().filter(|claim| claim.about == stored) {
-        let what = if claim.is_shared { "for all operations of the caller" } else { "for this operation" };
-        line("claim", &format!("{} {what}", claim.invocation.id));
+        line("claim", &claim.invocation.id);
     }
     text.truncate(text.trim_end().len());
     text
@@ -142,7 +141,7 @@ pub(crate) fn details_to_json(invocation: &Invocation, claims: Option<&[StoredCl
     members.insert("error_message".to_owned(), json!(invocation.error_message()));
     members.insert("attempts".to_owned(), json!(invocation.retry_count));
     members.insert("last_failure".to_owned(), json!(invocation.last_failure));
-    let to_json = |claim: &StoredClaim| json!({"id": claim.invocation.id, "shared": claim.is_shared});
+    let to_json = |claim: &StoredClaim| json!({"id": claim.invocation.id});
     let of_this = |claims: &[StoredClaim]| claims.iter().filter(|claim| claim.about == stored).map(to_json).collect();
     members.insert("claims".to_owned(), claims.map_or(Value::Null, of_this));
     Value::Object(members)

@@ -10,13 +10,16 @@ use edge_idempotency_engine::policy::target_parts;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// A setting that the policy declares for a service.
+/// The setting of Restate that a policy declares.
+pub(crate) const SETTING: &str = "idempotency_retention";
+
+/// What the policy declares for a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Declared {
     /// The service
     pub(crate) service: String,
-    /// What is declared
-    pub(crate) wish: Wish,
+    /// For how many seconds it keeps results
+    pub(crate) seconds: u64,
     /// Where in the document
     pub(crate) pointer: String,
     /// The class; `None` for the guard
@@ -28,15 +31,6 @@ impl Declared {
     pub(crate) const fn is_of_guard(&self) -> bool {
         self.class.is_none()
     }
-}
-
-/// The value of a setting that the policy declares.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// Results are kept for so many seconds.
-    Retention(u64),
-    /// What follows the last attempt: `kill` or `pause`.
-    OnMaxAttempts(&'static str),
 }
 
 /// What follows for a setting.
@@ -109,21 +103,19 @@ pub(crate) struct Plan {
 pub(crate) fn declared(policy: &PolicyNeeds) -> Vec<Declared> {
     let mut declared = Vec::new();
     for retention in &policy.retentions {
-        let declare = |wish| Declared {
+        declared.push(Declared {
             service: retention.service.clone(),
-            wish,
+            seconds: retention.seconds,
             pointer: format!("/retention/services/{}", token(&retention.service)),
             class: Some(retention.class.clone()),
-        };
-        declared.push(declare(Wish::Retention(retention.seconds)));
-        declared.extend(retention.on_max_attempts.map(|what| declare(Wish::OnMaxAttempts(what))));
+        });
     }
     if let Some((backend, guard)) = policy.guarded()
         && let Some(seconds) = guard.retention
     {
         declared.push(Declared {
             service: guard.service.clone(),
-            wish: Wish::Retention(seconds),
+            seconds,
             pointer: format!("{}/guard/retention", backend.pointer),
             class: None,
         });
@@ -176,27 +168,16 @@ impl Row {
         self.handler.is_none() && matches!(self.state, State::Change | State::Clamped)
     }
 
-    /// The setting's name in Restate.
-    pub(crate) fn setting(&self) -> &'static str {
-        match self.declared.wish {
-            Wish::Retention(_) => "idempotency_retention",
-            Wish::OnMaxAttempts(_) => "on_max_attempts",
-        }
-    }
-
     /// What is declared, as people read it.
     pub(crate) fn wish(&self) -> String {
-        match &self.declared.wish {
-            Wish::Retention(seconds) => exact(*seconds),
-            Wish::OnMaxAttempts(what) => (*what).to_owned(),
-        }
+        exact(self.declared.seconds)
     }
 
     fn to_json(&self) -> Value {
         let mut row = Map::new();
         row.insert("service".to_owned(), json!(self.declared.service));
         row.insert("handler".to_owned(), json!(self.handler));
-        row.insert("setting".to_owned(), json!(self.setting()));
+        row.insert("setting".to_owned(), json!(SETTING));
         row.insert("declared".to_owned(), json!(self.wish()));
         row.insert("actual".to_owned(), json!(self.actual));
         row.insert("state".to_owned(), json!(self.state.name()));
@@ -241,76 +222,38 @@ fn rows(declared: &Declared, services: &[Service], keyed: &[(&str, &str)]) -> Ve
             "this Restate has no service of this name: register its deployment, or correct the policy".to_owned();
         return vec![row(None, None, State::Missing, vec![note])];
     };
-    match &declared.wish {
-        Wish::Retention(wanted) => {
-            let actual = service.retention();
-            let (state, mut notes) = match seconds_of(actual) {
-                Some(actual) if actual == *wanted => (State::Equal, Vec::new()),
-                Some(actual) if actual < *wanted && service.is_clamped() => clamped(actual, *wanted),
-                _ => (State::Change, Vec::new()),
-            };
-            if service.ty == "Workflow" {
-                notes.push(
-                    "this holds for the workflow's other handlers; results of `run` are kept for the SDK's option \
+    let wanted = declared.seconds;
+    let actual = service.retention();
+    let (state, mut notes) = match seconds_of(actual) {
+        Some(actual) if actual == wanted => (State::Equal, Vec::new()),
+        Some(actual) if actual < wanted && service.is_clamped() => clamped(actual, wanted),
+        _ => (State::Change, Vec::new()),
+    };
+    if service.ty == "Workflow" {
+        notes.push(
+            "this holds for the workflow's other handlers; results of `run` are kept for the SDK's option \
                      workflow_completion_retention, which the admin API cannot change"
-                        .to_owned(),
-                );
-            }
-            let own = service.handlers.iter().filter_map(|handler| {
-                let actual = handler.idempotency_retention.as_deref()?;
-                let is_keyed =
-                    declared.is_of_guard() || keyed.contains(&(declared.service.as_str(), &*handler.name));
-                (seconds_of(actual) != Some(*wanted)).then(|| {
-                    let (state, note) = if is_keyed {
-                        let note = format!(
-                            "the handler sets this itself, and the admin API cannot change it. Remove it from the handler's \
-                             options in the SDK, or write {} there; then register the deployment again",
-                            exact(*wanted)
-                        );
-                        (State::ByHand, note)
-                    } else {
-                        (State::Unkeyed, "the handler sets this itself, and no route sends it keys".to_owned())
-                    };
-                    row(Some(&handler.name), Some(actual.to_owned()), state, vec![note])
-                })
-            });
-            std::iter::once(row(None, Some(actual.to_owned()), state, notes)).chain(own).collect()
-        }
-        Wish::OnMaxAttempts(wanted) => {
-            let is = |policy: &super::services::RetryPolicy| {
-                policy.on_max_attempts.as_deref().is_some_and(|actual| actual.eq_ignore_ascii_case(wanted))
-            };
-            let shown =
-                |policy: &super::services::RetryPolicy| policy.on_max_attempts.as_deref().map(str::to_ascii_lowercase);
-            let state = if is(&service.retry_policy) { State::Equal } else { State::ByHand };
-            let notes = if state == State::Equal { Vec::new() } else { on_max_attempts_lines(wanted) };
-            let own = service.handlers.iter().filter(|handler| handler.retry_policy.on_max_attempts.is_some());
-            let own = own.filter(|handler| !is(&handler.retry_policy)).map(|handler| {
-                row(Some(&handler.name), shown(&handler.retry_policy), State::ByHand, on_max_attempts_lines(wanted))
-            });
-            std::iter::once(row(None, shown(&service.retry_policy), state, notes)).chain(own).collect()
-        }
+                .to_owned(),
+        );
     }
-}
-
-/// Where `on_max_attempts` is set: the admin API has no member for it. Each line was run with Restate 1.7.12, whose admin API then
-/// showed the word: those of the SDKs for Rust 0.13.0, TypeScript 1.17.2, Go 1.2.0, Python 1.3.0 and Java 2.4.0, and that of the
-/// server's file. `examples/guard` has each of them with `pause`, and end-to-end tests run these programs.
-fn on_max_attempts_lines(wanted: &str) -> Vec<String> {
-    let (go, java) = if wanted == "kill" { ("Kill", "KILL") } else { ("Pause", "PAUSE") };
-    vec![
-        "the admin API cannot change this. Write one of these, and register the deployment again:".to_owned(),
-        format!("  Rust SDK, ServiceOptions:       .retry_policy_{wanted}_on_max_attempts()"),
-        format!("  TypeScript SDK, options:        retryPolicy: {{ onMaxAttempts: \"{wanted}\" }}"),
-        format!("  Go SDK, NewService or handler:  restate.WithInvocationRetryPolicy(restate.{go}OnMaxAttempts())"),
-        "  Python SDK, restate.Service:    invocation_retry_policy=".to_owned()
-            + &format!("restate.InvocationRetryPolicy(on_max_attempts=\"{wanted}\")"),
-        "  Java SDK, Endpoint.bind:        .invocationRetryPolicy(InvocationRetryPolicy.builder()".to_owned()
-            + &format!(".onMaxAttempts(InvocationRetryPolicy.OnMaxAttempts.{java}).build())"),
-        format!(
-            "  server's file, for services that set nothing: [default-retry-policy] on-max-attempts = \"{wanted}\""
-        ),
-    ]
+    let own = service.handlers.iter().filter_map(|handler| {
+        let actual = handler.idempotency_retention.as_deref()?;
+        let is_keyed = declared.is_of_guard() || keyed.contains(&(declared.service.as_str(), &*handler.name));
+        (seconds_of(actual) != Some(wanted)).then(|| {
+            let (state, note) = if is_keyed {
+                let note = format!(
+                    "the handler sets this itself, and the admin API cannot change it. Remove it from the handler's \
+                             options in the SDK, or write {} there; then register the deployment again",
+                    exact(wanted)
+                );
+                (State::ByHand, note)
+            } else {
+                (State::Unkeyed, "the handler sets this itself, and no route sends it keys".to_owned())
+            };
+            row(Some(&handler.name), Some(actual.to_owned()), state, vec![note])
+        })
+    });
+    std::iter::once(row(None, Some(actual.to_owned()), state, notes)).chain(own).collect()
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn declaring() -> Policy {
         ],
         "retention": {
             "classes": {"short": "24h", "long": "7d"},
-            "services": {"Refunds": {"class": "long", "on_max_attempts": "kill"}, "Emails": {"class": "short"}, "Gone": {"class": "short"}}
+            "services": {"Refunds": "long", "Emails": "short", "Gone": "short"}
         }"#,
     )
 }
@@ -36,7 +36,7 @@ fn states(plan: &Plan) -> Vec<(String, &'static str, &'static str)> {
         .iter()
         .map(|row| {
             let handler = row.handler.as_ref().map(|handler| format!("/{handler}")).unwrap_or_default();
-            (format!("{}{handler}", row.declared.service), row.setting(), row.state.name())
+            (format!("{}{handler}", row.declared.service), SETTING, row.state.name())
         })
         .collect()
 }
@@ -47,8 +47,8 @@ fn a_plan_has_a_row_for_each_declared_setting() {
         declaring().needs(),
         &services(
             r#"[
-            {"name": "Refunds", "ty": "Service", "idempotency_retention": "1d", "retry_policy": {"on_max_attempts": "Pause"}},
-            {"name": "Emails", "ty": "Service", "idempotency_retention": "1d", "handlers": [{"name": "send", "retry_policy": {}}]},
+            {"name": "Refunds", "ty": "Service", "idempotency_retention": "1d"},
+            {"name": "Emails", "ty": "Service", "idempotency_retention": "1d", "handlers": [{"name": "send"}]},
             {"name": "IdempotencyGuard", "ty": "Service", "idempotency_retention": "7d 2h"}]"#,
         ),
     );
@@ -56,7 +56,6 @@ fn a_plan_has_a_row_for_each_declared_setting() {
         states(&plan),
         [
             ("Refunds".to_owned(), "idempotency_retention", "change"),
-            ("Refunds".to_owned(), "on_max_attempts", "by_hand"),
             ("Emails".to_owned(), "idempotency_retention", "equal"),
             ("Gone".to_owned(), "idempotency_retention", "service_missing"),
             ("IdempotencyGuard".to_owned(), "idempotency_retention", "equal"),
@@ -71,10 +70,10 @@ fn a_handler_s_own_setting_is_a_row_of_its_own() {
     let plan = Plan::new(
         declaring().needs(),
         &services(
-            r#"[{"name": "Refunds", "idempotency_retention": "7d", "retry_policy": {"on_max_attempts": "Kill"}, "handlers": [
-                {"name": "create", "idempotency_retention": "1h", "retry_policy": {"on_max_attempts": "Pause"}},
+            r#"[{"name": "Refunds", "idempotency_retention": "7d", "handlers": [
+                {"name": "create", "idempotency_retention": "1h"},
                 {"name": "find", "idempotency_retention": "0s"}, {"name": "expire", "idempotency_retention": "1h"},
-                {"name": "void", "idempotency_retention": "7d", "retry_policy": {"on_max_attempts": "Kill"}}]},
+                {"name": "void", "idempotency_retention": "7d"}]},
                 {"name": "IdempotencyGuard", "idempotency_retention": "7d 2h", "handlers": [
                 {"name": "claim", "idempotency_retention": "1h"}]}]"#,
         ),
@@ -87,15 +86,13 @@ fn a_handler_s_own_setting_is_a_row_of_its_own() {
             // No route sends these a key.
             ("Refunds/find".to_owned(), "idempotency_retention", "unkeyed"),
             ("Refunds/expire".to_owned(), "idempotency_retention", "unkeyed"),
-            ("Refunds".to_owned(), "on_max_attempts", "equal"),
-            ("Refunds/create".to_owned(), "on_max_attempts", "by_hand"),
             ("Gone".to_owned(), "idempotency_retention", "service_missing"),
             ("IdempotencyGuard".to_owned(), "idempotency_retention", "equal"),
             ("IdempotencyGuard/claim".to_owned(), "idempotency_retention", "by_hand"),
         ]
     );
     let done = plan.rows.iter().filter(|row| row.state.is_done()).map(|row| row.handler.as_deref());
-    assert!(done.eq([None, Some("find"), Some("expire"), None, None]), "{:?}", states(&plan));
+    assert!(done.eq([None, Some("find"), Some("expire"), None]), "{:?}", states(&plan));
     assert!(plan.rows.iter().all(|row| !row.is_change()), "nothing that the admin API could change");
 }
 

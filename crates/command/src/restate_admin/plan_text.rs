@@ -2,7 +2,7 @@
 
 use super::connection::Admin;
 use super::durations::{exact, seconds_of};
-use super::plan::{Plan, Row, State, Wish};
+use super::plan::{Plan, Row, SETTING, State};
 use crate::explain::terminal_text::printable;
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ impl Plan {
         let width = self.rows.iter().map(|row| name(row).chars().count()).max().unwrap_or_default();
         for row in &self.rows {
             let name = name(row);
-            let _ = writeln!(text, "{} {name:width$}  {:21}  {}", sign(row), row.setting(), value(row));
+            let _ = writeln!(text, "{} {name:width$}  {SETTING}  {}", sign(row), value(row));
             for note in &row.notes {
                 let _ = writeln!(text, "      {}", printable(note));
             }
@@ -63,16 +63,12 @@ const fn sign(row: &Row) -> char {
 
 /// `1d`, or `1d -> 7d`, and why.
 fn value(row: &Row) -> String {
-    let because = match (&row.declared.wish, &row.declared.class) {
-        (_, None) => "backend.guard.retention".to_owned(),
-        (Wish::Retention(_), Some(class)) => format!("class {class}"),
-        (Wish::OnMaxAttempts(_), _) => String::new(),
+    let because = match &row.declared.class {
+        None => "backend.guard.retention".to_owned(),
+        Some(class) => format!("class {class}"),
     };
-    let because = if because.is_empty() { because } else { format!("  ({})", printable(&because)) };
-    let actual = row.actual.as_deref().map(|actual| match row.declared.wish {
-        Wish::Retention(_) => seconds_of(actual).map_or_else(|| actual.to_owned(), exact),
-        Wish::OnMaxAttempts(_) => actual.to_owned(),
-    });
+    let because = format!("  ({})", printable(&because));
+    let actual = row.actual.as_deref().map(|actual| seconds_of(actual).map_or_else(|| actual.to_owned(), exact));
     match (actual, row.state) {
         (Some(actual), State::Equal | State::Unkeyed) => {
             let done = if row.applied { "changed to " } else { "" };

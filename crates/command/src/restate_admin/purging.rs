@@ -1,7 +1,7 @@
 //! Purging of stored results, and of the guard's claims that belong to them.
 
 use super::audit::{Audit, Purpose};
-use super::claims::{ClaimKeys, StoredClaim};
+use super::claims::{ClaimKeys, StoredClaim, key_of};
 use super::connection::Admin;
 use super::invocations::{BATCH, Invocation, PurgeOutcome, ResultState};
 use super::names::InvocationId;
@@ -54,8 +54,6 @@ pub(crate) struct Purged {
     pub(crate) refused: Vec<(InvocationId, String)>,
     /// The ids of results that stay because a call or a claim of theirs does
     pub(crate) kept: BTreeSet<InvocationId>,
-    /// Shared claims that stay because another operation uses their key
-    pub(crate) kept_claims: Vec<StoredClaim>,
 }
 
 /// How much is purged with a result.
@@ -66,8 +64,7 @@ pub(crate) enum Extent<'c> {
     ClaimsAndCalls(&'c CallsOf),
 }
 
-/// The claims that belong to these results, of the guard with this name. If a claim is shared by all operations of a caller,
-/// it belongs to every result under its key. None if nobody says what the guard's name is.
+/// The claims that belong to these results, of the guard with this name. None if nobody says what the guard's name is.
 ///
 /// # Errors
 /// A sentence.
@@ -116,14 +113,11 @@ struct Purging<'a> {
     audit: &'a mut Audit,
     progress: &'a ProgressBar,
     purged: Purged,
-    gone: BTreeSet<InvocationId>,
-    claims_in_use: BTreeSet<InvocationId>,
 }
 
 /// Purges each result, and then its claims: a request that comes in between finds the claim of the first request and no result,
-/// so a changed one is refused. In the other order it could get the old result. A claim whose result is not purged stays, and
-/// so does a shared claim whose key is in use for another operation. The calls of a result are purged before it. Claims that
-/// belong to none of the results come last.
+/// so a changed one is refused. In the other order it could get the old result. A claim whose result is not purged stays. The
+/// calls of a result are purged before it. Claims that belong to none of the results come last.
 ///
 /// # Errors
 /// Restate does not answer, or an audit line cannot be written. What was purged before has its line.
@@ -135,38 +129,25 @@ pub(crate) fn purge(
     audit: &mut Audit,
     progress: &ProgressBar,
 ) -> Result<Purged, String> {
-    let (purged, gone, claims_in_use) = (Purged::default(), BTreeSet::new(), BTreeSet::new());
-    let mut purging = Purging { admin, audit, progress, purged, gone, claims_in_use };
+    let mut purging = Purging { admin, audit, progress, purged: Purged::default() };
     let by_key = |claim: StoredClaim| Some((claim.invocation.idempotency_key.clone()?, claim));
     let mut claims: BTreeMap<String, StoredClaim> = claims.into_iter().filter_map(by_key).collect();
-    let mut kept_claims = BTreeMap::new();
     for invocation in results {
-        let mut own = ClaimKeys::default();
-        own.add(invocation);
-        let own: Vec<String> = own.into_keys().collect();
+        let own = key_of(invocation).and_then(|key| claims.remove(&key));
         let is_gone = match extent {
             Extent::Claims => purging.result(invocation)?,
             Extent::ClaimsAndCalls(calls) => {
-                let known = |key: &String| claims.get(key).or_else(|| kept_claims.get(key));
-                let under_way = own.iter().filter_map(known).find(|claim| claim.is_under_way()).cloned();
+                let under_way = own.as_ref().filter(|claim| claim.is_under_way());
                 purging.whole(invocation, calls, under_way)?
             }
         };
-        for key in own {
-            // A shared claim belongs to every result under its key, so it can have been kept for one before.
-            let Some(claim) = claims.remove(&key).or_else(|| kept_claims.remove(&key)) else { continue };
-            if !is_gone || !purging.claim(&claim)? {
-                kept_claims.insert(key, claim);
-            }
+        if let Some(claim) = own.filter(|_| is_gone) {
+            purging.claim(&claim)?;
         }
     }
-    for (key, claim) in claims {
-        if !purging.claim(&claim)? {
-            kept_claims.insert(key, claim);
-        }
+    for claim in claims.into_values() {
+        purging.claim(&claim)?;
     }
-    let in_use = kept_claims.into_values().filter(|claim| purging.claims_in_use.contains(&claim.invocation.id));
-    purging.purged.kept_claims = in_use.collect();
     Ok(purging.purged)
 }
 
@@ -182,7 +163,7 @@ impl Purging<'_> {
         &mut self,
         invocation: &Invocation,
         calls: &CallsOf,
-        under_way: Option<StoredClaim>,
+        under_way: Option<&StoredClaim>,
     ) -> Result<bool, String> {
         if invocation.state() == ResultState::InFlight {
             return self.result(invocation);
@@ -190,7 +171,7 @@ impl Purging<'_> {
         let about = invocation.idempotency_key.as_deref().unwrap_or_default();
         let calls = calls.get(&invocation.id).map(Vec::as_slice).unwrap_or_default();
         let all_gone = match under_way {
-            Some(claim) => self.one(Purpose::Claim, &claim.invocation, &claim.about)?,
+            Some(claim) => self.claim(claim)?,
             None => purge_children_first(calls, |call| self.one(Purpose::Call, call, about))?,
         };
         if !all_gone {
@@ -200,18 +181,9 @@ impl Purging<'_> {
         self.result(invocation)
     }
 
-    /// Purges a claim, unless it is shared and its key is in use for an operation that is not purged here. Whether it was asked
-    /// for.
+    /// Purges a claim. Whether it is gone.
     fn claim(&mut self, claim: &StoredClaim) -> Result<bool, String> {
-        if claim.is_shared {
-            let about = BTreeSet::from([claim.about.clone()]);
-            if !self.admin.keys_in_use(&about, &self.gone)?.is_empty() {
-                self.claims_in_use.insert(claim.invocation.id.clone());
-                return Ok(false);
-            }
-        }
-        self.one(Purpose::Claim, &claim.invocation, &claim.about)?;
-        Ok(true)
+        self.one(Purpose::Claim, &claim.invocation, &claim.about)
     }
 
     /// Purges one invocation, counts it and writes its audit line, also if Restate does not answer. Whether it is gone.
@@ -226,7 +198,6 @@ impl Purging<'_> {
         self.purged.counts.count(purpose, &outcome);
         match outcome {
             PurgeOutcome::Purged | PurgeOutcome::AlreadyGone => {
-                self.gone.insert(invocation.id.clone());
                 self.purged.gone.push(invocation.clone());
                 return Ok(true);
             }

@@ -17,9 +17,6 @@ pub(crate) struct Service {
     /// For how long results are kept, such as `1d 2h`
     #[serde(default)]
     pub(crate) idempotency_retention: Option<String>,
-    /// Its retry policy
-    #[serde(default)]
-    pub(crate) retry_policy: RetryPolicy,
     /// Its handlers
     #[serde(default)]
     pub(crate) handlers: Vec<Handler>,
@@ -36,17 +33,6 @@ pub(crate) struct Handler {
     /// For how long its results are kept, if it sets that itself
     #[serde(default)]
     pub(crate) idempotency_retention: Option<String>,
-    /// What it sets of the retry policy itself
-    #[serde(default)]
-    pub(crate) retry_policy: RetryPolicy,
-}
-
-/// How often Restate retries, and what follows.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub(crate) struct RetryPolicy {
-    /// `Kill` or `Pause`
-    #[serde(default)]
-    pub(crate) on_max_attempts: Option<String>,
 }
 
 /// A remark of the server about a service.

@@ -11,7 +11,8 @@ const POLICY: &str = include_str!("../../../../deploy/demo/policy.json");
 
 /// What stands in the places of the demo's template. The policy has a retention, so that it is clean by itself.
 fn places() -> Vec<(&'static str, String)> {
-    let retention = r#""retention": {"classes": {"webhook": "3d"}, "services": {"Promises": {"class": "webhook"}, "Webhooks": {"class": "webhook"}}},"#;
+    let retention =
+        r#""retention": {"classes": {"webhook": "3d"}, "services": {"Promises": "webhook", "Webhooks": "webhook"}},"#;
     let policy = POLICY.replacen("\"routes\": [", &format!("{retention}\n  \"routes\": ["), 1);
     vec![
         ("GATEWAY_PORT", "10000".to_owned()),

@@ -272,14 +272,13 @@ fn what_is_no_mistake_has_no_finding() {
     let demo = demo();
     let listener = "per_connection_buffer_limit_bytes: 1114112";
     let small = listener.replace("1114112", "131072");
-    let short = "\"version\": 1,\n                          \"answers\": {\"max_body_bytes\": 65536},";
     let big = PUBLIC.to_owned() + "                request_body_buffer_limit: 1114112\n";
     for edits in [
         vec![("normalize_path: true", "normalize_path: yes"), ("merge_slashes: true", "merge_slashes: \"T\"")],
         // Another backend, which no route with the mark leads to.
         vec![("\n  clusters:\n", &*(LISTENER.replace("CLUSTER", "unkey") + "\n  clusters:\n"))],
         vec![("request_body_buffer_limit: 1114112", "request_body_buffer_limit: 4096")],
-        vec![(listener, &*small), (PUBLIC, &big), ("\"version\": 1,", short)],
+        vec![(listener, &*small), (PUBLIC, &big), ("{body:/order}", "latest")],
         vec![(STREAMS, "max_concurrent_streams: 100, initial_stream_window_size: 1114112}")],
         vec![(
             "match: {prefix: /api/}\n                route: {",

@@ -51,7 +51,7 @@ impl Code {
                     "leave the header out; if your client library adds it by itself, ask the operator for the policy `HANDLER_INTERNAL_C`, which removes it";
             },
             Self::KeyReused => explained! {
-                Caller: "the key was used with another request: another method, path, query, content type or body. On operations with `collision_scope: caller` also: with another operation",
+                Caller: "the key was used with another request: another method, path, query, content type or body",
                     "send a new key for a new operation; repeat a request unchanged, byte for byte. If you are not sure whether the first request took effect, [ask for its result](clients.md) before you send the changed one with a new key";
             },
             Self::IdentityMissing => explained! {
@@ -167,8 +167,8 @@ impl Code {
                     "by `retry`: `new_key` where the error is stored under the key, `same_key` where the same request with the same key may be sent again later, `never` where nothing is known about a retry";
             },
             Self::AnswerUnavailable => explained! {
-                CallerOfBackend: "the work was done, and the answer cannot pass: its body is longer than `answers.max_body_bytes` and no `content-length` said so",
-                    "send it again with the same key, never with a new one: a new key does the work again. With `Location` ask there: it gives the whole answer. The operator raises `answers.max_body_bytes` and the gateway's buffer. Where no result is stored under a key, `retry` is `never`";
+                CallerOfBackend: "the work was done, and the answer cannot pass: its body is longer than 1 MiB and no `content-length` said so",
+                    "send it again with the same key, never with a new one: a new key does the work again. With `Location` ask there: it gives the whole answer. Where no result is stored under a key, `retry` is `never`";
             },
         }
     }

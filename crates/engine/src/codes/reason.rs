@@ -78,7 +78,7 @@ reasons! {
         KeySyntax, "syntax", [KeyInvalid],
             "begins with `\"` but is no Structured Field string (RFC 8941): a missing quote, a bad escape, something behind it that is no parameter. For [callers that sign](identity.md#signed-callers): does not begin with their prefix";
         KeyLength, "length", [KeyInvalid],
-            "more than 255 characters, or fewer than this operation asks for (`min_length`)";
+            "more than 255 characters";
         KeyCharset, "charset", [KeyInvalid],
             "a character outside `A-Z a-z 0-9 . _ ~ -`; with `\"charset\": \"visible\"` a space, a comma, or one outside visible ASCII";
         KeyReservedPrefix, "reserved_prefix", [KeyInvalid],
@@ -220,7 +220,7 @@ reasons! {
         GuardMalformed, "guard_malformed", [DependencyUnavailable],
             "the guard's answer is no fingerprint: there is no such service (`backend.guard.service`), or `backend.cluster` is not the backend";
         GuardIncomparable, "guard_incomparable", [DependencyUnavailable],
-            "the first request under the key was fingerprinted in another way: by another version of the filter, or before the route's `fingerprint` or `fingerprint_headers` was changed. It ends when the guard has forgotten the first request. Until then, unless the route has `\"guard_failure\": \"forward\"`, each request with this key is answered 503. The answer does not advise a new key, because the first request may have done its work, and a new key would do it twice: [ask for its result](clients.md) first";
+            "the first request under the key was fingerprinted in another way: by another version of the filter, or before the route's `fingerprint` or `fingerprint_headers` was changed. It ends when the guard has forgotten the first request. Until then each request with this key is answered 503. The answer does not advise a new key, because the first request may have done its work, and a new key would do it twice: [ask for its result](clients.md) first";
         CallerWaitsFull, "caller_waits_full", [],
             "the caller waits for as many results in this worker as one may. The request did not wait: it got its result, or 202 at once. Look for clients that ask again without waiting for the answer";
         TenantWaitsFull, "tenant_waits_full", [],
@@ -240,7 +240,7 @@ reasons! {
         AnswerEncoded, "body_encoded", [],
             "the answer's body is compressed: the policy's `answer` and the handler do not agree";
         AnswerTooLong, "body_too_long", [],
-            "the answer's body is longer than `answers.max_body_bytes`: the policy's `answer` and the handler do not agree";
+            "the answer's body is longer than 1 MiB: the policy's `answer` and the handler do not agree";
         AnswerKeptBack, "body_kept_back", [],
             "the answer's body did not come: the gateway lacks `allow_on_headers_stop_iteration`";
         AnswerMemberMissing, "member_missing", [],

@@ -60,12 +60,12 @@ impl ClaimVerdict {
 }
 
 impl OpenClaim {
-    /// The claim of a request under a namespaced key. `address`: the operation, or `None` where a key is for all
-    /// operations of its caller. `json`: whether the route's `fingerprint` is `json`.
+    /// The claim of a request for the operation at `address`, under a namespaced key. `json`: whether the route's
+    /// `fingerprint` is `json`.
     pub(crate) fn new(
         guard: Arc<GuardService>,
         namespaced: &str,
-        address: Option<&HandlerAddress<'_>>,
+        address: &HandlerAddress<'_>,
         json: bool,
         request: &ClaimedRequest<'_>,
     ) -> Self {
@@ -99,19 +99,14 @@ impl OpenClaim {
     }
 }
 
-/// The key of a claim at the guard: the digest of the namespaced key, and of service, object key and handler (`None` where
-/// `collision_scope` is `caller`). Every field has its length before it, and the number of fields before the last tells the
-/// forms apart (docs/contract.md section 6).
-pub fn claim_key(namespaced: &str, address: Option<&HandlerAddress<'_>>) -> String {
+/// The key of a claim at the guard: the digest of the namespaced key, and of service, object key and handler. Every field has
+/// its length before it, and the first byte says whether there is an object key (docs/contract.md section 6).
+pub fn claim_key(namespaced: &str, address: &HandlerAddress<'_>) -> String {
     let mut digest = Sha256::new();
-    match address {
-        None => digest.update([0]),
-        Some(HandlerAddress { service, object_key, handler }) => {
-            digest.update([if object_key.is_some() { 2 } else { 1 }]);
-            for field in [Some(service.as_bytes()), object_key.as_deref(), Some(handler.as_bytes())] {
-                field.into_iter().for_each(|field| prefixed(&mut digest, field));
-            }
-        }
+    let HandlerAddress { service, object_key, handler } = address;
+    digest.update([if object_key.is_some() { 2 } else { 1 }]);
+    for field in [Some(service.as_bytes()), object_key.as_deref(), Some(handler.as_bytes())] {
+        field.into_iter().for_each(|field| prefixed(&mut digest, field));
     }
     prefixed(&mut digest, namespaced.as_bytes());
     BASE64_URL_SAFE_NO_PAD.encode(digest.finalize())

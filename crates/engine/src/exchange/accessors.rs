@@ -43,8 +43,8 @@ impl Exchange {
         }
     }
 
-    /// The reason of a refusal for logs, in more detail than the caller gets. Without a refusal: why the request was
-    /// forwarded unchecked, or does not wait for its result.
+    /// The reason of a refusal for logs, in more detail than the caller gets. Without a refusal: why the request
+    /// does not wait for its result.
     pub fn reason(&self) -> Option<Reason> {
         self.telemetry.reason.or_else(|| match self.problem() {
             Some(problem) => problem.reason,

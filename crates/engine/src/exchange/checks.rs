@@ -190,7 +190,7 @@ impl Exchange {
         let route = self.known_route(policy)?;
         let checked = match pending.claim.take_if(|claim| matches!(claim, ClaimCheck::Made(_))) {
             Some(ClaimCheck::Made(claim)) => {
-                let compared = self.compare(&claim, first, route);
+                let compared = self.compare(&claim, first);
                 self.telemetry.payload = Some(PayloadDigest::Compared(claim.fingerprint));
                 compared
             }
@@ -200,21 +200,15 @@ impl Exchange {
         self.end_check(pending, checked, route)
     }
 
-    /// Refuses a request whose key was used with another request.
-    fn compare(&mut self, claim: &Claim, first: &Result<Box<str>, Reason>, route: &Route) -> Result<(), Problem> {
+    /// Refuses a request whose key was used with another request, and one that cannot be compared.
+    fn compare(&mut self, claim: &Claim, first: &Result<Box<str>, Reason>) -> Result<(), Problem> {
         let verdict = claim.verdict(first);
         self.begin(TraceStep::Stores);
         self.note_lookup(collision::STORE, verdict.name());
         match verdict {
             ClaimVerdict::Match => Ok(()),
             ClaimVerdict::Mismatch => Err(Problem::key_reused()),
-            ClaimVerdict::Unknown(reason) if route.collision.as_ref().is_some_and(|rules| rules.needs_guard) => {
-                Err(self.because(reason, Problem::backend_check_failed()))
-            }
-            ClaimVerdict::Unknown(reason) => {
-                self.telemetry.forwarded_reason = Some(reason);
-                Ok(())
-            }
+            ClaimVerdict::Unknown(reason) => Err(self.because(reason, Problem::backend_check_failed())),
         }
     }
 
@@ -289,10 +283,7 @@ fn in_flight(
 #[inline(never)]
 fn open_claim(rules: &CollisionRules, key: &CallerKey, request: &RoutedRequest<'_, '_>) -> Option<OpenClaim> {
     let RoutedRequest { line, path, matched, headers, .. } = *request;
-    let address = match rules.caller_scope {
-        true => None,
-        false => Some(rules.target.handler_address(&matched.decoded(), &key.caller)?),
-    };
+    let address = rules.target.handler_address(&matched.decoded(), &key.caller)?;
     let (_, query) = split_query(line.target);
     let content_types = headers.iter().filter(|(name, _)| *name == b"content-type").map(|(_, value)| value);
     let claimed = ClaimedRequest {
@@ -303,7 +294,7 @@ fn open_claim(rules: &CollisionRules, key: &CallerKey, request: &RoutedRequest<'
         headers,
         compared: &rules.headers,
     };
-    Some(OpenClaim::new(Arc::clone(&rules.guard), &key.text, address.as_ref(), rules.json, &claimed))
+    Some(OpenClaim::new(Arc::clone(&rules.guard), &key.text, &address, rules.json, &claimed))
 }
 
 /// The observation of a request; `None` if its body has no end, because it asks for an upgraded connection.

@@ -26,8 +26,8 @@ impl<'k> KeyReading<'k> {
 
     /// The key of a request; `None` if it has none.
     pub(super) fn read<'a>(&self, edited: &EditedLines<'a>) -> Result<Option<(RawKey<'a>, KeySyntax)>, KeyError> {
-        let Some((rules, now_unix_ms)) = self.rules else { return key::read_as(self.grammar, 0, edited.key_lines()) };
-        let read = key::read_as(self.grammar, rules.min_length, edited.key_lines())?;
+        let Some((rules, now_unix_ms)) = self.rules else { return key::read_as(self.grammar, edited.key_lines()) };
+        let read = key::read_as(self.grammar, edited.key_lines())?;
         if let Some((raw, _)) = &read {
             rules.check(raw, Some(now_unix_ms))?;
         }

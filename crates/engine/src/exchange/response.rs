@@ -9,6 +9,7 @@ use crate::backend::{Backend, ErrorSource, OPERATION_ID, Protocol, ResponseHead,
 use crate::headers::{Headers, IDEMPOTENCY_KEY, REPLAYED, RETRY, STATUS, distinct};
 use crate::key::{is_forged, is_sent_key, raw_of};
 use crate::policy::answer::Unmapped;
+use crate::policy::defaults::MAX_BODY_BYTES;
 use crate::policy::recovery::Wait;
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Retry};
@@ -139,7 +140,7 @@ impl Exchange {
                 self.leave_unmapped(Unmapped::NotJson);
             } else {
                 self.state = State::AwaitsResponseBody(decision, AwaitedBody::Mapped, TrailerEdit::Clean);
-                return ResponseFlow::AwaitBody { limit: policy.answers().max_body_bytes };
+                return ResponseFlow::AwaitBody { limit: MAX_BODY_BYTES };
             }
         }
         match awaited_body(policy, (route, backend), &decision, &head, retry) {
@@ -150,7 +151,7 @@ impl Exchange {
             None => {
                 self.state = State::Responded(decision, None, TrailerEdit::Clean);
                 if self.seeks_hit(route, &head) {
-                    ResponseFlow::Observe { limit: policy.answers().max_body_bytes }
+                    ResponseFlow::Observe { limit: MAX_BODY_BYTES }
                 } else {
                     ResponseFlow::Stream
                 }

@@ -45,7 +45,7 @@ pub(super) struct TelemetryFields {
     pub(super) is_operation: bool,
     /// The detailed reason, which the problem document does not show.
     pub(super) reason: Option<Reason>,
-    /// Why a forwarded request is not treated as asked for: its claim could not be checked, or it does not wait for a result
+    /// Why a forwarded request does not wait for its result
     pub(super) forwarded_reason: Option<Reason>,
     pub(super) outcome: Outcome,
     /// The id of the invocation in Restate

@@ -42,8 +42,6 @@ pub enum KeyError {
     Syntax,
     /// Longer than [`MAX_LENGTH`].
     Length,
-    /// Shorter than the policy asks for.
-    TooShort,
     /// A byte outside the alphabet.
     Charset,
     /// Begins with [`RESERVED_PREFIX`].
@@ -69,7 +67,7 @@ impl KeyError {
             Self::Multiple => Reason::KeyMultiple,
             Self::Empty => Reason::KeyEmpty,
             Self::Syntax | Self::CallerPrefix => Reason::KeySyntax,
-            Self::Length | Self::TooShort => Reason::KeyLength,
+            Self::Length => Reason::KeyLength,
             Self::Charset => Reason::KeyCharset,
             Self::ReservedPrefix => Reason::KeyReservedPrefix,
             Self::Format | Self::Pattern | Self::Ahead => Reason::KeyFormat,
@@ -93,7 +91,6 @@ impl KeyError {
                  Send the key bare, or close the quote."
             }
             Self::Length => "The idempotency key is longer than 255 characters.",
-            Self::TooShort => "The idempotency key is too short for this operation.",
             Self::Charset => {
                 "The idempotency key holds a character outside A-Z, a-z, 0-9 and . _ ~ -, such as a colon. Write - or . in its place \
                  (order-123 for order:123), or send a UUID (version 4)."
@@ -141,16 +138,14 @@ impl KeyGrammar {
     /// [`KeyError::Empty`], [`KeyError::Length`], [`KeyError::Charset`], [`KeyError::ReservedPrefix`] or
     /// [`KeyError::CallerPrefix`].
     pub fn parse<'k>(&self, bytes: &'k [u8]) -> Result<RawKey<'k>, KeyError> {
-        self.parse_from(0, Cow::Borrowed(bytes))
+        self.parse_text(Cow::Borrowed(bytes))
     }
 
-    /// As [`KeyGrammar::parse`]; a key of less than `min_length` bytes is [`KeyError::TooShort`] before its alphabet is
-    /// checked.
-    pub(crate) fn parse_from<'k>(&self, min_length: usize, bytes: Cow<'k, [u8]>) -> Result<RawKey<'k>, KeyError> {
+    /// As [`KeyGrammar::parse`].
+    pub(crate) fn parse_text<'k>(&self, bytes: Cow<'k, [u8]>) -> Result<RawKey<'k>, KeyError> {
         match bytes.len() {
             0 => return Err(KeyError::Empty),
             length if length > MAX_LENGTH => return Err(KeyError::Length),
-            length if length < min_length => return Err(KeyError::TooShort),
             _ => {}
         }
         let extra = self.extra.as_bytes();

@@ -59,16 +59,15 @@ pub(crate) fn is_sent_key(value: &[u8], key: &str) -> bool {
 /// # Errors
 /// The first [`KeyError`] that applies; never [`KeyError::NamespacedLength`].
 pub fn read<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<(RawKey<'a>, KeySyntax)>, KeyError> {
-    read_as(&KeyGrammar::CLIENT, 0, lines)
+    read_as(&KeyGrammar::CLIENT, lines)
 }
 
-/// As [`read`], for keys of another grammar, with at least `min_length` bytes.
+/// As [`read`], for keys of another grammar.
 ///
 /// # Errors
-/// Those of [`read`], and [`KeyError::TooShort`] where the length is checked.
+/// Those of [`read`].
 pub fn read_as<'a>(
     grammar: &KeyGrammar,
-    min_length: usize,
     lines: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Option<(RawKey<'a>, KeySyntax)>, KeyError> {
     let mut lines = lines.into_iter();
@@ -81,11 +80,11 @@ pub fn read_as<'a>(
         return Err(KeyError::Empty);
     }
     let Some(rest) = value.strip_prefix(b"\"") else {
-        return grammar.parse_from(min_length, Cow::Borrowed(value)).map(|key| Some((key, KeySyntax::Bare)));
+        return grammar.parse_text(Cow::Borrowed(value)).map(|key| Some((key, KeySyntax::Bare)));
     };
     let string = Quoted::parse(rest).ok_or(KeyError::Syntax)?;
     skip_parameters(string.rest).ok_or(KeyError::Syntax)?;
-    grammar.parse_from(min_length, string.text()).map(|key| Some((key, KeySyntax::Quoted)))
+    grammar.parse_text(string.text()).map(|key| Some((key, KeySyntax::Quoted)))
 }
 
 /// Whether a backend may read a namespaced key in this header value.
@@ -326,7 +325,7 @@ mod tests {
     #[test]
     fn visible_keys_are_the_same_in_both_forms() {
         let visible = |line: &str| {
-            let read = read_as(&KeyGrammar::VISIBLE, 1, [line.as_bytes()]);
+            let read = read_as(&KeyGrammar::VISIBLE, [line.as_bytes()]);
             read.map(|key| key.map(|(key, form)| (key.as_str().to_owned(), form)).unwrap())
         };
         for key in [

@@ -1,4 +1,4 @@
-//! A policy's rules for clients' keys: their characters, a format, a pattern, a least length, a greatest age
+//! A policy's rules for clients' keys: their characters, a format, a pattern, a greatest age
 //! (docs/contract.md section 3). A rule refuses a key or leaves it unchanged.
 
 use super::grammar::{KeyError, KeyGrammar, RawKey};
@@ -50,15 +50,6 @@ impl KeyFormat {
     /// The formats and their names in policy documents.
     pub(crate) const WORDS: [(&'static str, Self); 4] =
         [("any", Self::Any), ("uuid", Self::Uuid), ("uuid7", Self::Uuid7), ("ulid", Self::Ulid)];
-
-    /// The number of characters of each key of this format; `None` if keys differ in length.
-    pub(crate) const fn length(self) -> Option<usize> {
-        match self {
-            Self::Any => None,
-            Self::Uuid | Self::Uuid7 => Some(36),
-            Self::Ulid => Some(26),
-        }
-    }
 
     /// Whether keys of this format hold the time at which they were made.
     pub(crate) const fn holds_time(self) -> bool {
@@ -112,14 +103,12 @@ pub struct KeyRules {
     pub format: KeyFormat,
     /// A regular expression that has to match somewhere in the key
     pub pattern: Option<Regex>,
-    /// The least number of characters
-    pub min_length: usize,
     /// The greatest age; only with a format that holds a time
     pub max_age: Option<MaxAge>,
 }
 
 impl KeyRules {
-    /// Checks format, pattern and age, in this order. Characters and least length are checked where the header is read
+    /// Checks format, pattern and age, in this order. Characters are checked where the header is read
     /// ([`super::read_as`]). `now_unix_ms` is called only if there is a greatest age; without it (`None`) the age is not checked.
     ///
     /// # Errors
@@ -147,9 +136,6 @@ impl KeyRules {
         match (why, &self.pattern, &self.max_age) {
             (KeyError::Charset, ..) if self.charset == KeyCharset::Visible => {
                 "The idempotency key holds a space, a comma, a control character or a character outside ASCII.".into()
-            }
-            (KeyError::TooShort, ..) => {
-                format!("The idempotency key is shorter than {} characters.", self.min_length).into()
             }
             (KeyError::Format, ..) => match self.format {
                 KeyFormat::Any | KeyFormat::Uuid => "The idempotency key is not a UUID (RFC 9562).",
@@ -246,11 +232,9 @@ mod tests {
             charset: KeyCharset::Unreserved,
             format: KeyFormat::Ulid,
             pattern: Some(Regex::new("^refund[.]").unwrap()),
-            min_length: 16,
             max_age: Some(MaxAge { seconds: 60, text: "60s".to_owned() }),
         };
         for (why, words) in [
-            (KeyError::TooShort, "shorter than 16 characters"),
             (KeyError::Format, "not a ULID"),
             (KeyError::Pattern, "keys: ^refund[.]"),
             (KeyError::Expired, "older than 60s"),

@@ -17,10 +17,6 @@ pub(crate) struct CollisionRules {
     /// Whether a request waits for the guard, and is refused (`enforce`). Otherwise its claim is counted (`observe`, and
     /// `enforce` in shadow mode).
     pub(crate) waits: bool,
-    /// Whether a key is for all operations of a caller
-    pub(crate) caller_scope: bool,
-    /// Whether a request is refused if the guard gives no answer
-    pub(crate) needs_guard: bool,
     /// Whether bodies are compared as canonical JSON
     pub(crate) json: bool,
     /// The headers that are compared, too

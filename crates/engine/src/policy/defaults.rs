@@ -3,7 +3,7 @@
 
 pub use crate::backend::restate::RETENTION_S;
 
-/// The default of `max_body_bytes`, of a route and of `answers`, in bytes.
+/// The default of a route's `max_body_bytes`, and the longest body of an answer that is read, in bytes.
 pub const MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// How much more than `max_body_bytes` a gateway has to buffer, in bytes (docs/contract.md section 5).

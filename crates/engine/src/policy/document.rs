@@ -141,7 +141,6 @@ members! {
 pub(super) const OBJECTS: &[&Object] = &[
     &answers::answers::OBJECT,
     &routes::answer::OBJECT,
-    &routes::internal_hit::OBJECT,
     &keys::key_rules::OBJECT,
     &identity::source::OBJECT,
     &identity::source_subject::OBJECT,
@@ -163,7 +162,6 @@ pub(super) const OBJECTS: &[&Object] = &[
     &secrets::variable::OBJECT,
     &secrets::live_secret::OBJECT,
     &retention::retention::OBJECT,
-    &retention::service_retention::OBJECT,
 ];
 
 /// Whether decisions have an effect, or are only logged and counted.

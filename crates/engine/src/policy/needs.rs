@@ -9,7 +9,7 @@ use super::document::{Mode, PolicyKind};
 use super::{Policy, Route};
 use crate::backend::BackendAbilities;
 use crate::identity::IdentitySource;
-use crate::policy::defaults::{BUFFER_MARGIN, GUARD};
+use crate::policy::defaults::{BUFFER_MARGIN, GUARD, MAX_BODY_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -50,8 +50,6 @@ pub struct PolicyNeeds {
     pub reserved: Vec<String>,
     /// Headers of answers beside those that every policy has: operation ids, then those that repeat the retry advice; lower case
     pub answer_headers: Vec<String>,
-    /// The longest body of an answer that a `Location` is made from, in bytes
-    pub max_answer_bytes: u64,
     /// Whether errors of a backend are cleaned, so that they wait for their bodies
     pub cleans_errors: bool,
 }
@@ -125,8 +123,6 @@ pub struct RouteNeeds {
     pub claims: bool,
     /// Whether a request with a used key is refused if it is another one
     pub compares: bool,
-    /// Whether such requests are forwarded while nobody can compare them
-    pub forwards_unchecked: bool,
     /// Whether a request is refused while another one with its key is in flight
     pub refuses_in_flight: bool,
     /// The longest body that is waited for, in bytes
@@ -281,7 +277,7 @@ impl PolicyNeeds {
     /// The first route with a `Location` that is made from the bodies of answers, and how much the gateway has to buffer for one.
     pub fn answer_buffer(&self) -> Option<(&RouteNeeds, u64)> {
         let route = self.routes.iter().find(|route| route.reads_answers)?;
-        Some((route, self.max_answer_bytes.saturating_add(BUFFER_MARGIN)))
+        Some((route, MAX_BODY_BYTES + BUFFER_MARGIN))
     }
 
     /// The first backend with a guard. The guards of several backends are the same.

@@ -108,7 +108,7 @@ impl PathMembers {
             "routes": [route, {"endpoint": "status.get", "methods": ["GET"], "path": "/status", "policy": "PROHIBITED"}],
         });
         if self.retention {
-            document["retention"] = json!({"classes": {"c": "1d"}, "services": {"Ledger": {"class": "c"}}});
+            document["retention"] = json!({"classes": {"c": "1d"}, "services": {"Ledger": "c"}});
         }
         document
     }

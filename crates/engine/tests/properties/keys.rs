@@ -25,9 +25,9 @@ proptest! {
     ) {
         let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
         let charset = if visible { KeyCharset::Visible } else { KeyCharset::Unreserved };
-        let found = key::read_as(charset.grammar(), 0, lines.iter().copied()).map_err(|invalid| invalid.reason().name());
+        let found = key::read_as(charset.grammar(), lines.iter().copied()).map_err(|invalid| invalid.reason().name());
         let text = found.as_ref().map(|found| found.as_ref().map(|(raw, _)| raw.as_str().to_owned())).map_err(|why| *why);
-        prop_assert_eq!(&text, &model::read_key(&lines, KeyRulesModel { min_length: 0, visible }));
+        prop_assert_eq!(&text, &model::read_key(&lines, KeyRulesModel { visible }));
         if let (Ok(Some((_, form))), [line]) = (found, lines.as_slice()) {
             prop_assert_eq!(form == KeySyntax::Quoted, line.trim_ascii_start().starts_with(b"\""));
         }
@@ -38,7 +38,7 @@ proptest! {
     fn both_forms_of_a_visible_key_are_one_key(raw in "[!-+\\--~]{1,40}") {
         let string = format!("\"{}\"", raw.replace('\\', "\\\\").replace('"', "\\\""));
         let read = |line: &str| {
-            let read = key::read_as(&KeyGrammar::VISIBLE, 0, [line.as_bytes()]);
+            let read = key::read_as(&KeyGrammar::VISIBLE, [line.as_bytes()]);
             read.map(|found| found.unwrap().0.as_str().to_owned())
         };
         let expected = if raw.starts_with("t-") { Err(KeyError::ReservedPrefix) } else { Ok(raw.clone()) };
@@ -184,12 +184,8 @@ fn rules() -> impl Strategy<Value = (Json, &'static str)> {
         ("ulid", "^[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}$".to_owned()),
     ];
     let patterns = ["", "^.{3,20}$", "a", "^[^a-f]*$", "(?i)^(a|b|7)+", r"\d", "-7", "^refund[.]", "Z$"];
-    (select(formats), select(patterns.to_vec()), 1_usize..40).prop_map(|((format, form), pattern, length)| {
-        // No format can have more characters than its keys have.
-        let most = [("uuid", 36), ("uuid7", 36), ("ulid", 26)].iter().find(|(name, _)| *name == format);
-        let length = most.map_or(length, |(_, most)| length.min(*most));
-        (json!({"format": format, "pattern": pattern, "min_length": length}), &*form.leak())
-    })
+    (select(formats), select(patterns.to_vec()))
+        .prop_map(|((format, form), pattern)| (json!({"format": format, "pattern": pattern}), &*form.leak()))
 }
 
 fn compiled_rules(rules: &Json) -> std::sync::Arc<KeyRules> {
@@ -222,15 +218,13 @@ proptest! {
         let matches = |pattern: &str, key: &str| regex::Regex::new(pattern).unwrap().is_match(key);
         for raw in keys {
             let line = if quoted { format!("\"{raw}\"") } else { raw.clone() };
-            let read = key::read_as(&KeyGrammar::CLIENT, compiled.min_length, [line.as_bytes()]);
+            let read = key::read_as(&KeyGrammar::CLIENT, [line.as_bytes()]);
             let found = read.and_then(|found| {
                 let (key, _) = found.unwrap();
                 compiled.check(&key, Some(&|| panic!("no rule needs the clock"))).map(|()| key.as_str().to_owned())
             });
             let text = |name: &str| rules[name].as_str().unwrap();
-            let expected = if (raw.len() as u64) < rules["min_length"].as_u64().unwrap() {
-                Err(KeyError::TooShort)
-            } else if let Err(why) = RawKey::parse(raw.as_bytes()) {
+            let expected = if let Err(why) = RawKey::parse(raw.as_bytes()) {
                 Err(why)
             } else if !matches(form, &raw) {
                 Err(KeyError::Format)

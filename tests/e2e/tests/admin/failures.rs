@@ -190,7 +190,7 @@ fn ignores(program: &Path) -> Result<()> {
     })?;
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("policy.json");
-    let retention = json!({"classes": {"short": "1h"}, "services": {"Refunds": {"class": "short"}}});
+    let retention = json!({"classes": {"short": "1h"}, "services": {"Refunds": "short"}});
     let policy = json!({"version": 1, "backend": {"kind": "restate"}, "routes": [], "retention": retention});
     std::fs::write(&file, policy.to_string())?;
     let policy = file.display().to_string();
@@ -212,7 +212,7 @@ fn order(program: &Path) -> Result<()> {
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("policy.json");
         // A class may have any name.
-        let retention = json!({"classes": {"guard": "2d"}, "services": {"Refunds": {"class": "guard"}}});
+        let retention = json!({"classes": {"guard": "2d"}, "services": {"Refunds": "guard"}});
         let backend = json!({"kind": "restate", "guard": {"retention": guard}});
         let policy = json!({"version": 1, "backend": backend, "routes": [], "retention": retention});
         std::fs::write(&file, policy.to_string())?;
@@ -242,7 +242,7 @@ fn failed_change(program: &Path) -> Result<()> {
         })?;
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("policy.json");
-        let retention = json!({"classes": {"money": "2d"}, "services": {"Refunds": {"class": "money"}}});
+        let retention = json!({"classes": {"money": "2d"}, "services": {"Refunds": "money"}});
         let source = json!({"name": "h", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s"}});
         let backend =
             json!({"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {"retention": "50h"}});

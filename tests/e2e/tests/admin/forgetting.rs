@@ -18,7 +18,6 @@ pub(crate) fn tests() -> Vec<Test<AdminSetup>> {
         test("a stored 402 is forgotten and runs again", stored_error).within("forget"),
         test("a corrected request is no collision", corrected).within("forget"),
         test("a claim without a result", lone_claim).within("forget"),
-        test("a claim that another operation shares stays", shared_claim).within("forget"),
         test("a request under way is refused, with what to do", under_way).within("forget"),
         test("several results are not one", several).within("forget"),
     ]
@@ -86,21 +85,6 @@ async fn lone_claim(setup: &AdminSetup) -> Result<()> {
     let ran = setup.run_for("purge", "refunds.create", "alice", "forget-3", &["--yes"])?.exits(0)?;
     ensure!(ran.audit()? == purged(&["claim"]), "{ran:?}");
     status(&setup.send("alice", REFUNDS, "forget-3", &other).await?, 200)
-}
-
-async fn shared_claim(setup: &AdminSetup) -> Result<()> {
-    let (refund, message) = ("/api/v1/shared.refund", "/api/v1/shared.message");
-    let body = json!({"order_id": "forget-4", "amount": 1, "conversation_id": "forget-4", "text": "hello"});
-    status(&setup.send("alice", refund, "forget-4", &body).await?, 200)?;
-    // The claim is about the first request with the key, whatever the operation.
-    status(&setup.send("alice", message, "forget-4", &body).await?, 422)?;
-    // Past the gateway a result of another operation is stored under the key.
-    setup.store("t-acme:health-prod:user:alice:forget-4").await?;
-    let ran = setup.run_for("purge", "shared.refund", "alice", "forget-4", &["--yes"])?.exits(0)?;
-    ensure!(ran.audit()? == purged(&["result"]), "{ran:?}");
-    let ran = setup.run_for("purge", "shared.message", "alice", "forget-4", &["--yes"])?.exits(0)?;
-    ensure!(ran.audit()? == purged(&["result", "claim"]), "{ran:?}");
-    status(&setup.send("alice", message, "forget-4", &body).await?, 200)
 }
 
 async fn under_way(setup: &AdminSetup) -> Result<()> {

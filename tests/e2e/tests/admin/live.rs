@@ -186,7 +186,7 @@ async fn wrong_targets(setup: &AdminSetup) -> Result<()> {
         *policy.pointer_mut("/routes/0/target")? = json!("Conversation/sendMessage");
         *policy.pointer_mut("/routes/1/target")? = json!("Refunds/Create");
         *policy.pointer_mut("/routes/3/target")? = json!("Reports/{tenant}:{project}/run");
-        let declared = json!({"classes": {"long": "30d"}, "services": {"Refunds": {"class": "long"}}});
+        let declared = json!({"classes": {"long": "30d"}, "services": {"Refunds": "long"}});
         policy.as_object_mut()?.insert("retention".to_owned(), declared);
         policy.pointer_mut("/backend")?.as_object_mut()?.insert("guard".to_owned(), json!({"retention": "33d"}));
         Some(())

@@ -210,7 +210,7 @@ fn not_looked_for(program: &Path) -> Result<()> {
     let cases = [
         (endpoint("refund"), "the guard has no claim of it, so the next request with it runs"),
         (endpoint("cart"), "it depends on the target's object key"),
-        (vec!["--stored-key", KEY], "To find the claim of one operation, give --endpoint"),
+        (vec!["--stored-key", KEY], "and --endpoint with --policy"),
         (vec!["--tenant", "acme", "--key", "a"], "That needs the whole key"),
         (vec!["--id", "inv_1"], "It does not find calls of handlers, claims, or requests without a key"),
     ];

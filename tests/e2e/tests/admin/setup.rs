@@ -1,4 +1,4 @@
-//! The demo's stack with a policy of these tests, and runs of the command.
+//! The demo's stack, and runs of the command.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -103,16 +103,9 @@ pub(crate) fn test(name: &str, body: impl AsyncFnOnce(&AdminSetup) -> Result<()>
 impl AdminSetup {
     pub(crate) fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let mut policy: Value = serde_json::from_str(POLICY)?;
-        let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("the demo's routes")?;
-        for (endpoint, target) in [("shared.refund", "Refunds/create"), ("shared.message", "Conversations/sendMessage")]
-        {
-            routes.push(json!({"endpoint": endpoint, "path": format!("/api/v1/{endpoint}"), "policy": "REQUIRED_A", "target": target,
-                "collision": "enforce", "collision_scope": "caller", "fingerprint": "json"}));
-        }
         let file = directory.path().join("policy-of-the-test.json");
-        std::fs::write(&file, policy.to_string())?;
-        let options = StackOptions { policy: policy.to_string(), ..StackOptions::new(tools()?, directory.path()) };
+        std::fs::write(&file, POLICY)?;
+        let options = StackOptions::new(tools()?, directory.path());
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
         Ok(Self { stack, policy: file, program: command()?, directory })
     }

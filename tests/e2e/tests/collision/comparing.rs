@@ -16,7 +16,6 @@ pub(crate) fn tests() -> Vec<Test<CollisionSetup>> {
     vec![
         test("200 at once on 20 keys have 20 effects", at_once),
         test("one key on two endpoints", two_endpoints),
-        test("one key on two endpoints of a caller's scope", caller_scope),
         test("order and space of a body", spelling),
         test("numbers that share a double", big_numbers),
         test("query, content type and method", head),
@@ -87,23 +86,6 @@ fn two_endpoints(setup: &CollisionSetup) -> Result<()> {
     for effect in ["two-endpoints", "two-endpoints-message"] {
         ensure!(setup.chain.effects(effect)? == 1, "{effect}");
     }
-    Ok(())
-}
-
-fn caller_scope(setup: &CollisionSetup) -> Result<()> {
-    let request = post_json("refunds-of-callers", "of-callers", refund("of-callers", 1));
-    setup.answered("a refund", &request, 200)?;
-    setup.answered("the refund again", &request, 200)?;
-    let message = json!({"conversation_id": "of-callers-message", "text": "hello"}).to_string();
-    setup.reused("a message", &post_json("messages-of-callers", "of-callers", message.clone()))?;
-    setup.answered(
-        "a message under another key",
-        &post_json("messages-of-callers", "of-callers-2", message.clone()),
-        200,
-    )?;
-    setup.answered("an endpoint without that scope", &post_json("messages", "of-callers", message), 200)?;
-    ensure!(setup.chain.effects("of-callers")? == 1, "the refund");
-    ensure!(setup.chain.effects("of-callers-message")? == 2, "the messages");
     Ok(())
 }
 

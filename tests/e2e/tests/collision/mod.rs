@@ -98,13 +98,10 @@ fn policy() -> Value {
             enforced("messages", "Conversations/sendMessage", json!({})),
             enforced("refunds-json", "Refunds/create", json!({"fingerprint": "json"})),
             enforced("refunds-headers", "Refunds/create", json!({"fingerprint_headers": ["prefer", "If-Match"]})),
-            enforced("refunds-of-callers", "Refunds/create", json!({"collision_scope": "caller"})),
-            enforced("messages-of-callers", "Conversations/sendMessage", json!({"collision_scope": "caller"})),
             enforced("projects", "Projects/list", json!({"methods": ["GET"]})),
             enforced("refunds-strict", "Refunds/create", json!({})),
             // Each test that counts has endpoints of its own, because counts come with a delay.
             enforced("refunds-at-once", "Refunds/create", json!({})),
-            route("refunds-down", "Refunds/create", json!({"collision": "enforce", "guard_failure": "forward"})),
             route("refunds-gone", "Refunds/create", observed.clone()),
             enforced("framed-enforced", "Webhooks/ingest", json!({})),
             route("framed-observed", "Webhooks/ingest", observed.clone()),

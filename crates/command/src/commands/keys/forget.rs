@@ -81,17 +81,16 @@ pub(super) fn forget(args: &PurgeArguments) -> Result<u8, String> {
 /// expired. With an id or a digest the key may have a result that was not asked for, so then there are none.
 fn lone_claims(session: &Session, guard: Option<&str>) -> Result<Vec<StoredClaim>, String> {
     let selection = &session.selection;
-    let (Some(stored), Some(guard), false) = (selection.namespaced_key()?, guard, selection.names_an_invocation())
+    // The object key of a target is not known here.
+    let operation = selection.operation.as_ref().filter(|operation| !operation.is_keyed);
+    let (Some(stored), Some(guard), Some(operation), false) =
+        (selection.namespaced_key()?, guard, operation, selection.names_an_invocation())
     else {
         return Ok(Vec::new());
     };
+    let address = HandlerAddress { service: &operation.service, object_key: None, handler: &operation.handler };
     let mut keys = ClaimKeys::default();
-    keys.add_shared(&stored);
-    // The object key of a target is not known here.
-    if let Some(operation) = selection.operation.as_ref().filter(|operation| !operation.is_keyed) {
-        let address = HandlerAddress { service: &operation.service, object_key: None, handler: &operation.handler };
-        keys.add_operation(&stored, &address);
-    }
+    keys.add_operation(&stored, &address);
     session.admin.claims(guard, &keys)
 }
 
@@ -112,23 +111,17 @@ fn not_looked_for(session: &Session, guard: Option<&str>, nothing: bool) -> Resu
     if !nothing {
         return Ok(notes);
     }
-    if selection.names_an_invocation() || selection.namespaced_key()?.is_none() {
-        notes.push(
-            "Claims of the guard were not looked for. That needs the whole key (--stored-key; or --tenant, --project, --subject and \
-             --key) without --id and --key-hash, and --endpoint with --policy.",
-        );
-        return Ok(notes);
-    }
+    let whole_key = selection.namespaced_key()?.is_some() && !selection.names_an_invocation();
     match &selection.operation {
-        None => notes.push(
-            "Of the guard's claims, the command looked only for the one that all operations of a caller share. To find \
-             the claim of one operation, give --endpoint with --policy.",
-        ),
-        Some(operation) if operation.is_keyed => notes.push(
+        Some(operation) if whole_key && operation.is_keyed => notes.push(
             "The guard's claim of this operation was not looked for: it depends on the target's object key, which is not known here. \
              Until it ends (backend.guard.retention) the guard refuses a request with this key and another body.",
         ),
-        Some(_) => {}
+        Some(_) if whole_key => {}
+        _ => notes.push(
+            "Claims of the guard were not looked for. That needs the whole key (--stored-key; or --tenant, --project, --subject and \
+             --key) without --id and --key-hash, and --endpoint with --policy.",
+        ),
     }
     Ok(notes)
 }

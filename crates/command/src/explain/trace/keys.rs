@@ -2,7 +2,7 @@
 
 use super::{Found, Step, Told};
 use edge_idempotency_engine::exchange::TraceEvent;
-use edge_idempotency_engine::key::{self, KeyCharset, KeyError, KeyFormat, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH};
+use edge_idempotency_engine::key::{self, KeyCharset, KeyFormat, KeyRules, KeySyntax, MAX_NAMESPACED_LENGTH};
 use edge_idempotency_engine::policy::{Mode, PolicyKind};
 use edge_idempotency_engine::problem::Reason;
 
@@ -78,7 +78,7 @@ impl Told<'_> {
         let of_client = self.exchange.signer(self.policy).is_none();
         let is_charset = of_client && found.problem.is_some_and(|problem| problem.reason == Some(Reason::KeyCharset));
         let grammar = KeyCharset::Visible.grammar();
-        let (raw, _) = key::read_as(grammar, 0, self.key_lines()).ok().flatten().filter(|_| is_charset)?;
+        let (raw, _) = key::read_as(grammar, self.key_lines()).ok().flatten().filter(|_| is_charset)?;
         let mut outside: Vec<char> = raw.as_str().chars().collect();
         outside.retain(|one| !one.is_ascii_alphanumeric() && !"._~-".contains(*one));
         outside.sort_unstable();
@@ -124,11 +124,10 @@ impl Told<'_> {
     /// Each rule of the policy for keys, and whether this key keeps it.
     fn rules(&self, rules: &KeyRules) -> Vec<String> {
         let mut told = Vec::new();
-        let raw = key::read_as(rules.charset.grammar(), 0, self.key_lines()).ok().flatten().map(|(raw, _)| raw);
+        let raw = key::read_as(rules.charset.grammar(), self.key_lines()).ok().flatten().map(|(raw, _)| raw);
         let mut tell = |rule: String, one: KeyRules| {
             let now = || self.request.now_unix_ms;
             let result = match &raw {
-                Some(raw) if raw.as_str().len() < one.min_length => Err(KeyError::TooShort),
                 Some(raw) => one.check(raw, Some(&now)),
                 None => return told.push(format!("{rule}: not looked at")),
             };
@@ -139,10 +138,6 @@ impl Told<'_> {
         };
         if rules.charset == KeyCharset::Visible {
             tell("rule charset visible".to_owned(), KeyRules::default());
-        }
-        if rules.min_length > 1 {
-            let one = KeyRules { min_length: rules.min_length, ..KeyRules::default() };
-            tell(format!("rule min_length {}", rules.min_length), one);
         }
         let format = match rules.format {
             KeyFormat::Any => None,

@@ -8,10 +8,12 @@ use super::route::asks_for_mark;
 use super::{GatewayFindings, member_span};
 use crate::lint::gateway_list::ENVOY_BUFFER_LIMIT;
 use crate::lints::diagnostics::tree::SpannedNode;
-use edge_idempotency_engine::policy::defaults::BUFFER_MARGIN;
+use edge_idempotency_engine::policy::defaults::{BUFFER_MARGIN, MAX_BODY_BYTES};
 
 /// Envoy's default of `per_connection_buffer_limit_bytes`.
 const BUFFER: u64 = 1024 * 1024;
+/// The buffer for an answer whose `Location` is made out of its body.
+const ANSWERS: u64 = MAX_BODY_BYTES + BUFFER_MARGIN;
 
 pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     if let Some(listener) = chain.listener {
@@ -62,7 +64,7 @@ fn of_listener(chain: &FilterChain<'_>, listener: &SpannedNode, needs: &CheckedN
         && limit < needed
     {
         let message = format!(
-            "the listener buffers {limit} bytes, and the `Location` of `{}` needs {needed}: `answers.max_body_bytes` and \
+            "the listener buffers {limit} bytes, and the `Location` of `{}` needs {needed}: 1 MiB and \
              64 KiB",
             route.endpoint
         );

@@ -19,13 +19,8 @@ impl Compiler<'_> {
     #[inline(never)]
     pub(super) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let member = |name: &str| format!("/routes/{index}/{name}");
-        if route.guard_failure.is_some() && route.collision != Collision::Enforce {
-            self.warnings
-                .add(member("guard_failure"), "this member has no effect without `\"collision\": \"enforce\"`");
-        }
         if route.collision == Collision::Off {
             let set = [
-                ("collision_scope", route.collision_caller),
                 ("fingerprint", route.fingerprint_json),
                 ("fingerprint_headers", !route.fingerprint_headers.is_empty()),
             ];
@@ -40,7 +35,6 @@ impl Compiler<'_> {
                 "at most 16777216 with `\"fingerprint\": \"json\"`, which needs several copies of a body",
             );
         }
-        self.check_shared_keys(index, route);
         let backend = self.backend_of(route);
         let at = member("collision");
         if !has_results(route) {
@@ -63,29 +57,6 @@ impl Compiler<'_> {
                 route.endpoint, retention.service, retention.class
             );
             self.issues.add(backend.pointer("guard") + "/retention", message);
-        }
-    }
-
-    /// Reports a route that shares its keys at the guard with an earlier one, but not its kind of fingerprint. Fingerprints
-    /// of `raw` and `json`, and those with different headers, cannot be compared, so a key that both have seen would never be
-    /// noticed.
-    #[inline(never)]
-    fn check_shared_keys(&mut self, index: usize, route: &RouteDocument) {
-        let shares = |route: &RouteDocument| route.collision_caller && route.collision != Collision::Off;
-        let first = self.document.routes.iter().find(|(_, other)| shares(other));
-        let Some((first_index, first)) = first.filter(|_| shares(route)) else { return };
-        let headers = |route: &RouteDocument| ComparedHeaders::of(&route.fingerprint_headers);
-        let differs = [
-            ("fingerprint", first.fingerprint_json != route.fingerprint_json),
-            ("fingerprint_headers", headers(first) != headers(route)),
-        ];
-        for (member, _) in differs.into_iter().filter(|(_, differs)| *differs) {
-            let message = format!(
-                "`{}` and `{}` (/routes/{first_index}) have `\"collision_scope\": \"caller\"`, so they share keys at the guard and \
-                 need the same `{member}`",
-                route.endpoint, first.endpoint
-            );
-            self.issues.add(format!("/routes/{index}/{member}"), message);
         }
     }
 
@@ -125,8 +96,6 @@ impl Compiler<'_> {
             target: Arc::clone(target?),
             guard: Arc::clone(backend?.guard.as_ref()?),
             waits,
-            caller_scope: route.collision_caller,
-            needs_guard: route.guard_failure.unwrap_or(true),
             json: route.fingerprint_json,
             headers: ComparedHeaders::of(&route.fingerprint_headers),
         }))

@@ -1,14 +1,11 @@
-//! The `answers` object: what refusals and errors say to clients that this project's own conventions do not reach, and how
-//! much of an answer is waited for.
+//! The `answers` object: what refusals and errors say to clients that this project's own conventions do not reach.
 
 use super::header_names::{parse_retry_header, read_header_names};
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::policy::defaults;
-use crate::policy::members::{Custom, Flag, Integer, OptionalFlag, members};
+use crate::policy::members::{Custom, Flag, OptionalFlag, members};
 
 members! {
-    /// This object adds members and headers to errors, for clients that were written for another API, and limits the answers that the
-    /// filter waits for.
+    /// This object adds members and headers to errors, for clients that were written for another API.
     answers = "answers", "Answers";
 
     /// Response headers that repeat the retry advice of an error: `true` if the same request with the same key may be sent again, else
@@ -21,12 +18,6 @@ members! {
     /// stripe-node takes a 400 without it for a success.
     ERROR_MEMBER: Flag { default: false } = "error_member", "Member `error`";
 
-    /// The longest body of an answer that the filter waits for to make a `Location` of it, in bytes. A longer one passes without this
-    /// `Location` if its `content-length` says so, and is replaced by the problem document `answer_unavailable` if it turns out while it
-    /// comes. The gateway's buffer has to be 64 KiB larger. It is also the longest body that is read for `internal_hit`, which waits for
-    /// nothing.
-    MAX_BODY_BYTES: Integer { least: 1, most: 1 << 30, default: defaults::MAX_BODY_BYTES } = "max_body_bytes", "Longest answer";
-
     /// Whether errors in JSON tell nothing about the machine: a 5xx of a `generic` backend becomes the problem document `backend_error`,
     /// and others lose the members `stacktrace`, `stack`, `trace`, `backtrace` and `exception`. For that the filter waits for the body of
     /// an error, up to 64 KiB, and an error that it cannot read becomes `backend_error`, too. Left out: `true` for `restate`, and `false`
@@ -34,8 +25,8 @@ members! {
     CLEAN_ERRORS: OptionalFlag {} = "clean_errors", "Clean errors", schema r#"{"examples": [true]}"#;
 }
 
-/// How problem documents are written, what errors say besides, and which bodies are read (docs/contract.md sections 6 and 8).
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How problem documents are written, what errors say besides, and whether errors are cleaned (docs/contract.md sections 6 and 8).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answers {
     /// The URL that problem documents link to
     pub docs_url: Option<String>,
@@ -43,22 +34,8 @@ pub struct Answers {
     pub retry_headers: Vec<String>,
     /// Whether problem documents have the member `error`
     pub error_member: bool,
-    /// The longest body of an answer that a `Location` is made from, in bytes
-    pub max_body_bytes: u64,
     /// Whether errors in JSON are cleaned, if the document says it
     pub clean_errors: Option<bool>,
-}
-
-impl Default for Answers {
-    fn default() -> Self {
-        Self {
-            docs_url: None,
-            retry_headers: Vec::new(),
-            error_member: false,
-            max_body_bytes: defaults::MAX_BODY_BYTES,
-            clean_errors: None,
-        }
-    }
 }
 
 impl Answers {
@@ -72,7 +49,6 @@ impl Answers {
             docs_url,
             retry_headers: retry_headers.unwrap_or_default(),
             error_member: answers::ERROR_MEMBER.read(&fields, issues),
-            max_body_bytes: answers::MAX_BODY_BYTES.read(&fields, issues),
             clean_errors: answers::CLEAN_ERRORS.read(&fields, issues),
         }
     }

@@ -2,10 +2,9 @@
 
 use super::parse_duration;
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::key::{KeyCharset, KeyError, KeyFormat, KeyRules, MAX_LENGTH, MaxAge};
-use crate::policy::members::{Choice, Custom, Integer, Text, members};
+use crate::key::{KeyCharset, KeyError, KeyFormat, KeyRules, MaxAge};
+use crate::policy::members::{Choice, Custom, Text, members};
 use regex_lite::{Regex, RegexBuilder};
-use std::borrow::Cow;
 
 members! {
     /// These rules are about clients' keys: their characters, and what else they need. On a route it takes the place of the document's
@@ -23,14 +22,12 @@ members! {
     /// of another form is refused with reason `format`.
     FORMAT: Choice<KeyFormat> { words: &KeyFormat::WORDS } = "format", "Format";
 
-    /// A regular expression that has to match somewhere in the key; `^` and `$` make it match the whole key. It has no look-around and no
+    /// A regular expression that has to match somewhere in the key; `^` and `$` make it match the whole key, and `^.{16,}$` asks for 16
+    /// characters. It has no look-around and no
     /// back-references, at most 256 characters, and at most 16 KiB when it is compiled. Clients see it in the refusal (reason `format`).
     /// List `examples`: `check` tests the pattern with them.
     PATTERN: Text<Regex> { parse: parse_pattern } = "pattern", "Pattern",
         schema r#"{"type": "string", "maxLength": 256, "examples": ["^refund[.][0-9a-f-]{36}$"]}"#;
-
-    /// The least number of characters of a key. A shorter key is refused with reason `length`.
-    MIN_LENGTH: Integer { least: 1, most: MAX_LENGTH as u64, default: 1 } = "min_length", "Least length";
 
     /// A key whose own time is longer ago is refused with reason `expired`, a key whose time is more than 5 minutes ahead with reason
     /// `format`. Needs the format `uuid7` or `ulid`. It must not be longer than the retention of the target's service
@@ -60,7 +57,6 @@ impl KeyRules {
             charset: key_rules::CHARSET.read(&fields, issues),
             format: key_rules::FORMAT.read(&fields, issues),
             pattern: key_rules::PATTERN.read(&fields, issues),
-            min_length: key_rules::MIN_LENGTH.read(&fields, issues).try_into().unwrap_or(MAX_LENGTH),
             max_age: key_rules::MAX_AGE.read(&fields, issues),
         };
         if issues.0.len() > before {
@@ -76,10 +72,6 @@ impl KeyRules {
             let message = "keys of this format have letters, digits and `-` only: leave `charset` or `format` out";
             issues.add(format!("{}/charset", at.pointer), message);
         }
-        if let Some(length) = rules.format.length().filter(|length| rules.min_length > *length) {
-            let message = format!("no key can fit: every key of this format has {length} characters");
-            issues.add(format!("{}/min_length", at.pointer), message);
-        }
         fields.list(key_rules::EXAMPLES.name, issues, |example| {
             rules.check_example(example).map_err(|why| {
                 let detail =
@@ -92,7 +84,7 @@ impl KeyRules {
 
     /// Checks an example by all rules except its age, since a document is older every day.
     fn check_example(&self, example: &str) -> Result<(), KeyError> {
-        let key = self.charset.grammar().parse_from(self.min_length, Cow::Borrowed(example.as_bytes()))?;
+        let key = self.charset.grammar().parse(example.as_bytes())?;
         self.check(&key, None)
     }
 }

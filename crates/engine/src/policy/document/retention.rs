@@ -2,7 +2,7 @@
 
 use super::parse_duration;
 use crate::json::cursor::{Issues, JsonCursor, suggestion};
-use crate::policy::members::{Custom, OptionalChoice, members};
+use crate::policy::members::{Custom, members};
 
 members! {
     /// How long the backend keeps results. The filter compares `max_age` of keys with it.
@@ -14,18 +14,7 @@ members! {
 
     /// The class of each service. A name is the service's name in the backend.
     SERVICES: Custom {} = "services", "Services",
-        schema r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/serviceRetention"}}"##;
-}
-
-members! {
-    /// A service's retention.
-    service_retention = "serviceRetention", "Service";
-
-    /// The name of one of `/retention/classes`.
-    CLASS: Custom {} = "class", "Class", required "", schema r#"{"type": "string"}"#;
-
-    /// What the backend does with an invocation that has used up its retries.
-    ON_MAX_ATTEMPTS: OptionalChoice<&'static str> { words: &[("kill", "kill"), ("pause", "pause")] } = "on_max_attempts", "When retries are used up";
+        schema r##"{"type": "object", "additionalProperties": {"type": "string"}, "examples": [{"Refunds": "financial"}]}"##;
 }
 
 /// The retention of a service.
@@ -38,9 +27,6 @@ pub struct ServiceRetention {
     pub class: String,
     /// In seconds
     pub seconds: u64,
-    /// `on_max_attempts`
-    #[cfg(feature = "describe")]
-    pub on_max_attempts: Option<&'static str>,
 }
 
 /// Reads a `retention` object. A service whose class is invalid is left out.
@@ -70,22 +56,12 @@ fn read_service(
     classes: &[(&str, Option<u64>)],
     issues: &mut Issues,
 ) -> Option<ServiceRetention> {
-    let fields = service_retention::OBJECT.read(at, issues)?;
-    let on_max_attempts = service_retention::ON_MAX_ATTEMPTS.read(&fields, issues);
-    #[cfg(not(feature = "describe"))]
-    let _ = on_max_attempts;
-    let (class, seconds) = service_retention::CLASS.at(&fields, issues)?.parse(issues, |class| {
+    let (class, seconds) = at.parse(issues, |class| {
         let found = classes.iter().find(|(known, _)| *known == class).copied();
         found.ok_or_else(|| {
             let near = suggestion(class, classes.iter().map(|(known, _)| *known));
             format!("no class `{}` in /retention/classes{near}", class.replace('\n', " "))
         })
     })?;
-    Some(ServiceRetention {
-        service: name.to_owned(),
-        class: class.to_owned(),
-        seconds: seconds?,
-        #[cfg(feature = "describe")]
-        on_max_attempts,
-    })
+    Some(ServiceRetention { service: name.to_owned(), class: class.to_owned(), seconds: seconds? })
 }

@@ -102,14 +102,10 @@ members! {
     RECOVERY: OptionalFlag {} = "recovery", "Recovery";
 
     /// What the same key with another request leads to: nothing, a count, or 422 `idempotency_key_reused`. Another request differs in
-    /// method, path, query, content type or body. Needs `/backend/guard` and `/backend/cluster`. In shadow mode `enforce` counts, too.
+    /// method, path, query, content type or body. Needs `/backend/guard` and `/backend/cluster`. While the guard gives no answer that can
+    /// be compared, `enforce` answers 503, and `observe` forwards. In shadow mode `enforce` counts, too.
     COLLISION: Choice<Collision> { words: &[("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)] }
         = "collision", "Collision detection";
-
-    /// Whether a key names one call of this operation, or one call of its caller: with `caller` the same key on another operation counts as
-    /// another request, too, if that operation has `caller` and the same `scope`. All routes with `caller` need the same `fingerprint`.
-    COLLISION_SCOPE: Choice<bool> { words: &[("operation", false), ("caller", true)] }
-        = "collision_scope", "Scope of collision detection";
 
     /// With `attach` a duplicate of a request that is under way waits for it and gets the same answer. With `conflict` the filter asks
     /// Restate through `/backend/cluster` before each request with a key, and refuses a duplicate with 409 `idempotency_key_in_flight`; if
@@ -117,20 +113,15 @@ members! {
     /// asked.
     IN_FLIGHT: Choice<bool> { words: &[("attach", false), ("conflict", true)] } = "in_flight", "Requests in flight";
 
-    /// Whether a request is refused with 503, or forwarded and counted, if the guard gives no answer that can be compared. With `forward`
-    /// whoever can slow the guard switches collision detection off. With `observe` a request is always forwarded.
-    GUARD_FAILURE: OptionalChoice<bool> { words: &[("refuse", true), ("forward", false)] } = "guard_failure", "When the guard is down",
-        schema r#"{"default": "refuse"}"#;
-
     /// What of the body makes a request another one: its bytes, or its canonical JSON (RFC 8785), in which the order of members and space
     /// do not count. A body without a canonical form is compared by its bytes. With `collision` and `json`, `max_body_bytes` is at most
-    /// 16777216, and routes with `"collision_scope": "caller"` need the same fingerprint.
+    /// 16777216.
     FINGERPRINT: Choice<bool> { words: &[("raw", false), ("json", true)] } = "fingerprint", "Fingerprint";
 
     /// Request headers that make a request another one, too, such as `if-match`: with another value, another number of lines or without the
     /// header, the same key is refused or counted. Their order in this list does not matter. A retry has to send them again, byte for byte.
-    /// Changing the list makes fingerprints that cannot be compared with earlier ones, as a change of `fingerprint` does. Routes with
-    /// `"collision_scope": "caller"` need the same headers. A header that the backend never gets as a client sent it is a start error.
+    /// Changing the list makes fingerprints that cannot be compared with earlier ones, as a change of `fingerprint` does. A header that the
+    /// backend never gets as a client sent it is a start error.
     FINGERPRINT_HEADERS: Custom {} = "fingerprint_headers", "Headers in the fingerprint",
         schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/fingerprintHeader"}, "default": [], "examples": [["if-match", "prefer"]]}"##;
 
@@ -157,7 +148,13 @@ members! {
 
     ANSWER: Custom {} = "answer", schema r##"{"$ref": "#/$defs/answer"}"##;
 
-    INTERNAL_HIT: Custom {} = "internal_hit", schema r##"{"$ref": "#/$defs/internalHit"}"##;
+    /// Where an answer of a `HANDLER_INTERNAL_C` route says that its handler had done the work before: the JSON pointer of a member of its
+    /// body. The answer is a hit (`handler_internal_dedup_hit_total`) if the member is `true`, as a boolean. A handler in Restate needs
+    /// this, since it cannot set the header that counts as well. The answer passes unchanged, and nothing waits for its body: it is read
+    /// while it passes. What cannot be read is not counted: a body that is compressed, not of a JSON content type, not JSON, or longer than
+    /// 1 MiB, and a member that is there twice.
+    INTERNAL_HIT: Text<Pointer> { parse: parse_member } = "internal_hit", "Duplicates that the handler finds",
+        schema r#"{"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$", "examples": ["/duplicate"]}"#;
 
     API_KEY: Custom {} = "api_key", schema r##"{"$ref": "#/$defs/routeApiKey"}"##;
 }
@@ -202,23 +199,11 @@ members! {
 
     /// The header `Location`: an absolute path, in which `{body:/id}` stands for the string or integer at this JSON pointer of the answer's
     /// body, and `{name}` for a parameter of the route's path. Each value is percent-encoded into its segment. For the pointer the filter
-    /// waits for the whole body, up to `answers.max_body_bytes`. An answer without a usable value keeps its status 200 and its own
-    /// `Location`, and is counted (`idempotency_answer_unshaped_total`).
+    /// waits for the whole body, up to 1 MiB; the gateway's buffer has to be 64 KiB larger. A longer answer passes without this `Location`
+    /// if its `content-length` says so, and else the problem document `answer_unavailable` takes its place. An answer without a usable
+    /// value keeps its status 200 and its own `Location`, and is counted (`idempotency_answer_unshaped_total`).
     LOCATION: Text<String> { parse: parse_text } = "location", "Location",
         schema r#"{"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{[a-z][a-z0-9_]*\\}|\\{body:(?:/(?:[^{}~/]|~[01])*){1,8}\\})+)+$", "examples": ["/api/v1/refunds/{body:/id}"]}"#;
-}
-
-members! {
-    /// Where an answer of a `HANDLER_INTERNAL_C` route says that its handler had done the work before. Each such answer counts as a hit
-    /// (`handler_internal_dedup_hit_total`). A handler in Restate needs this, since it cannot set the header that counts as well. The
-    /// answer passes unchanged, and nothing waits for its body: it is read while it passes.
-    internal_hit = "internalHit", "Duplicates that the handler finds";
-
-    /// The JSON pointer of a member of the answer's body. The answer is a hit if the member is `true`, as a boolean. What cannot be read is
-    /// not counted: a body that is compressed, not of a JSON content type, not JSON, or longer than `answers.max_body_bytes`, and a member
-    /// that is there twice.
-    BODY: Text<Pointer> { parse: parse_member } = "body", "Member", required "",
-        schema r#"{"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$", "examples": ["/duplicate"]}"#;
 }
 
 /// The policy of a route.
@@ -352,14 +337,10 @@ pub(crate) struct RouteDocument<'j> {
     pub recovery: Option<bool>,
     /// `collision`
     pub collision: Collision,
-    /// `collision_scope`: whether a key is for all operations of a caller
-    pub collision_caller: bool,
     /// `fingerprint`: whether bodies are compared as canonical JSON
     pub fingerprint_json: bool,
     /// `fingerprint_headers`: headers that are compared, too; lower case
     pub fingerprint_headers: Vec<String>,
-    /// `guard_failure`, if the route has it: whether requests are refused while the guard gives no answer
-    pub guard_failure: Option<bool>,
     /// Whether a request whose key is in flight is refused
     pub in_flight_conflict: bool,
     /// The longest body that is buffered, in bytes
@@ -453,13 +434,11 @@ impl<'j> RouteDocument<'j> {
             hosts: route::HOSTS.read(&fields, issues).unwrap_or_default(),
             recovery: route::RECOVERY.read(&fields, issues),
             collision: route::COLLISION.read(&fields, issues),
-            collision_caller: route::COLLISION_SCOPE.read(&fields, issues),
             fingerprint_json: route::FINGERPRINT.read(&fields, issues),
             fingerprint_headers: route::FINGERPRINT_HEADERS
                 .at(&fields, issues)
                 .map(|at| read_header_names(&at, parse_fingerprint_header, issues))
                 .unwrap_or_default(),
-            guard_failure: route::GUARD_FAILURE.read(&fields, issues),
             in_flight_conflict: route::IN_FLIGHT.read(&fields, issues),
             max_body_bytes: route::MAX_BODY_BYTES.read(&fields, issues),
             one_way: route::ONE_WAY.read(&fields, issues),
@@ -467,7 +446,7 @@ impl<'j> RouteDocument<'j> {
             webhook: route::WEBHOOK.at(&fields, issues).and_then(|at| read_webhook(&at, issues)),
             key: read_key(route::KEY.at(&fields, issues), issues),
             answer: route::ANSWER.at(&fields, issues).and_then(|at| read_answer(&at, issues)),
-            internal_hit: route::INTERNAL_HIT.at(&fields, issues).and_then(|at| read_internal_hit(&at, issues)),
+            internal_hit: route::INTERNAL_HIT.read(&fields, issues),
             encoded_slash: route::ENCODED_SLASH.read(&fields, issues),
             clean_errors: answers::CLEAN_ERRORS.read(&fields, issues),
             api_key: route::API_KEY.at(&fields, issues).and_then(|at| ApiKeyRules::read(&at, issues)),
@@ -504,12 +483,6 @@ fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocumen
         status: status.map(|status| status.to_string()),
         location: answer::LOCATION.read(&fields, issues),
     })
-}
-
-#[inline(never)]
-fn read_internal_hit(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Pointer> {
-    let fields = internal_hit::OBJECT.read(at, issues)?;
-    internal_hit::BODY.read(&fields, issues)
 }
 
 fn parse_member(text: &str) -> Result<Pointer, String> {

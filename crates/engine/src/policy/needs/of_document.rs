@@ -79,7 +79,6 @@ impl PolicyNeeds {
             operations,
             reserved: reserved(document, policy),
             answer_headers: ids.into_iter().chain(&document.answers.retry_headers).cloned().collect(),
-            max_answer_bytes: document.answers.max_body_bytes,
             cleans_errors: cleans.unwrap_or(backends.iter().any(|backend| backend.abilities.cleans_errors))
                 || routes.iter().any(|route| route.clean_errors == Some(true)),
             backends,
@@ -120,7 +119,6 @@ impl RouteNeeds {
             recovery: route.recovery.is_some(),
             claims: declared.collision != Collision::Off,
             compares: declared.collision == Collision::Enforce,
-            forwards_unchecked: declared.collision == Collision::Enforce && declared.guard_failure == Some(false),
             refuses_in_flight: declared.in_flight_conflict,
             max_body_bytes: declared.max_body_bytes,
             reads_answers: route.answer.as_ref().is_some_and(AnswerMapping::reads_body),

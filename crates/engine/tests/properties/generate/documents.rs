@@ -82,8 +82,8 @@ pub(crate) struct RouteModel {
     pub(crate) shares_keys: bool,
     /// The rules for keys, where the route has its own; only on routes that take clients' keys
     pub(crate) keys: Option<KeyRulesModel>,
-    /// The mode of collision detection, the fingerprint and the scope
-    pub(crate) collision: Option<[&'static str; 3]>,
+    /// The mode of collision detection, and the fingerprint
+    pub(crate) collision: Option<[&'static str; 2]>,
     /// Whether duplicates of requests under way are refused
     pub(crate) in_flight: bool,
     /// The place of its backend in the policy
@@ -104,14 +104,13 @@ pub(crate) struct BackendModel {
 /// The rules for clients' keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyRulesModel {
-    pub(crate) min_length: usize,
     /// Whether keys may hold every visible ASCII character except the comma
     pub(crate) visible: bool,
 }
 
 impl KeyRulesModel {
     fn document(self) -> Json {
-        json!({"min_length": self.min_length, "charset": if self.visible { "visible" } else { "unreserved" }})
+        json!({"charset": if self.visible { "visible" } else { "unreserved" }})
     }
 }
 
@@ -221,7 +220,7 @@ impl PolicyModel {
             mark_all: false,
             unmatched: "REJECT",
             identity,
-            keys: KeyRulesModel { min_length: 1, visible: false },
+            keys: KeyRulesModel { visible: false },
             parameters: false,
             future_keys: false,
             key_copies: false,
@@ -419,10 +418,9 @@ fn route_document(route: &RouteModel, names: Option<[&'static str; 2]>) -> Json 
     if route.in_flight {
         document["in_flight"] = json!("conflict");
     }
-    if let Some([mode, fingerprint, scope]) = route.collision {
+    if let Some([mode, fingerprint]) = route.collision {
         document["collision"] = json!(mode);
         document["fingerprint"] = json!(fingerprint);
-        document["collision_scope"] = json!(scope);
     }
     if let Some(target) = &route.target {
         document["target"] = json!(target.text());

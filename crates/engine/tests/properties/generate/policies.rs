@@ -153,9 +153,9 @@ fn route() -> impl Strategy<Value = RouteModel> {
         prop_oneof![4 => Just(ScopeModel::Project), 1 => Just(ScopeModel::Tenant), 1 => Just(ScopeModel::Platform)];
     let query = prop_oneof![2 => Just(vec![]), 1 => Just(vec!["page", "page_token"])];
     let either = |one, other| prop_oneof![Just(one), Just(other)];
-    let collision = (either("enforce", "observe"), either("raw", "json"), either("operation", "caller"));
-    let collision = option::of(collision.prop_map(|(mode, fingerprint, scope)| [mode, fingerprint, scope]));
-    let keys = (1_usize..5, any::<bool>()).prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
+    let collision = (either("enforce", "observe"), either("raw", "json"));
+    let collision = option::of(collision.prop_map(|(mode, fingerprint)| [mode, fingerprint]));
+    let keys = any::<bool>().prop_map(|visible| KeyRulesModel { visible });
     let flags = (collision, any::<bool>(), prop_oneof![3 => Just(false), 1 => Just(true)], 0_usize..2);
     let rules = (option::weighted(0.3, keys), flags);
     let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query, rules);
@@ -280,15 +280,6 @@ fn fitted(mut route: RouteModel, backends: &[BackendModel], routes: &[RouteModel
         route.query.clear();
         route.collision = None;
     }
-    // Routes of scope `caller` share claims at a guard, so they need the same fingerprint.
-    let of_callers = |other: &RouteModel| match other.collision {
-        Some([_, fingerprint, "caller"]) => Some(fingerprint),
-        _ => None,
-    };
-    let shared = routes.iter().find_map(of_callers);
-    if let (Some([_, fingerprint, "caller"]), Some(shared)) = (&mut route.collision, shared) {
-        *fingerprint = shared;
-    }
     route.in_flight &= backend.restate && route.target.is_some();
     if let Some(target) = &mut route.target {
         // Methods share the target's results, and only Restate takes one-way requests.
@@ -311,8 +302,7 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let unmatched = select(vec!["REJECT", "PROHIBITED", "HANDLER_INTERNAL_C"]);
     let likely = || prop_oneof![3 => Just(true), 1 => Just(false)];
     let modes = (likely().prop_map(|enforce| !enforce), likely());
-    let keys = (prop_oneof![3 => Just(1_usize), 1 => 2_usize..5], any::<bool>());
-    let keys = keys.prop_map(|(min_length, visible)| KeyRulesModel { min_length, visible });
+    let keys = any::<bool>().prop_map(|visible| KeyRulesModel { visible });
     let rules = (keys, any::<bool>(), any::<[bool; 2]>(), any::<bool>());
     (modes, unmatched, backends(), identity(), rules, vec(route(), 1..7)).prop_map(
         |((shadow, gateway_routes), unmatched, (mut backends, names), mut identity, rules, generated)| {

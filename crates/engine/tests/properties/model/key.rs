@@ -35,7 +35,6 @@ pub(crate) fn read_key(lines: &[&[u8]], rules: KeyRulesModel) -> Result<Option<S
     match value.len() {
         0 => Err("empty"),
         256.. => Err("length"),
-        length if length < rules.min_length => Err("length"),
         _ if rules.visible && !VISIBLE_KEY.is_match(&value) => Err("charset"),
         _ if !rules.visible && !KEY.is_match(&value) => Err("charset"),
         _ if value.starts_with(b"t-") => Err("reserved_prefix"),

@@ -81,7 +81,7 @@ pub(crate) fn backend(listener: Listener) -> Value {
 
 /// `retention` of a listener's policy.
 pub(crate) fn retention(listener: Listener) -> Option<Value> {
-    let named = json!({"classes": {"day": "1d"}, "services": {RETAINED: {"class": "day"}}});
+    let named = json!({"classes": {"day": "1d"}, "services": {RETAINED: "day"}});
     (listener == Listener::Declared).then_some(named)
 }
 
