@@ -1,4 +1,4 @@
-// Stripe's SDK for Node.js. The API's policy has `answers.retry_headers` and `answers.error_member`.
+// Stripe's SDK for Node.js. The API's policy has `retry_headers` and `error_member`.
 import Stripe from "stripe";
 
 // `timeout` of an attempt is in milliseconds.

@@ -24,12 +24,10 @@ type policyView struct {
 	Callers map[string]struct {
 		Routes []string `json:"routes"`
 	} `json:"callers"`
-	Parameters string `json:"parameter_headers"`
-	Answers    struct {
-		RetryHeaders []string `json:"retry_headers"`
-		ErrorMember  bool     `json:"error_member"`
-	} `json:"answers"`
-	WaitMs *int `json:"recovery_wait_ms"`
+	Parameters   string   `json:"parameter_headers"`
+	RetryHeaders []string `json:"retry_headers"`
+	ErrorMember  bool     `json:"error_member"`
+	WaitMs       *int     `json:"recovery_wait_ms"`
 }
 
 type clusterView struct {

@@ -18,7 +18,7 @@ type problems struct {
 }
 
 func newProblems(policy *policyView) problems {
-	return problems{docsURL: policy.DocsURL, retryHeaders: policy.Answers.RetryHeaders, errorMember: policy.Answers.ErrorMember}
+	return problems{docsURL: policy.DocsURL, retryHeaders: policy.RetryHeaders, errorMember: policy.ErrorMember}
 }
 
 // document is a problem document; the order of members is that of the module.

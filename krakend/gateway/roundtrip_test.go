@@ -116,7 +116,7 @@ func TestARequestWhoseBodyStallsIsA503BeforeKrakenDsDeadline(t *testing.T) {
 	policy := config["extra_config"].(object)[serverPlugin].(object)[own].(object)["policy"].(object)
 	policy["backend"].(object)["guard"] = object{"service": "IdempotencyGuard", "retention": "8d"}
 	policy["backend"].(object)["cluster"] = "backend"
-	policy["docs_url"], policy["answers"] = "https://docs.example/i", object{"retry_headers": list{"x-should-retry"}, "error_member": true}
+	policy["docs_url"], policy["retry_headers"], policy["error_member"] = "https://docs.example/i", list{"x-should-retry"}, true
 	g := load(t, config)
 	parent, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()

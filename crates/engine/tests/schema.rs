@@ -227,7 +227,7 @@ fn leaving_a_member_out_is_writing_its_default() {
 const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/fingerprint_headers/*", "/routes/*/fingerprint_headers/*", "the backend never gets"),
     ("/allow_inline_secrets", "/webhooks/static/*/secrets/*", "allow_inline_secrets"),
-    ("/answers/retry_headers/*", "/answers/retry_headers", "already uses the header"),
+    ("/retry_headers/*", "/retry_headers", "already uses the header"),
     ("/routes/*/policy", "/routes/*/subject", "takes keys of clients"),
     ("/shadow_key_header", "/shadow_key_header", "already uses the header"),
     ("/backends/*/key_header", "/backends/*/key_header", "already uses the header"),
@@ -269,11 +269,8 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/routes/*/answer/location", "/routes/*/answer/location", "neither a parameter of the route's path"),
     ("/routes/*/endpoint", "/routes/*/endpoint", "is already declared at /routes/"),
     ("/backends/*/guard/retention", "/backends/*/guard/retention", "would forget a request before"),
-    ("/routes/*/key/examples/*", "/routes/*/key/examples/*", "this example is refused"),
-    ("/routes/*/key/format", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/format", "/routes/*/key/max_age", "keys that hold their time"),
     ("/routes/*/key/max_age", "/routes/*/key/max_age", "longer than the backend keeps"),
-    ("/routes/*/key/pattern", "/routes/*/key/examples/*", "this example is refused"),
     ("/routes/*/key/pattern", "/routes/*/key/pattern", "cannot be used"),
     ("/routes/*/identity/sources/*/project", "/routes/*/scope", "no identity source names one"),
     ("/routes/*/hosts/*", "/routes/*/hosts/*", "in its canonical form"), // addresses

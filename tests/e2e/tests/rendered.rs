@@ -104,7 +104,7 @@ fn policy(by: By) -> Value {
         "allow_inline_secrets": true,
         "identity": {"sources": [source]},
         "backend": {"kind": "generic"},
-        "answers": {"retry_headers": ["x-should-retry"]},
+        "retry_headers": ["x-should-retry"],
         "routes": [
             {"endpoint": "orders.create", "path": "/orders", "policy": "REQUIRED_A"},
             {"endpoint": "status", "path": "/status", "methods": ["GET"], "policy": "PROHIBITED"},

@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn headers_are_those_of_the_backend_and_the_document() {
-        let more = r#""answers": {"retry_headers": ["x-should-retry"]},"#;
+        let more = r#""retry_headers": ["x-should-retry"],"#;
         let policy =
             described(r#"{"endpoint": "a", "path": "/a", "policy": "REQUIRED_A", "target": "A/a"}"#, JWT, more);
         let interface = RouteInterface::new(&policy, policy.routes().next().unwrap());

@@ -273,7 +273,7 @@ fn a_path_item_in_a_list_is_found() {
 fn components_fit_all_routes_and_have_names_that_descriptions_may_have() {
     let policy = std::fs::read_to_string(folder().join("policy.json")).unwrap();
     let policy = policy
-        .replace(r#""backend": {"kind": "generic"}"#, r#""backend": "g", "backends": {"g": {"kind": "generic"}, "r": {"kind": "restate", "cluster": "r"}}, "answers": {"retry_headers": ["x-should!retry"]}"#)
+        .replace(r#""backend": {"kind": "generic"}"#, r#""backend": "g", "backends": {"g": {"kind": "generic"}, "r": {"kind": "restate", "cluster": "r"}}, "retry_headers": ["x-should!retry"]"#)
         .replace(r#""policy": "ACCEPTED""#, r#""policy": "ACCEPTED", "backend": "r", "target": "O/create""#);
     let told = run_with(&["overlay", "-"], &policy);
     assert_eq!(told.status, 0, "{}", told.errors);

@@ -30,7 +30,7 @@ impl Retry {
         }
     }
 
-    /// The advice as the headers of `/answers/retry_headers` write it: whether to send the same request again.
+    /// The advice as the headers of `/retry_headers` write it: whether to send the same request again.
     pub const fn should_retry(self) -> &'static str {
         match self {
             Self::SameKey | Self::Wait => "true",

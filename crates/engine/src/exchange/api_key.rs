@@ -62,7 +62,9 @@ impl Exchange {
     /// The header with the request's API key, if its backend gets it: the registry was asked about it.
     pub(super) fn kept_key_header<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
         let place = policy.identity_of(self.route(policy)).api_keys().filter(|_| self.holder.is_some())?;
-        (place.keep && self.backend(policy).abilities().gets_credentials).then_some(place.header.as_str())
+        let backend = self.backend(policy);
+        let keeps = backend.abilities().gets_credentials && backend.keeps_header(place.header.as_bytes());
+        keeps.then_some(place.header.as_str())
     }
 
     /// Takes what the registry says of the API key. The request is evaluated again.

@@ -6,7 +6,7 @@ use crate::policy::Policy;
 use crate::problem::{CallerProtocol, Problem, Retry};
 use std::borrow::Cow;
 
-/// The longest `Retry-After` beside `/answers/retry_headers`, in seconds.
+/// The longest `Retry-After` beside `/retry_headers`, in seconds.
 const MAX_RETRY_AFTER: u32 = 60;
 
 /// Sets a header of the response.
@@ -53,7 +53,7 @@ pub(super) fn set_retry_headers<'a>(policy: &'a Policy, advice: Retry, effects: 
     }
 }
 
-/// Shortens the backend's `Retry-After` where clients read `/answers/retry_headers`: Stripe's SDKs, for example, ignore a
+/// Shortens the backend's `Retry-After` where clients read `/retry_headers`: Stripe's SDKs, for example, ignore a
 /// longer wait and a date (RFC 9110 section 10.2.3 allows both), and then come back after half a second.
 pub(super) fn bound_retry_after(policy: &Policy, retry_after: Option<&[u8]>, effects: &mut Vec<Effect<'_>>) {
     let Some(value) = retry_after.filter(|_| !policy.answers().retry_headers.is_empty()) else { return };

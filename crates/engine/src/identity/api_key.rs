@@ -19,8 +19,6 @@ pub struct ApiKeyPlace {
     pub header: String,
     /// How every key begins; empty if a key can begin in any way.
     pub prefix: String,
-    /// Whether backends that are not Restate get the header.
-    pub keep: bool,
 }
 
 /// An API key. `Debug` does not show it (invariant I6).
@@ -119,7 +117,7 @@ mod tests {
     use super::*;
 
     fn found(header: &str, prefix: &str, lines: &[(&str, &str)]) -> Result<Option<String>, Reason> {
-        let place = ApiKeyPlace { header: header.to_owned(), prefix: prefix.to_owned(), keep: false };
+        let place = ApiKeyPlace { header: header.to_owned(), prefix: prefix.to_owned() };
         let lines = lines.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         place.find(&Headers::new(lines)).map(|key| key.map(|key| key.expose().to_owned()))
     }

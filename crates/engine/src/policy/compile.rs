@@ -404,7 +404,7 @@ impl Compiler<'_> {
             for name in self.document.answers.retry_headers.iter().filter(|name| used.contains(name)) {
                 let own = backend.pointer("");
                 let message = format!("{own} already uses the header `{name}`: choose another one for the advice");
-                self.issues.add("/answers/retry_headers", message);
+                self.issues.add("/retry_headers", message);
             }
         }
     }

@@ -37,7 +37,7 @@ use crate::key::KeyRules;
 use crate::policy::defaults;
 #[cfg(feature = "describe")]
 use crate::policy::members::Object;
-use crate::policy::members::{Choice, Custom, Flag, Integer, OptionalInteger, Text, members};
+use crate::policy::members::{Choice, Custom, Flag, Integer, OptionalFlag, OptionalInteger, Text, members};
 #[cfg(feature = "describe")]
 pub(super) use grammars::GRAMMARS;
 use header_names::{parse_key_header, parse_prefix};
@@ -107,7 +107,21 @@ members! {
     BACKENDS: Custom {} = "backends", "Backends",
         schema r##"{"type": "object", "propertyNames": {"$ref": "#/$defs/name"}, "additionalProperties": {"$ref": "#/$defs/backend"}, "examples": [{"api": {"kind": "generic"}, "restate": {"kind": "restate", "rewrite_path": true, "cluster": "restate"}}]}"##;
 
-    ANSWERS: Custom {} = "answers", schema r##"{"$ref": "#/$defs/answers"}"##;
+    /// Response headers that repeat the retry advice of an error: `true` if the same request with the same key may be sent again, else
+    /// `false`. Every problem document has them, and every error that has `Idempotency-Retry`; a header of the backend with such a name is
+    /// replaced there, and its `Retry-After` is at most 60. Existing SDKs obey `x-should-retry` or `stripe-should-retry`.
+    RETRY_HEADERS: Custom {} = "retry_headers", "Retry headers",
+        schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/retryHeader"}, "default": [], "examples": [["x-should-retry", "stripe-should-retry"]]}"##;
+
+    /// Whether problem documents also have the member `error` with `code`, `message`, `type` and `doc_url`, as errors of Stripe's API have.
+    /// stripe-node takes a 400 without it for a success.
+    ERROR_MEMBER: Flag { default: false } = "error_member", "Member `error`";
+
+    /// Whether errors in JSON tell nothing about the machine: a 5xx of a `generic` backend becomes the problem document `backend_error`,
+    /// and others lose the members `stacktrace`, `stack`, `trace`, `backtrace` and `exception`. For that the filter waits for the body of
+    /// an error, up to 64 KiB, and an error that it cannot read becomes `backend_error`, too. Left out: `true` for `restate`, and `false`
+    /// for `generic`, whose errors then pass as they come. A route's value takes precedence over the document's.
+    CLEAN_ERRORS: OptionalFlag {} = "clean_errors", "Clean errors", schema r#"{"examples": [true]}"#;
 
     /// The operations that clients can call. No two of them may take the same requests.
     ROUTES: Custom {} = "routes", "Routes", required "", schema r##"{"type": "array", "items": {"$ref": "#/$defs/route"}}"##;
@@ -139,7 +153,6 @@ members! {
 /// The objects of a document, in the order of the schema's definitions.
 #[cfg(feature = "describe")]
 pub(super) const OBJECTS: &[&Object] = &[
-    &answers::answers::OBJECT,
     &routes::answer::OBJECT,
     &keys::key_rules::OBJECT,
     &identity::source::OBJECT,
@@ -205,7 +218,7 @@ pub(crate) struct Document<'j> {
     pub mode: Mode,
     /// `unmatched`
     pub unmatched: Unmatched,
-    /// `answers`, and `docs_url`
+    /// `docs_url`, `retry_headers`, `error_member` and `clean_errors`
     pub answers: Answers,
     /// `identity`
     pub identity: Option<IdentityRules>,
@@ -245,15 +258,11 @@ impl<'j> Document<'j> {
         document::VERSION.read(&fields, issues);
         let inline = document::ALLOW_INLINE_SECRETS.read(&fields, issues);
         let retentions = document::RETENTION.at(&fields, issues).and_then(|at| retention::read(&at, issues));
-        let docs_url = document::DOCS_URL.read(&fields, issues);
         let items = document::ROUTES.at(&fields, issues).and_then(|at| at.items(issues)).unwrap_or_default();
         Self {
             mode: document::MODE.read(&fields, issues),
             unmatched: document::UNMATCHED.read(&fields, issues),
-            answers: match document::ANSWERS.at(&fields, issues) {
-                Some(at) => Answers::read(&at, docs_url, issues),
-                None => Answers { docs_url, ..Answers::default() },
-            },
+            answers: Answers::read(&fields, issues),
             identity: document::IDENTITY
                 .at(&fields, issues)
                 .map(|at| IdentityRules::read(&at, IdentityOwner::Document { inline }, issues).unwrap_or_default()),

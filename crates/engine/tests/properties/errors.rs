@@ -26,7 +26,7 @@ const TRACES: [&str; 9] = [
 static POLICIES: LazyLock<[Policy; 2]> = LazyLock::new(|| {
     ["restate", "generic"].map(|kind| {
         let document =
-            json!({"version": 1, "backend": {"kind": kind}, "answers": {"clean_errors": true}, "unmatched": "HANDLER_INTERNAL_C", "routes": []});
+            json!({"version": 1, "backend": {"kind": kind}, "clean_errors": true, "unmatched": "HANDLER_INTERNAL_C", "routes": []});
         Policy::from_json(document.to_string().as_bytes()).unwrap()
     })
 });

@@ -184,18 +184,20 @@ fn keys(request: &ScriptedRequest) -> Vec<String> {
 }
 
 fn listener(name: &str, answers: &Value) -> (String, ListenerSpec) {
-    let policy = json!({
+    let mut policy = json!({
         "version": 1,
         "identity": {"sources": [{
             "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
             "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
         }]},
         "backend": {"kind": "generic"},
-        "answers": answers,
         "routes": [
             {"endpoint": "refunds.create", "path": PATH, "policy": "REQUIRED_A"},
             {"endpoint": "notes.create", "path": format!("{WITHOUT_KEY}{{name}}"), "policy": "ACCEPTED"},
         ],
     });
+    for (name, value) in answers.as_object().into_iter().flatten() {
+        policy[name] = value.clone();
+    }
     (name.to_owned(), ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] })
 }

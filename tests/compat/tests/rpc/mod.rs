@@ -109,7 +109,7 @@ impl RpcSetup {
                     "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
                 }]},
                 "backend": backend,
-                "answers": {"clean_errors": clean, "retry_headers": ["x-should-retry"]},
+                "clean_errors": clean, "retry_headers": ["x-should-retry"],
                 "routes": routes,
             })
             .to_string()

@@ -1,6 +1,6 @@
 //! Clients that were written for another API obey the gateway: Stripe's SDKs, through a real Envoy.
 //!
-//! `answers.retry_headers` and `answers.error_member` make the difference, so each test that needs one of them has a
+//! `retry_headers` and `error_member` make the difference, so each test that needs one of them has a
 //! counterpart behind a listener without them.
 
 use std::env;
@@ -61,8 +61,8 @@ impl SdksSetup {
                 sdks.display()
             );
         }
-        let policy = |answers: Value| {
-            json!({
+        let policy = |answers: &Value| {
+            let mut policy = json!({
                 "version": 1,
                 "docs_url": "https://developers.example.com/idempotency",
                 "identity": {"sources": [{
@@ -70,13 +70,15 @@ impl SdksSetup {
                     "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}
                 }]},
                 "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
-                "answers": answers,
                 "routes": [{"endpoint": "refunds.create", "path": PATH, "policy": "REQUIRED_A", "target": "Refunds/create"}]
-            })
-            .to_string()
+            });
+            for (name, value) in answers.as_object().into_iter().flatten() {
+                policy[name] = value.clone();
+            }
+            policy.to_string()
         };
         let listener = |name: &str, answers: Value| {
-            (name.to_owned(), ListenerSpec { policy: policy(answers), changes: vec![Change::EveryPath] })
+            (name.to_owned(), ListenerSpec { policy: policy(&answers), changes: vec![Change::EveryPath] })
         };
         let both = json!({"retry_headers": ["x-should-retry", "stripe-should-retry"], "error_member": true});
         let gateway = TestGateway::start(&[listener(WITH, both), listener(WITHOUT, json!({}))])?;

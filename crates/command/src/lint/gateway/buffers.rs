@@ -12,9 +12,6 @@ use edge_idempotency_engine::policy::defaults::{BUFFER_MARGIN, MAX_BODY_BYTES};
 
 /// Envoy's default of `per_connection_buffer_limit_bytes`.
 const BUFFER: u64 = 1024 * 1024;
-/// The buffer for an answer whose `Location` is made out of its body.
-const ANSWERS: u64 = MAX_BODY_BYTES + BUFFER_MARGIN;
-
 pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mut GatewayFindings) {
     if let Some(listener) = chain.listener {
         of_listener(chain, listener, needs, findings);

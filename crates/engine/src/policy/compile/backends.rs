@@ -221,7 +221,12 @@ impl<'d> Compiler<'d> {
             );
         }
         let prefix = self.document.parameter_prefix.as_deref();
+        let api_keys = identities.iter().find_map(IdentityRules::api_keys).map(|place| place.header.as_str());
         for (index, name) in backend.keep_headers.iter().enumerate() {
+            if backend.abilities().gets_credentials && api_keys == Some(canonical(name).as_ref()) {
+                // Of this header only the line whose key was confirmed goes on, which the exchange keeps.
+                continue;
+            }
             let name_of_parameter = prefix.is_some_and(|prefix| canonical(name).starts_with(prefix));
             if name_of_parameter || always.iter().any(|removed| *removed == canonical(name)) {
                 let message = format!("the backend never gets `{name}` as a client sent it: remove it from this list");

@@ -41,7 +41,8 @@ members! {
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:[!#$%&'+.^_`|~0-9A-Za-z-]{2,}\\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)$"}, "examples": [["x-restate-*", "access-control-*"]]}"#;
 
     /// Request headers that reach Restate although it journals what it gets: of `authorization`, `cookie`, `proxy-authorization`,
-    /// `x-api-key`, `origin` and `access-control-request-*`. Those of `x-restate-*` steer a call and never come from a client.
+    /// `x-api-key`, `origin` and `access-control-request-*`. Those of `x-restate-*` steer a call and never come from a client. For `generic`: the
+    /// header with API keys (`unkey` of an identity source), of which the line whose key was confirmed goes on.
     KEEP_HEADERS: Texts<String> { parse: parse_header_name } = "keep_headers", "Kept headers",
         schema r##"{"type": "array", "items": {"$ref": "#/$defs/headerName", "not": {"pattern": "^[xX][-_][rR][eE][sS][tT][aA][tT][eE][-_]"}}, "default": [], "examples": [["authorization"]]}"##;
 

@@ -344,9 +344,8 @@ fn read_api_keys(
     let fields = key_registry::OBJECT.read(at, issues)?;
     let header = key_registry::HEADER.read(&fields, issues);
     let prefix = key_registry::PREFIX.read_if_given(&fields, issues);
-    let keep = key_registry::KEEP_HEADER.read(&fields, issues);
     *registry = Some((at.pointer.clone(), read_key_registry(&fields, inline, issues)));
-    Some(ApiKeyPlace { header: header?, prefix: prefix?.unwrap_or_default(), keep })
+    Some(ApiKeyPlace { header: header?, prefix: prefix?.unwrap_or_default() })
 }
 
 /// Where a source reads its parts from.

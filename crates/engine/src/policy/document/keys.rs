@@ -2,8 +2,8 @@
 
 use super::parse_duration;
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::key::{KeyCharset, KeyError, KeyFormat, KeyRules, MaxAge};
-use crate::policy::members::{Choice, Custom, Text, members};
+use crate::key::{KeyCharset, KeyFormat, KeyRules, MaxAge};
+use crate::policy::members::{Choice, Text, members};
 use regex_lite::{Regex, RegexBuilder};
 
 members! {
@@ -25,7 +25,7 @@ members! {
     /// A regular expression that has to match somewhere in the key; `^` and `$` make it match the whole key, and `^.{16,}$` asks for 16
     /// characters. It has no look-around and no
     /// back-references, at most 256 characters, and at most 16 KiB when it is compiled. Clients see it in the refusal (reason `format`).
-    /// List `examples`: `check` tests the pattern with them.
+    ///
     PATTERN: Text<Regex> { parse: parse_pattern } = "pattern", "Pattern",
         schema r#"{"type": "string", "maxLength": 256, "examples": ["^refund[.][0-9a-f-]{36}$"]}"#;
 
@@ -36,9 +36,6 @@ members! {
     MAX_AGE: Text<MaxAge> { parse: parse_age } = "max_age", "Greatest age",
         schema r##"{"$ref": "#/$defs/duration", "examples": ["24h"]}"##;
 
-    /// Keys that these rules have to accept; one that they refuse is a start failure. Their age is not checked.
-    EXAMPLES: Custom {} = "examples", "Examples",
-        schema r#"{"type": "array", "items": {"type": "string"}, "default": [], "examples": [["refund.8e03978e-40d5-43e8-bc93-6894a57f9324"]]}"#;
 }
 
 /// The longest pattern, in characters.
@@ -60,8 +57,6 @@ impl KeyRules {
             max_age: key_rules::MAX_AGE.read(&fields, issues),
         };
         if issues.0.len() > before {
-            // What relates members would only repeat the issue.
-            fields.list(key_rules::EXAMPLES.name, issues, |_| Ok(()));
             return None;
         }
         if rules.max_age.is_some() && !rules.format.holds_time() {
@@ -72,20 +67,7 @@ impl KeyRules {
             let message = "keys of this format have letters, digits and `-` only: leave `charset` or `format` out";
             issues.add(format!("{}/charset", at.pointer), message);
         }
-        fields.list(key_rules::EXAMPLES.name, issues, |example| {
-            rules.check_example(example).map_err(|why| {
-                let detail =
-                    if why == KeyError::Pattern { "it does not match `pattern`".into() } else { rules.detail(why) };
-                format!("this example is refused: {detail}")
-            })
-        });
         Some(rules)
-    }
-
-    /// Checks an example by all rules except its age, since a document is older every day.
-    fn check_example(&self, example: &str) -> Result<(), KeyError> {
-        let key = self.charset.grammar().parse(example.as_bytes())?;
-        self.check(&key, None)
     }
 }
 

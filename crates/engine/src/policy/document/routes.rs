@@ -5,7 +5,7 @@ use super::super::template::Template;
 use super::header_names::{parse_fingerprint_header, parse_header_name, read_header_names};
 use super::identity::{IdentityOwner, IdentityRules};
 use super::webhooks::{parse_provider, parse_webhook_id};
-use super::{MODES, Mode, answers::answers, check_name, check_text, parse_text, read_key};
+use super::{MODES, Mode, check_name, check_text, document, parse_text, read_key};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::json::scan::Pointer;
 use crate::key::KeyRules;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 members! {
     /// A route is an operation of the API, and says what its idempotency keys mean.
     route = "route", "Route",
-        also [answers::CLEAN_ERRORS],
+        also [document::CLEAN_ERRORS],
         schema r#"{"allOf": [
             {"if": {"required": ["policy"], "properties": {"policy": {"const": "REQUIRED_B"}}}, "then": {"required": ["webhook"]}},
             {"if": {"required": ["policy"], "properties": {"policy": {"enum": ["REQUIRED_A", "PROHIBITED"]}}}, "then": {"properties": {"webhook": false}}},
@@ -448,7 +448,7 @@ impl<'j> RouteDocument<'j> {
             answer: route::ANSWER.at(&fields, issues).and_then(|at| read_answer(&at, issues)),
             internal_hit: route::INTERNAL_HIT.read(&fields, issues),
             encoded_slash: route::ENCODED_SLASH.read(&fields, issues),
-            clean_errors: answers::CLEAN_ERRORS.read(&fields, issues),
+            clean_errors: document::CLEAN_ERRORS.read(&fields, issues),
             api_key: route::API_KEY.at(&fields, issues).and_then(|at| ApiKeyRules::read(&at, issues)),
             endpoint: endpoint?,
             template: template?,

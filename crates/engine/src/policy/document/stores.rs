@@ -4,7 +4,7 @@ use super::header_names::parse_api_key_header;
 use super::parse_text;
 use super::secrets::{Live, Secret, live_secret, read_secret};
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
-use crate::policy::members::{Custom, Flag, Integer, Member, Text, TextOr, members};
+use crate::policy::members::{Custom, Integer, Member, Text, TextOr, members};
 
 /// The maximum age of a cached result, stale use included, in seconds. After that time a revoked secret stops working.
 const MAX_LIFETIME_S: u64 = 900;
@@ -67,9 +67,6 @@ members! {
     /// it where the header has tokens of other sources, too.
     PREFIX: Text<String> { parse: parse_key_prefix } = "prefix", "Prefix",
         schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,64}$", "examples": ["sk_live_"]}"#;
-
-    /// Whether backends of kind `generic` get the line of the header whose key was confirmed. Restate never gets it.
-    KEEP_HEADER: Flag { default: false } = "keep_header", "Keep the header";
 
     /// How long the filter uses what Unkey said of a key, in seconds. A revoked key works for so long, and as long again where Unkey still
     /// answers from its own cache.
