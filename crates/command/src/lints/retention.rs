@@ -45,7 +45,7 @@ fn kept(policy: PolicyView<'_>, route: &RouteNeeds, service: &str) -> Option<Kep
 fn declare(service: &str, at_least: u64) -> String {
     format!(
         "keep results of `{service}` for {}: `\"retention\": {{\"classes\": {{\"long\": \"{}\"}}, \"services\": {{\"{service}\": \
-         {{\"class\": \"long\"}}}}}}`, and set the same in the backend",
+         \"long\"}}}}`, and set the same in the backend",
         duration(at_least),
         duration(at_least)
     )

@@ -261,6 +261,7 @@ fn messages() -> Vec<(PathBuf, String)> {
     sources.retain(|path| !describes(path));
     let regex = |pattern: &str| regex::Regex::new(pattern).unwrap();
     let text = regex(r#""((?:[^"\\]|\\.|\\\n)*)""#);
+    let reasons = regex(r#"reason = "[^"]*""#);
     let blocks = regex(r"(?ms)^(members|grammars)! \{$.*?^\}$");
     let (continued, variable) = (regex(r"\\\n\s*"), regex(r"\{\{|\}\}|\{[a-z_]*\}"));
     let mut messages = Vec::new();
@@ -269,6 +270,7 @@ fn messages() -> Vec<(PathBuf, String)> {
         let code = source.split("#[cfg(test)]").next().unwrap();
         // The texts of members are for the schema and the page.
         let code = blocks.replace_all(code, "");
+        let code = reasons.replace_all(&code, "");
         let is_code = |line: &&str| !line.trim_start().starts_with("//");
         let code = code.lines().filter(is_code).collect::<Vec<_>>().join("\n");
         for found in text.captures_iter(&code) {

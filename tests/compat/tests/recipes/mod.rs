@@ -196,8 +196,8 @@ fn listener(name: &str, answers: &Value) -> (String, ListenerSpec) {
             {"endpoint": "notes.create", "path": format!("{WITHOUT_KEY}{{name}}"), "policy": "ACCEPTED"},
         ],
     });
-    for (name, value) in answers.as_object().into_iter().flatten() {
-        policy[name] = value.clone();
+    if let (Some(members), Some(answers)) = (policy.as_object_mut(), answers.as_object()) {
+        members.extend(answers.clone());
     }
     (name.to_owned(), ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] })
 }

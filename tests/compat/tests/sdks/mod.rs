@@ -72,8 +72,8 @@ impl SdksSetup {
                 "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
                 "routes": [{"endpoint": "refunds.create", "path": PATH, "policy": "REQUIRED_A", "target": "Refunds/create"}]
             });
-            for (name, value) in answers.as_object().into_iter().flatten() {
-                policy[name] = value.clone();
+            if let (Some(members), Some(answers)) = (policy.as_object_mut(), answers.as_object()) {
+                members.extend(answers.clone());
             }
             policy.to_string()
         };

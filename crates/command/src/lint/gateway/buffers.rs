@@ -8,7 +8,7 @@ use super::route::asks_for_mark;
 use super::{GatewayFindings, member_span};
 use crate::lint::gateway_list::ENVOY_BUFFER_LIMIT;
 use crate::lints::diagnostics::tree::SpannedNode;
-use edge_idempotency_engine::policy::defaults::{BUFFER_MARGIN, MAX_BODY_BYTES};
+use edge_idempotency_engine::policy::defaults::BUFFER_MARGIN;
 
 /// Envoy's default of `per_connection_buffer_limit_bytes`.
 const BUFFER: u64 = 1024 * 1024;
