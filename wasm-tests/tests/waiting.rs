@@ -299,7 +299,10 @@ fn a_success_that_turns_out_too_long_is_replaced() {
             "recovery": false, "answer": {"status": 201, "location": "/refunds/{body:/id}"},
         }],
     });
-    let options = Options { configuration: policy.to_string().into_bytes(), whole_bodies: true, ..Options::default() };
+    // What a gateway has to buffer: 64 KiB more than the filter reads.
+    let body_limit = 2 * HALF + (64 << 10);
+    let configuration = policy.to_string().into_bytes();
+    let options = Options { configuration, whole_bodies: true, body_limit, ..Options::default() };
     for (parts, status, code) in [
         (vec![HALF, HALF], 201, Value::Null),
         (vec![HALF, HALF, 1], 502, json!("answer_unavailable")),

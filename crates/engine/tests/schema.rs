@@ -15,6 +15,7 @@ use edge_idempotency_engine::policy::schema;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 const REFERENCE: &str = include_str!("../../../policies/reference.json");
 const EVERY_MEMBER: &str = include_str!("schema/every_member.json");
@@ -117,8 +118,41 @@ fn names(members: &Value) -> BTreeSet<&str> {
     members.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
 }
 
+/// The file, and each member that it lacks where a value alone is enough: an example, another word than the default, `true`, or the
+/// upper bound.
 fn every_member() -> Value {
-    serde_json::from_str(EVERY_MEMBER).unwrap()
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+        let (schema, mut document) = (Schema::read(), serde_json::from_str(EVERY_MEMBER).unwrap());
+        for (place, name, member) in missing_members(&schema, &document) {
+            let member = schema.resolve(member).filter(|_| member.get("examples").is_none()).unwrap_or(member);
+            let listed = ["examples", "enum"].iter().filter_map(|name| member[*name].as_array()).flatten();
+            let fits = |value: &Value| issues(&with(&document, &child(&place, &name), value.clone())).is_empty();
+            let values = listed.rev().chain(member.get("maximum")).cloned().chain([json!(true)]);
+            let fitting = values.filter(fits).next();
+            fitting.inspect(|value| document = with(&document, &child(&place, &name), value.clone()));
+        }
+        document
+    });
+    DOCUMENT.clone()
+}
+
+/// The members that no object of a document has: the first place of the object, the name, and what the schema says of the member.
+fn missing_members<'s>(schema: &'s Schema, document: &Value) -> Vec<(String, String, &'s Value)> {
+    let mut seen: BTreeMap<*const Value, (String, BTreeSet<String>)> = BTreeMap::new();
+    for (pointer, parts) in schema.places(document) {
+        for part in parts.into_iter().filter(|part| is_closed(part)) {
+            let (_, members) = seen.entry(part).or_insert_with(|| (pointer.clone(), BTreeSet::new()));
+            members.extend(names(document.pointer(&pointer).unwrap()).into_iter().map(str::to_owned));
+        }
+    }
+    let mut missing = Vec::new();
+    for part in schema.parts().into_iter().filter(|part| is_closed(part)) {
+        let (place, members) = seen.remove(&std::ptr::from_ref(part)).unwrap_or_default();
+        let properties = part["properties"].as_object().into_iter().flatten();
+        let properties = properties.filter(|(name, _)| !members.contains(*name));
+        missing.extend(properties.map(|(name, member)| (place.clone(), name.clone(), member)));
+    }
+    missing
 }
 
 fn compile(document: &Value) -> Result<Policy, Vec<Issue>> {
@@ -175,17 +209,9 @@ fn the_walked_document_has_every_member_and_both_accept_it() {
     let (schema, document) = (Schema::read(), every_member());
     assert_eq!(issues(&document), []);
     assert!(schema.accepts(&document), "{:?}", schema.validator.iter_errors(&document).collect::<Vec<_>>());
-    let mut seen: BTreeMap<*const Value, BTreeSet<&str>> = BTreeMap::new();
-    for (pointer, parts) in schema.places(&document) {
-        for part in parts.into_iter().filter(|part| is_closed(part)) {
-            seen.entry(part).or_default().extend(names(document.pointer(&pointer).unwrap()));
-        }
-    }
-    for part in schema.parts().into_iter().filter(|part| is_closed(part)) {
-        let seen = seen.remove(&std::ptr::from_ref(part)).unwrap_or_default();
-        let missing: Vec<&str> = names(&part["properties"]).difference(&seen).copied().collect();
-        assert!(missing.is_empty(), "every_member.json lacks {missing:?} of {}", part["title"]);
-    }
+    let missing: Vec<_> =
+        missing_members(&schema, &document).into_iter().map(|(place, name, _)| (place, name)).collect();
+    assert!(missing.is_empty(), "every_member.json lacks members, and their examples do not fit into it: {missing:?}");
 }
 
 #[test]

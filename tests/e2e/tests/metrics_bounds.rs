@@ -216,7 +216,7 @@ fn versioned(number: u64) -> String {
     let mut policy = policy(&endpoints());
     if let Some(members) = policy.as_object_mut() {
         members.insert("docs_url".to_owned(), json!(format!("https://v{number}.example.com")));
-        members.insert("telemetry".to_owned(), json!({"max_series": FEW_SERIES}));
+        members.insert("max_series".to_owned(), json!(FEW_SERIES));
     }
     policy.to_string()
 }

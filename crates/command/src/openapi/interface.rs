@@ -102,7 +102,7 @@ impl<'p> RouteInterface<'p> {
     }
 
     /// Whether the route takes deliveries of a webhook.
-    pub(crate) const fn is_webhook(&self) -> bool {
+    pub(crate) fn is_webhook(&self) -> bool {
         self.route.webhook.is_some()
     }
 

@@ -24,7 +24,7 @@ pub(crate) use identity::{Forward, IdentityOwner, IdentityRules};
 pub use live_secret::{LiveSecret, SecretReader};
 #[cfg_attr(not(feature = "describe"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
 pub use retention::ServiceRetention;
-pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, WebhookBlock};
+pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, RouteMembers, WebhookBlock};
 pub use routes::{KeySubject, PolicyKind, Scope};
 pub use secrets::Secret;
 pub(crate) use stores::{KeyRegistry, OpenBao, Service, Unkey};

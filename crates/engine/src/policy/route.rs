@@ -3,11 +3,12 @@
 use super::Target;
 use super::answer::AnswerMapping;
 use super::collision::CollisionRules;
-use super::document::{ApiKeyRules, KeySubject, Mode, PolicyKind, Scope, WebhookBlock};
+use super::document::{ApiKeyRules, Mode, PolicyKind, RouteMembers};
 use super::routes::RouteId;
 use super::template::Template;
 use crate::json::scan::Pointer;
 use crate::key::KeyRules;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// A compiled route.
@@ -23,6 +24,8 @@ pub struct Route {
     pub methods: Arc<[String]>,
     /// The policy
     pub policy: PolicyKind,
+    /// What the document says and requests need as it is written
+    pub members: RouteMembers,
     /// The index of its backend; 0 is the default
     pub(super) backend: usize,
     /// The target, if the path is rewritten
@@ -33,26 +36,14 @@ pub struct Route {
     pub(crate) in_flight: Option<Arc<Target>>,
     /// The target whose stored results callers can recover
     pub recovery: Option<Arc<Target>>,
-    /// The scope of its keys
-    pub scope: Scope,
-    /// Whose its keys are
-    pub subject: KeySubject,
     /// Whether decisions have an effect
     pub mode: Mode,
     /// The index of its identity rules
     pub(super) identity: usize,
-    /// Query parameters that reach the target
-    pub query: Vec<String>,
-    /// Whether the response comes before the work is done
-    pub one_way: bool,
-    /// The webhook, if the route takes deliveries
-    pub webhook: Option<WebhookBlock>,
     /// The signed callers that may call it, as indices
     pub callers: Vec<usize>,
     /// Whether a delivery without a value for the target is acknowledged, and not refused
     pub acknowledges: bool,
-    /// The longest body that is buffered, in bytes
-    pub max_body_bytes: u64,
     /// The rules for clients' keys; `None` if the grammar is all
     pub key: Option<Arc<KeyRules>>,
     /// The headers that carry the path's parameters to the backend, in the order of the parameters; lower case. Empty
@@ -62,10 +53,14 @@ pub struct Route {
     pub(crate) answer: Option<AnswerMapping>,
     /// The member of an answer that says whether the handler had done the work before (Case C)
     pub(crate) internal_hit: Option<Pointer>,
-    /// Whether the value of a path parameter may contain `%2F`
-    pub encoded_slash: bool,
-    /// Whether errors in JSON are cleaned, if the route says so itself
-    pub(crate) clean_errors: Option<bool>,
     /// What it asks of API keys
     pub(crate) api_key: ApiKeyRules,
+}
+/// A route has its plain members as if they were its own.
+impl Deref for Route {
+    type Target = RouteMembers;
+
+    fn deref(&self) -> &RouteMembers {
+        &self.members
+    }
 }

@@ -265,7 +265,7 @@ fn recoveries_and_webhooks(gateway: &TestGateway) -> Result<Vec<Row>> {
     let event = json!({"id": "evt_1"}).to_string();
     let hooks = "/api/v1/hooks/stripe/wh_planted";
     // Of `t-acme:shop:service:webhook-ingest:stripe-evt_1`.
-    let digest = "sha256:f3b3876be5b1a56bd07a1b7b1d769b9b35414171f3d53d06d6a1bc66698b6063";
+    let digest = "sha256:2ab2a5c07b8febfea38ca427bf29b385c56b1066ed98b39f3d9d0a6e73b23448";
     Ok(vec![
         row(
             "hash",

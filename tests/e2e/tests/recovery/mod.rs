@@ -104,7 +104,7 @@ fn policy() -> Result<String> {
         })
     };
     routes.extend([by_method(&["GET", "PUT"]), by_method(&["PATCH"]), by_method(&["DELETE"])]);
-    policy.as_object_mut().context("a policy")?.insert("recovery".to_owned(), json!({"wait_ms": WAIT_MS}));
+    policy.as_object_mut().context("a policy")?.insert("recovery_wait_ms".to_owned(), json!(WAIT_MS));
     Ok(policy.to_string())
 }
 

@@ -81,6 +81,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
 const BAD_POLICY: [&str; 16] = [
     "/backend/keep_headers/0",
     "/backend/reserved_paths/0",
+    "/key_in_logs",
     "/routes/0/recovry",
     "/routes/1/endpoint",
     "/routes/2/recovery",
@@ -91,7 +92,6 @@ const BAD_POLICY: [&str; 16] = [
     "/routes/6/policy",
     "/routes/7/path",
     "/routes/7/target",
-    "/key_in_logs",
     "/unmatched",
     "/webhooks/static/wh_01JABC/provider",
     "/webhooks/static/wh_01JABC/secrets/0",

@@ -14,6 +14,7 @@ use crate::policy::members::{
     Choice, Custom, Flag, Integer, Member, OptionalChoice, OptionalFlag, OptionalInteger, Text, Texts, members,
 };
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 members! {
@@ -306,6 +307,27 @@ pub struct WebhookBlock {
     pub id: Option<String>,
 }
 
+/// The members of a route that requests need as they are written: no other member changes what they mean.
+#[derive(Debug, Clone)]
+pub struct RouteMembers {
+    /// The scope of its keys
+    pub scope: Scope,
+    /// Whose its keys are
+    pub subject: KeySubject,
+    /// The longest body that is buffered, in bytes
+    pub max_body_bytes: u64,
+    /// Whether the response comes before the work is done
+    pub one_way: bool,
+    /// Query parameters that reach the target
+    pub query: Vec<String>,
+    /// The webhook, if the route takes deliveries
+    pub webhook: Option<WebhookBlock>,
+    /// Whether the value of a path parameter may contain `%2F`
+    pub encoded_slash: bool,
+    /// Whether errors in JSON are cleaned, if the route says so itself
+    pub clean_errors: Option<bool>,
+}
+
 /// One item of `routes`.
 #[derive(Debug, Clone)]
 pub(crate) struct RouteDocument<'j> {
@@ -319,14 +341,12 @@ pub(crate) struct RouteDocument<'j> {
     pub backend: Option<&'j str>,
     /// Its policy
     pub policy: PolicyKind,
+    /// What requests need as it is written
+    pub members: RouteMembers,
     /// `target`, not parsed yet
     pub target: Option<&'j str>,
     /// `on_unmatched`, if the route has it: whether deliveries without a value for the target are acknowledged
     pub acknowledges: Option<bool>,
-    /// `scope`
-    pub scope: Scope,
-    /// `subject`
-    pub subject: KeySubject,
     /// `mode`, if the route has it
     pub mode: Option<Mode>,
     /// `identity`, if the route has it
@@ -343,24 +363,12 @@ pub(crate) struct RouteDocument<'j> {
     pub fingerprint_headers: Vec<String>,
     /// Whether a request whose key is in flight is refused
     pub in_flight_conflict: bool,
-    /// The longest body that is buffered, in bytes
-    pub max_body_bytes: u64,
-    /// `one_way`
-    pub one_way: bool,
-    /// Query parameters that reach the target
-    pub query: Vec<String>,
-    /// `webhook`
-    pub webhook: Option<WebhookBlock>,
     /// `key`, if the route has it
     pub key: Option<Arc<KeyRules>>,
     /// `answer`, if the route has it
     pub answer: Option<AnswerDocument>,
     /// `internal_hit`, if the route has it: the member of an answer that says whether the handler had done the work before
     pub internal_hit: Option<Pointer>,
-    /// `encoded_slash`: whether a parameter's value may contain `%2F`
-    pub encoded_slash: bool,
-    /// `clean_errors`, if the route has it: whether errors in JSON are cleaned
-    pub clean_errors: Option<bool>,
     /// `api_key`, if the route has it
     pub api_key: Option<ApiKeyRules>,
 }
@@ -402,6 +410,15 @@ pub(crate) struct AnswerDocument {
     pub location: Option<String>,
 }
 
+/// A route has its plain members as if they were its own.
+impl Deref for RouteDocument<'_> {
+    type Target = RouteMembers;
+
+    fn deref(&self) -> &RouteMembers {
+        &self.members
+    }
+}
+
 impl<'j> RouteDocument<'j> {
     /// Reads one route.
     pub(crate) fn read(at: &JsonCursor<'j>, issues: &mut Issues) -> Option<Self> {
@@ -423,10 +440,18 @@ impl<'j> RouteDocument<'j> {
         Some(Self {
             methods,
             target,
+            members: RouteMembers {
+                scope: route::SCOPE.read(&fields, issues),
+                subject: route::SUBJECT.read(&fields, issues),
+                max_body_bytes: route::MAX_BODY_BYTES.read(&fields, issues),
+                one_way: route::ONE_WAY.read(&fields, issues),
+                query: route::QUERY.read(&fields, issues).unwrap_or_default(),
+                webhook: route::WEBHOOK.at(&fields, issues).and_then(|at| read_webhook(&at, issues)),
+                encoded_slash: route::ENCODED_SLASH.read(&fields, issues),
+                clean_errors: document::CLEAN_ERRORS.read(&fields, issues),
+            },
             acknowledges: route::ON_UNMATCHED.read(&fields, issues),
             backend: route::BACKEND.at(&fields, issues).and_then(|at| at.parse(issues, check_text)),
-            scope: route::SCOPE.read(&fields, issues),
-            subject: route::SUBJECT.read(&fields, issues),
             mode: route::MODE.read(&fields, issues),
             identity: route::IDENTITY
                 .at(&fields, issues)
@@ -440,15 +465,9 @@ impl<'j> RouteDocument<'j> {
                 .map(|at| read_header_names(&at, parse_fingerprint_header, issues))
                 .unwrap_or_default(),
             in_flight_conflict: route::IN_FLIGHT.read(&fields, issues),
-            max_body_bytes: route::MAX_BODY_BYTES.read(&fields, issues),
-            one_way: route::ONE_WAY.read(&fields, issues),
-            query: route::QUERY.read(&fields, issues).unwrap_or_default(),
-            webhook: route::WEBHOOK.at(&fields, issues).and_then(|at| read_webhook(&at, issues)),
             key: read_key(route::KEY.at(&fields, issues), issues),
             answer: route::ANSWER.at(&fields, issues).and_then(|at| read_answer(&at, issues)),
             internal_hit: route::INTERNAL_HIT.read(&fields, issues),
-            encoded_slash: route::ENCODED_SLASH.read(&fields, issues),
-            clean_errors: document::CLEAN_ERRORS.read(&fields, issues),
             api_key: route::API_KEY.at(&fields, issues).and_then(|at| ApiKeyRules::read(&at, issues)),
             endpoint: endpoint?,
             template: template?,
