@@ -32,7 +32,7 @@ type document struct {
 	Error  *documentError `json:"error,omitempty"`
 }
 
-// documentError is the member `error` of documents with answers.error_member.
+// documentError is the member `error` of documents with error_member.
 type documentError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`

@@ -93,8 +93,9 @@ impl Problem {
         matches!(self.code, Code::IdentityMissing | Code::IdentityInvalid | Code::IdentityReserved)
     }
 
+    /// A problem with this code; `detail` tells the client what happened and what to change.
     #[inline(never)]
-    fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
             status: None,

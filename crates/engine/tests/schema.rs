@@ -127,9 +127,8 @@ fn every_member() -> Value {
             let member = schema.resolve(member).filter(|_| member.get("examples").is_none()).unwrap_or(member);
             let listed = ["examples", "enum"].iter().filter_map(|name| member[*name].as_array()).flatten();
             let fits = |value: &Value| issues(&with(&document, &child(&place, &name), value.clone())).is_empty();
-            let values = listed.rev().chain(member.get("maximum")).cloned().chain([json!(true)]);
-            let fitting = values.filter(fits).next();
-            fitting.inspect(|value| document = with(&document, &child(&place, &name), value.clone()));
+            let mut values = listed.rev().chain(member.get("maximum")).cloned().chain([json!(true)]);
+            values.find(fits).inspect(|value| document = with(&document, &child(&place, &name), value.clone()));
         }
         document
     });

@@ -2,11 +2,9 @@
 //! docs/errors.md and docs/webhooks.md are made of this.
 
 mod code;
-mod explanation;
 mod reason;
 mod rpc;
 
-pub use code::{Code, Retry};
-pub use explanation::{Audience, CodeExplanation};
+pub use code::{Audience, Code, CodeExplanation, Retry};
 pub use reason::{Reason, ReasonTable};
 pub use rpc::RpcStatus;
