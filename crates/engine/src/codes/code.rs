@@ -287,6 +287,15 @@ impl Code {
         self.facts().1
     }
 
+    /// The HTTP status, in words where it is not always that of [`Code::status`].
+    pub fn status_in_words(self) -> String {
+        match self {
+            Self::RequestInvalid => "400, or the backend's".to_owned(),
+            Self::BackendError => "the backend's".to_owned(),
+            _ => self.status().to_string(),
+        }
+    }
+
     /// The advice.
     pub const fn retry(self) -> Retry {
         self.facts().3
