@@ -272,7 +272,6 @@ const RELATIONS: &[(&str, &str, &str)] = &[
     ("/backends", "/backend", "the name of a backend needs `backends`"),
     ("/backends", "/routes/*/backend", "`backends` has no"),
     ("/routes/*/backend", "/routes/*/backend", "`backends` has no"),
-    ("/callers/*/key_prefix", "/callers/*/key_prefix", "a prefix may hold only characters of keys"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "no route has the endpoint"),
     ("/callers/*/routes/*", "/callers/*/routes/*", "has to be a REQUIRED_A or ACCEPTED route"),
     ("/callers/*/signature", "/callers/*/signature", "is missing"), // a scheme of a provider file

@@ -39,6 +39,9 @@ pub const TENANT_SENTINEL: &str = "_tenant";
 /// The project segment in keys of a route with `"scope": "platform"`.
 pub const PLATFORM_SENTINEL: &str = "_platform";
 
+/// The subject in keys of webhooks.
+const WEBHOOKS: &str = "service:webhook-ingest";
+
 /// The subject in keys of a route with `"subject": "none"`. No caller has it, since no type begins with `_`.
 pub const NO_SUBJECT: &str = "_none:_";
 
@@ -174,6 +177,11 @@ impl Subject {
         text.push(':');
         percent_encode(id, &mut text);
         if text.len() > kind.len() + 1 + MAX_SUBJECT_ID_LENGTH { Err(Malformed::Length) } else { Ok(Self(text)) }
+    }
+
+    /// The subject of the keys of webhooks. No caller has it.
+    pub fn webhooks() -> Self {
+        Self(WEBHOOKS.to_owned())
     }
 
     /// The subject of keys that all callers share.

@@ -223,7 +223,10 @@ impl<'d> Compiler<'d> {
         let prefix = self.document.parameter_prefix.as_deref();
         let api_keys = identities.iter().find_map(IdentityRules::api_keys).map(|place| place.header.as_str());
         for (index, name) in backend.keep_headers.iter().enumerate() {
-            if backend.abilities().gets_credentials && api_keys == Some(canonical(name).as_ref()) {
+            if backend.abilities().gets_credentials
+                && api_keys == Some(name.as_str())
+                && !METHOD_OVERRIDES.contains(&name.as_str())
+            {
                 // Of this header only the line whose key was confirmed goes on, which the exchange keeps.
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Signed callers: the routes that they may call, and the checks that no signature and no key has two meanings.
 
 use super::{Compiler, methods_of};
-use crate::identity::{IdentityPlace, IdentitySource, SubjectRule};
+use crate::identity::{IdentityPlace, IdentitySource, Subject, SubjectRule};
 use crate::json::cursor::{child, suggestion};
 use crate::policy::document::{CallerHeaders, IdentityRules, KeySubject, RouteDocument, SignedCaller};
 use crate::policy::{PolicyKind, Route};
@@ -26,11 +26,11 @@ impl Compiler<'_> {
         })
     }
 
-    /// The subjects of webhooks and of signed callers, which no identity source may give.
+    /// The subjects of webhooks and of signed callers, which no identity source may give. Another gateway before the same backend may
+    /// take webhooks, so theirs is one of them in every policy.
     pub(super) fn reserved_subjects(&self) -> Vec<String> {
-        let webhooks = self.document.webhooks.iter().map(|webhooks| &webhooks.subject);
-        let callers = self.document.callers.iter().map(|caller| &caller.subject);
-        webhooks.chain(callers).map(|subject| subject.as_str().to_owned()).collect()
+        let callers = self.document.callers.iter().map(|caller| caller.subject.clone());
+        std::iter::once(Subject::webhooks()).chain(callers).map(|subject| subject.as_str().to_owned()).collect()
     }
 
     /// For each caller, where its identity stands: tenant and project in headers that it signs, the subject in the

@@ -13,7 +13,7 @@ members! {
     operations = "operations", "Operations";
 
     /// The path of operations: fixed segments, and `{operation_id}` as the last one. `GET {path}` waits for the answer as long as
-    /// `/recovery/wait_ms` says, and `GET {path}/output` does not wait. No route can have such a path.
+    /// `/recovery_wait_ms` says, and `GET {path}/output` does not wait. No route can have such a path.
     PATH: Text<String> { parse: parse_path } = "path", "Path", required "",
         schema r#"{"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$)|:[A-Za-z_]|\\*+(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+)+/\\{operation_id\\}$", "examples": ["/operations/{operation_id}"]}"#;
 

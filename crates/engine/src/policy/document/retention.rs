@@ -12,7 +12,7 @@ members! {
     CLASSES: Custom {} = "classes", "Classes",
         schema r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/duration"}, "examples": [{"interactive": "24h", "financial": "7d"}]}"##;
 
-    /// The class of each service. A name is the service's name in the backend.
+    /// The class of each service. A name is the service's name in the backend, a value one of the names in `/retention/classes`.
     SERVICES: Custom {} = "services", "Services",
         schema r##"{"type": "object", "additionalProperties": {"type": "string"}, "examples": [{"Refunds": "financial"}]}"##;
 }

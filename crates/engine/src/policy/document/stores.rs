@@ -16,20 +16,23 @@ members! {
 
     /// The gateway's cluster for these calls.
     CLUSTER: Text<String> { parse: parse_text } = "cluster", "Cluster", required "",
-        schema r##"{"$ref": "#/$defs/text", "examples": ["openbao", "unkey"]}"##;
+        schema r##"{"$ref": "#/$defs/text", "examples": ["lookups"]}"##;
 
     /// The `Host` of these calls. Default: the cluster's name.
     AUTHORITY: Text<String> { parse: parse_authority } = "authority", "Authority",
-        schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._:\\[\\]-]+$", "examples": ["openbao.internal:8200"]}"#;
+        schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._:\\[\\]-]+$", "examples": ["lookups.internal:8200"]}"#;
 
     /// The key that is sent as a bearer token. It is better to leave it out here and to let the gateway add it (Envoy's credential
     /// injector).
     ROOT_KEY: Custom {} = "root_key", "Root key", schema r##"{"$ref": "#/$defs/secret"}"##;
 
-    /// How long an answer may take, in milliseconds.
+    /// How long the answer to a call of the filter's own may take, in milliseconds. A request waits for it that long. How long a client's request
+    /// may take is the gateway's matter.
     TIMEOUT_MS: Integer { least: 10, most: 30_000, default: DEFAULT_TIMEOUT_MS } = "timeout_ms", "Time limit";
 
-    /// How long an answer is used before the store is asked again, in seconds. What is revoked works for so long.
+    /// How long an answer is used before the store is asked again, in seconds. What is revoked works for so
+    /// long, and up to 300 seconds longer while the store answers 5xx or not at all, but never 900 in all. That there is no answer is remembered for 10
+    /// seconds, and no longer than this.
     CACHE_TTL_S: Integer { least: 1, most: MAX_LIFETIME_S, default: 60 } = "cache_ttl_s", "Lifetime";
 }
 
@@ -39,7 +42,7 @@ members! {
     openbao = "openbao", "OpenBao",
         also [unkey::CLUSTER, unkey::AUTHORITY, unkey::TIMEOUT_MS, unkey::CACHE_TTL_S, live_secret::ROTATION_GRACE_S];
 
-    /// The mount path of the engine.
+    /// The mount path of the engine. A namespace stands in front of it (`team-a/webhooks`).
     MOUNT: TextOr<String> { parse: parse_mount, default: "secret" } = "mount", "Mount",
         schema r#"{"type": "string", "pattern": "^(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+(/(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+)*$"}"#;
 
@@ -59,7 +62,7 @@ members! {
         also [unkey::CLUSTER, unkey::AUTHORITY, unkey::ROOT_KEY, unkey::TIMEOUT_MS];
 
     /// The header with the API key; in `authorization` it stands behind `Bearer`. It cannot be `cookie`, `content-type` or `x-request-id`.
-    /// The header is removed before every backend.
+    /// The header is removed before every backend, but for one of kind `generic` whose `keep_headers` names it.
     HEADER: Text<String> { parse: parse_api_key_header } = "header", "Header", required "",
         schema r##"{"$ref": "#/$defs/apiKeyHeader", "examples": ["x-api-key", "authorization"]}"##;
 
@@ -69,7 +72,7 @@ members! {
         schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,64}$", "examples": ["sk_live_"]}"#;
 
     /// How long the filter uses what Unkey said of a key, in seconds. A revoked key works for so long, and as long again where Unkey still
-    /// answers from its own cache.
+    /// answers from its own cache. A refusal counts for 10 seconds, or this time if it is shorter; a rate limit no longer than it lasts.
     CACHE_TTL_S: Integer { least: 1, most: 60, default: 30 } = "cache_ttl_s", "Lifetime";
 }
 

@@ -132,7 +132,7 @@ impl Webhooks {
         let unkey = unkey.and_then(|at| read_unkey(&at, inline, issues));
         let openbao = openbao.and_then(|at| read_openbao(&at, inline, issues));
         Some(Self {
-            subject: Subject::new("service", b"webhook-ingest").ok()?,
+            subject: Subject::webhooks(),
             public_base_url: webhooks::PUBLIC_BASE_URL.read(&fields, issues),
             bindings,
             providers,
