@@ -104,9 +104,22 @@ sha512() {
     if has sha512sum; then sha512sum "$1"; else shasum -a 512 "$1"; fi | cut -d ' ' -f 1
 }
 
+# npm_package PACKAGE@VERSION SHA512 [ADVICE...]: unpacks this package into $WORK/package, and makes $WORK/tool. npm downloads
+# this package only, as an archive, without install scripts and other packages.
+npm_package() {
+    local archive package=$1 sum=$2
+    shift 2
+    (cd "$WORK" && npm pack --silent --ignore-scripts --no-audit --no-fund --no-update-notifier "$package" >/dev/null) ||
+        die "npm could not fetch $package" "Is the registry reachable? npm ping" "$@"
+    archive=$(echo "$WORK"/*.tgz)
+    [ "$(sha512 "$archive")" = "$sum" ] || die "the checksum of the fetched $package is not the pinned one"
+    mkdir "$WORK/tool"
+    tar -xzf "$archive" -C "$WORK"
+}
+
 restate() {
     installed restate "$RESTATE_VERSION" restate-server && return
-    local platform sum archive
+    local platform sum
     case "$(uname -s)-$(uname -m)" in
         Linux-x86_64)
             platform=linux-x64
@@ -130,15 +143,7 @@ restate() {
         "Or set EDGE_RESTATE=/path/to/restate-server ($RESTATE_VERSION)."
     scratch
     say "tools: fetching Restate $RESTATE_VERSION from npm (about 80 MB)"
-    # This downloads the platform's package only, as an archive, without install scripts and other packages.
-    (cd "$WORK" && npm pack --silent --ignore-scripts --no-audit --no-fund --no-update-notifier \
-        "@restatedev/restate-server-$platform@$RESTATE_VERSION" >/dev/null) ||
-        die "npm could not fetch @restatedev/restate-server-$platform@$RESTATE_VERSION" \
-            "Is the registry reachable? npm ping" "Or set EDGE_RESTATE=/path/to/restate-server."
-    archive=$(echo "$WORK"/*.tgz)
-    [ "$(sha512 "$archive")" = "$sum" ] || die "the checksum of the fetched Restate archive is not the pinned one"
-    mkdir "$WORK/tool"
-    tar -xzf "$archive" -C "$WORK"
+    npm_package "@restatedev/restate-server-$platform@$RESTATE_VERSION" "$sum" "Or set EDGE_RESTATE=/path/to/restate-server."
     mv "$WORK/package/bin/restate-server" "$WORK/package/LICENSE" "$WORK/package/NOTICE" "$WORK/tool/"
     adopt restate "$RESTATE_VERSION" restate-server
 }
@@ -146,16 +151,10 @@ restate() {
 # wasm-opt, which makes the module smaller. It is WebAssembly itself and runs in Node.js, so it does the same on every machine.
 binaryen() {
     installed binaryen "$BINARYEN_VERSION" wasm-opt && return
-    local archive advice="Is the registry reachable? npm ping"
     has node && has npm || die "node and npm are needed for wasm-opt, which makes the module smaller" "Debian: apt-get install nodejs npm"
     scratch
     say "tools: fetching Binaryen $BINARYEN_VERSION from npm (about 23 MB)"
-    (cd "$WORK" && npm pack --silent --ignore-scripts --no-audit --no-fund --no-update-notifier "binaryen@$BINARYEN_VERSION.0.0" >/dev/null) ||
-        die "npm could not fetch binaryen@$BINARYEN_VERSION.0.0" "$advice"
-    archive=$(echo "$WORK"/*.tgz)
-    [ "$(sha512 "$archive")" = "$BINARYEN_SUM" ] || die "the checksum of the fetched Binaryen is not the pinned one"
-    mkdir "$WORK/tool"
-    tar -xzf "$archive" -C "$WORK"
+    npm_package "binaryen@$BINARYEN_VERSION.0.0" "$BINARYEN_SUM"
     # Its package.json tells Node.js which kind of module it is.
     mv "$WORK/package/bin/wasm-opt" "$WORK/package/bin/package.json" "$WORK/package/LICENSE" "$WORK/tool/"
     adopt binaryen "$BINARYEN_VERSION" wasm-opt

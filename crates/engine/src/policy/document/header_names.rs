@@ -65,14 +65,7 @@ pub(super) const MEANT: [&str; 24] = [
 
 /// Parses the name of a request header that nothing else uses, for a namespaced key.
 pub(super) fn parse_key_header(text: &str) -> Result<String, String> {
-    let name = parse_header_name(text)?;
-    if name.contains('_') {
-        Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
-    } else if MEANT_FAMILIES.iter().any(|family| name.starts_with(family)) || MEANT.contains(&name.as_str()) {
-        Err(format!("`{name}` already has a meaning: choose another header, such as `x-idempotency-key`"))
-    } else {
-        Ok(name)
-    }
+    parse_free_name(text, DROPPED, &MEANT_FAMILIES, &MEANT, ", such as `x-idempotency-key`")
 }
 
 /// The beginnings of names that no fingerprint has: keys, what Restate knows, and what proxies write.
@@ -109,7 +102,7 @@ pub(super) const UNCOMPARED: [&str; 22] = [
 pub(super) fn parse_fingerprint_header(text: &str) -> Result<String, String> {
     let name = parse_header_name(text)?;
     if name.contains('_') {
-        Err("write the header with - instead of _: `_` counts as `-`, and many proxies drop such names".to_owned())
+        Err(SAME_AS_HYPHEN.to_owned())
     } else if name == "content-type" {
         Err("every fingerprint has `content-type`: remove it from this list".to_owned())
     } else if UNCOMPARED.contains(&name.as_str()) || UNCOMPARED_FAMILIES.iter().any(|family| name.starts_with(family)) {
@@ -153,6 +146,30 @@ pub(super) fn parse_header_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// What to do about `_` in the name of a header that a request brings
+const DROPPED: &str = "write the header with - instead of _: many servers and proxies drop names with _";
+/// What to do about `_` in the name of a header that the gateway compares
+const SAME_AS_HYPHEN: &str =
+    "write the header with - instead of _: `_` counts as `-`, and many proxies drop such names";
+
+/// Parses a header name without `_` that has no other meaning: `underscore` says why it has no `_`, `instead` names an example.
+fn parse_free_name(
+    text: &str,
+    underscore: &str,
+    families: &[&str],
+    taken: &[&str],
+    instead: &str,
+) -> Result<String, String> {
+    let name = parse_header_name(text)?;
+    if name.contains('_') {
+        Err(underscore.to_owned())
+    } else if families.iter().any(|family| name.starts_with(family)) || taken.contains(&name.as_str()) {
+        Err(format!("`{name}` already has a meaning: choose another header{instead}"))
+    } else {
+        Ok(name)
+    }
+}
+
 /// The beginnings of response headers that have a meaning of their own
 pub(super) const RETRY_FAMILIES: [&str; 4] = ["idempotency-", "idempotent-", "content-", "access-control-"];
 /// Response headers that have a meaning of their own
@@ -175,14 +192,7 @@ pub(super) const RETRY_TAKEN: [&str; 14] = [
 
 /// Parses the name of a response header that nothing else uses.
 pub(super) fn parse_retry_header(text: &str) -> Result<String, String> {
-    let name = parse_header_name(text)?;
-    if name.contains('_') {
-        Err("write the header with - instead of _: `_` counts as `-`, and many proxies drop such names".to_owned())
-    } else if RETRY_FAMILIES.iter().any(|family| name.starts_with(family)) || RETRY_TAKEN.contains(&name.as_str()) {
-        Err(format!("`{name}` already has a meaning: choose another header, such as `x-should-retry`"))
-    } else {
-        Ok(name)
-    }
+    parse_free_name(text, SAME_AS_HYPHEN, &RETRY_FAMILIES, &RETRY_TAKEN, ", such as `x-should-retry`")
 }
 
 /// Headers that carry no API key, beside those of [`IDENTITY_TAKEN`]
@@ -204,12 +214,5 @@ pub(super) const IDENTITY_TAKEN: [&str; 6] =
 
 /// Parses the name of a header that may carry a part of an identity.
 pub(super) fn parse_identity_header(text: &str) -> Result<String, String> {
-    let name = parse_header_name(text)?;
-    if name.contains('_') {
-        Err("write the header with - instead of _: many servers and proxies drop names with _".to_owned())
-    } else if IDENTITY_TAKEN.contains(&name.as_str()) {
-        Err(format!("`{name}` already has a meaning: choose another header"))
-    } else {
-        Ok(name)
-    }
+    parse_free_name(text, DROPPED, &[], &IDENTITY_TAKEN, "")
 }
