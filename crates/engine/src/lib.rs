@@ -109,22 +109,29 @@
 //! | `json` | reading and writing JSON |
 #![deny(unsafe_code)]
 
+mod api_keys;
 mod backend;
 mod body;
 mod bytes;
 mod codes;
 mod configuration;
 mod memory;
+mod operations;
 mod percent;
 mod protobuf;
+mod recovery;
+mod signed_callers;
 mod stream;
 mod time;
 mod waits;
+mod webhooks;
 
 #[doc(hidden)]
 pub mod call;
 #[doc(hidden)]
 pub mod collision;
+#[doc(hidden)]
+pub mod events;
 #[doc(hidden)]
 pub mod exchange;
 #[doc(hidden)]
@@ -169,6 +176,8 @@ pub use stream::{FilterAction, Stream};
 pub use telemetry::RECORD_TYPE;
 
 #[doc(hidden)]
-pub use exchange::{Effect, Exchange, RequestFlow, ResponseFlow};
+pub use events::{AwaitedBody, ResponseFlow, UnreadBody};
+#[doc(hidden)]
+pub use exchange::{Awaits, Effect, Event, Exchange, Pause, RequestFlow, Resumed};
 #[doc(hidden)]
 pub use policy::Policy;

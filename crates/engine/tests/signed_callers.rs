@@ -6,7 +6,7 @@ use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
 use edge_idempotency_engine::problem::Reason;
-use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
+use edge_idempotency_engine::{Effect, Event, Exchange, Policy, RequestFlow, Resumed};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value as Json;
@@ -112,10 +112,11 @@ fn judge_at(
     let (headers, clock) = (Headers::new(lines), Clock(now * 1000));
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
     let flow = exchange.request_headers(policy, &headers, &clock, &mut effects);
-    if matches!(flow, RequestFlow::AwaitBody { .. }) {
+    if let RequestFlow::Paused(pause) = flow {
         let removes = |effect: &Effect<'_>| matches!(effect, Effect::Remove { .. });
         assert!(effects.iter().all(removes), "nothing is set before the body has come");
-        exchange.request_body(policy, &headers, &Body::of(parts.body.as_bytes()), now * 1000, &mut effects);
+        let event = Event::Body { body: &Body::of(parts.body.as_bytes()), now_unix_ms: now * 1000 };
+        pause.resume(&mut exchange, Resumed { policy, headers: &headers, event }, &mut effects);
     }
     match exchange.refusal() {
         Some(problem) => Err((problem.code.name().to_owned(), exchange.reason().map_or("", Reason::name).to_owned())),

@@ -5,7 +5,7 @@ use crate::common::{Gateway, StaticLine};
 use direct::attributes::NoAttributes;
 use edge_idempotency_engine::problem::{Reason, Retry};
 use edge_idempotency_engine::{
-    CallReply, Configuration, Exchange, FilterAction, Headers, Policy, ResponseFlow, Stream,
+    CallReply, Configuration, Exchange, FilterAction, Headers, Policy, ResponseFlow, Stream, UnreadBody,
 };
 use std::cell::Cell;
 use std::sync::Arc;
@@ -431,8 +431,8 @@ fn a_lost_answer_tells_whether_the_request_can_be_repeated() {
         let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
         exchange.request_headers(&policy, &Headers::new(of(left_out)), &NoAttributes, &mut effects);
         let flow = exchange.response_headers(&policy, &Headers::new(gateway.response.clone()), &mut effects);
-        assert_ne!(flow, ResponseFlow::Stream);
-        exchange.response_body_lost(&policy, &mut effects);
+        let ResponseFlow::AwaitBody(awaited) = flow else { panic!("{flow:?}") };
+        exchange.response_body_unread(awaited, UnreadBody::IsLost, &policy, &mut effects);
         assert_eq!(exchange.refusal().unwrap().retry(), expected);
     }
 }

@@ -9,7 +9,7 @@ use edge_idempotency_engine::Body;
 use edge_idempotency_engine::exchange::Waiter;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::lookup::{LookupAnswer, Lookups, Progress};
-use edge_idempotency_engine::{Exchange, Policy, RequestFlow};
+use edge_idempotency_engine::{Awaits, Event, Exchange, Policy, RequestFlow, Resumed};
 use serde_json::json;
 use simulated_stores::SimulatedStores;
 use std::sync::LazyLock;
@@ -146,14 +146,14 @@ fn the_lines_that_are_read_later_are_kept_for_who_sends_them() {
     ] {
         let headers = lines(path, sent);
         let (exchange, flow) = begun(&headers);
-        assert!(flow.waits(), "{path}: {:?}", exchange.refusal());
-        assert_eq!(exchange.waiter(&POLICY), waiter, "{path}");
-        assert_eq!(exchange.carried_bytes(), carried.map_or(0, |carried| carried(path)), "{path}");
+        let RequestFlow::Paused(pause) = flow else { panic!("{path}: {:?}", exchange.refusal()) };
+        assert_eq!(pause.waiter(&POLICY), waiter, "{path}");
+        assert_eq!(pause.carried_bytes(), carried.map_or(0, |carried| carried(path)), "{path}");
         let shown = |(name, value): (&[u8], &[u8])| {
             let (name, value) = (name.escape_ascii().to_string(), value.escape_ascii().to_string());
             if name == "content-type" { format!("{name}={value}") } else { name }
         };
-        let names: Vec<String> = exchange.kept_lines(&POLICY, &headers).iter().map(shown).collect();
+        let names: Vec<String> = pause.kept_lines(&exchange, &POLICY, &headers).iter().map(shown).collect();
         assert_eq!(names.join(" "), kept, "{path}");
     }
 }
@@ -163,9 +163,10 @@ fn the_lines_that_are_read_later_are_kept_for_who_sends_them() {
 fn a_request_with_an_api_key_waits_under_the_digest_of_its_key() {
     let key = |text| [(":method", "POST"), ("x-api-key", text), ("idempotency-key", "k")];
     let waiting = |text| {
-        let (exchange, flow) = begun(&lines("/raw", &key(text)));
-        assert!(matches!(flow, RequestFlow::AwaitCaller { .. }), "{flow:?}");
-        (exchange.waiter(&POLICY), exchange.carried_bytes())
+        let (_, flow) = begun(&lines("/raw", &key(text)));
+        let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
+        assert!(matches!(pause.awaits(), Awaits::Caller { .. }), "{pause:?}");
+        (pause.waiter(&POLICY), pause.carried_bytes())
     };
     let (Waiter::Unverified(one), carried) = waiting("sk_1") else { panic!("a tenant waits") };
     assert!(one.starts_with("api key:") && !one.contains("sk_1"), "{one}");
@@ -178,16 +179,16 @@ fn a_request_with_an_api_key_waits_under_the_digest_of_its_key() {
 fn a_request_waits_for_as_little_as_its_steps_need() {
     let limit = LIMIT;
     for (path, first, last) in [
-        ("/raw", RequestFlow::AwaitEnd { limit }, None),
-        ("/json", RequestFlow::AwaitBody { limit }, None),
-        ("/asked", RequestFlow::AwaitCall { limit }, Some(RequestFlow::AwaitEnd { limit })),
-        ("/observed", RequestFlow::AwaitCall { limit }, Some(RequestFlow::AwaitBody { limit })),
+        ("/raw", Awaits::End { limit }, None),
+        ("/json", Awaits::Body { limit }, None),
+        ("/asked", Awaits::Call { limit }, Some(Awaits::End { limit })),
+        ("/observed", Awaits::Call { limit }, Some(Awaits::Body { limit })),
     ] {
         let (mut exchange, flow) = begun(&lines(path, &CALLER));
-        assert_eq!(flow, first, "{path}");
+        assert_eq!(flow.awaits(), Some(first), "{path}");
         if let Some(last) = last {
             let answer = LookupAnswer::Output(Ok(Progress::Unknown));
-            assert_eq!(exchange.on_lookup_answer(&POLICY, answer, &mut Vec::new()), last, "{path}");
+            assert_eq!(answered(&mut exchange, flow, answer).awaits(), Some(last), "{path}");
         }
     }
 }
@@ -209,24 +210,31 @@ fn a_whole_request_has_a_body_of_at_most_the_limit() {
 fn newer_secrets_verify_a_delivery_and_the_same_ones_do_not() {
     for (newer, expected) in [("token", true), ("old", false)] {
         let headers = lines("/h/gitlab/wh_stored01", &DELIVERY);
-        let (mut exchange, _) = begun(&headers);
-        let mut effects = Vec::new();
-        let flow = looked_up(&mut exchange, "old");
-        assert!(matches!(flow, RequestFlow::AwaitBody { .. }), "{flow:?}");
-        let flow = exchange.request_body(&POLICY, &headers, &Body::of(b"{}"), NOW.0, &mut effects);
-        assert!(matches!(flow, RequestFlow::AwaitCall { .. }), "{flow:?}");
-        let flow = looked_up(&mut exchange, newer);
-        assert_eq!(matches!(flow, RequestFlow::AwaitBody { .. }), expected, "{newer}");
-        assert_eq!(flow == RequestFlow::Replied, !expected, "{newer}");
+        let (mut exchange, flow) = begun(&headers);
+        let flow = looked_up(&mut exchange, flow, "old");
+        let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
+        let event = Event::Body { body: &Body::of(b"{}"), now_unix_ms: NOW.0 };
+        let resumed = Resumed { policy: &POLICY, headers: &headers, event };
+        let flow = pause.resume(&mut exchange, resumed, &mut Vec::new());
+        assert!(matches!(flow.awaits(), Some(Awaits::Call { .. })), "{flow:?}");
+        let flow = looked_up(&mut exchange, flow, newer);
+        assert_eq!(matches!(flow.awaits(), Some(Awaits::Body { .. })), expected, "{newer}");
+        assert_eq!(matches!(flow, RequestFlow::Replied), !expected, "{newer}");
     }
 }
 
 /// The secret store answers with this secret.
-fn looked_up(exchange: &mut Exchange, secret: &str) -> RequestFlow {
+fn looked_up(exchange: &mut Exchange, flow: RequestFlow, secret: &str) -> RequestFlow {
     let stores = SimulatedStores::read(&json!({"secrets": {"acme:shop:gitlab": {"secret": secret}}})).unwrap();
-    let lookup = exchange.pending_lookup().unwrap();
-    let answer = answer(&stores, Lookups::of(&POLICY).as_mut(), lookup, NOW.0).unwrap();
-    exchange.on_lookup_answer(&POLICY, answer, &mut Vec::new())
+    let RequestFlow::Paused(pause) = &flow else { panic!("{flow:?}") };
+    let answer = answer(&stores, Lookups::of(&POLICY).as_mut(), pause.lookup().unwrap(), NOW.0).unwrap();
+    answered(exchange, flow, answer)
+}
+
+fn answered(exchange: &mut Exchange, flow: RequestFlow, answer: LookupAnswer) -> RequestFlow {
+    let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
+    let resumed = Resumed { policy: &POLICY, headers: &Headers::default(), event: Event::Answer(answer) };
+    pause.resume(exchange, resumed, &mut Vec::new())
 }
 
 /// `explain` shows where the identity of a request for an operation stands, though no route has its path.

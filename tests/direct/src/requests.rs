@@ -8,7 +8,7 @@ use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::identity::Attributes;
 use edge_idempotency_engine::lookup::Lookups;
 use edge_idempotency_engine::problem::Problem;
-use edge_idempotency_engine::{Effect, Exchange, HeaderMapKind, Policy, RequestFlow};
+use edge_idempotency_engine::{Awaits, Effect, Event, Exchange, HeaderMapKind, Policy, RequestFlow, Resumed};
 use simulated_stores::SimulatedStores;
 use std::fmt;
 
@@ -84,7 +84,7 @@ pub fn run_with(
     let headers = borrowed(&request.headers);
     let mut effects = Vec::new();
     let flow = decide(&mut exchange, policy, (&headers, &request.body), attributes, stores, &mut effects);
-    if flow == RequestFlow::Replied {
+    if matches!(flow, RequestFlow::Replied) {
         let problem = match effects.as_slice() {
             [Effect::Reply(problem)] => problem,
             [Effect::Acknowledge(detail)] => {
@@ -98,7 +98,7 @@ pub fn run_with(
         assert_eq!(exchange.refusal(), Some(&*problem));
         return (exchange, Verdict::Refused(*problem));
     }
-    assert_eq!(flow, RequestFlow::Continue);
+    assert!(matches!(flow, RequestFlow::Continue), "{flow:?}");
     assert_eq!(exchange.refusal(), None);
     let headers = applied(&effects, HeaderMapKind::Request, &request.headers);
     let trailers = borrowed(&request.trailers);
@@ -120,31 +120,36 @@ fn decide<'a>(
     let (mut lookups, now) = (Lookups::of(policy), attributes.now_unix_ms());
     let all = headers;
     let mut flow = exchange.request_headers(policy, all, attributes, effects);
-    if let RequestFlow::AwaitCaller { .. } = flow {
-        let lookup = exchange.pending_lookup().and_then(|lookup| answer(stores, lookups.as_mut(), lookup, now));
+    let none = Headers::default();
+    if let Some(Awaits::Caller { .. }) = flow.awaits() {
+        let RequestFlow::Paused(pause) = flow else { return flow };
+        let lookup = pause.lookup().and_then(|lookup| answer(stores, lookups.as_mut(), lookup, now));
         let Some(answer) = lookup else { panic!("the policy has no registry of API keys") };
-        flow = exchange.on_lookup_answer(policy, answer, effects);
-        if flow == RequestFlow::Again {
+        let resumed = Resumed { policy, headers: &none, event: Event::Answer(answer) };
+        flow = pause.resume(exchange, resumed, effects);
+        if matches!(flow, RequestFlow::Again) {
             flow = exchange.request_headers(policy, all, attributes, effects);
         }
     }
-    let headers = exchange.kept_lines(policy, all);
+    let mut kept = None;
     loop {
-        flow = match flow {
-            RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } if body.len() as u64 > limit => {
-                exchange.body_too_large(limit, effects)
+        let RequestFlow::Paused(pause) = flow else { return flow };
+        let headers = kept.get_or_insert_with(|| pause.kept_lines(exchange, policy, all));
+        flow = match pause.awaits() {
+            Awaits::Body { limit } | Awaits::End { limit } if body.len() as u64 > limit => {
+                pause.refuse_body(exchange, effects)
             }
-            RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } => {
-                exchange.request_body(policy, &headers, &Body::of(body), now, effects)
+            Awaits::Body { .. } | Awaits::End { .. } => {
+                let event = Event::Body { body: &Body::of(body), now_unix_ms: now };
+                pause.resume(exchange, Resumed { policy, headers, event }, effects)
             }
-            RequestFlow::AwaitCall { .. } => {
-                let Some(lookup) = exchange.pending_lookup() else { panic!("it waits for no lookup") };
+            Awaits::Call { .. } => {
+                let Some(lookup) = pause.lookup() else { panic!("it waits for no lookup") };
                 let answer = answer(stores, lookups.as_mut(), lookup, now);
                 let Some(answer) = answer else { panic!("the policy has no store for a lookup") };
-                exchange.on_lookup_answer(policy, answer, effects)
+                pause.resume(exchange, Resumed { policy, headers, event: Event::Answer(answer) }, effects)
             }
-            RequestFlow::Continue | RequestFlow::Replied => return flow,
-            RequestFlow::AwaitCaller { .. } | RequestFlow::Again => panic!("the caller is looked up once"),
+            Awaits::Caller { .. } => panic!("the caller is looked up once"),
         };
     }
 }

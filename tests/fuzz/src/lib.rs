@@ -30,7 +30,7 @@ use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::{Headers, same_name};
 use edge_idempotency_engine::policy::NormalPath;
 use edge_idempotency_engine::policy::RouteLookup;
-use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
+use edge_idempotency_engine::{Effect, Event, Exchange, Policy, RequestFlow, Resumed, key};
 use std::sync::LazyLock;
 
 /// Every route of one kind, and rewritten ones; identity from headers alone, since an input is nothing else.
@@ -102,7 +102,7 @@ pub fn header(input: &[u8]) {
     let mut effects = Vec::new();
     let flow = exchange.request_headers(policy, &headers, &NoAttributes, &mut effects);
     assert!(is_object(&exchange.record(policy).to_json()));
-    if flow == RequestFlow::Replied {
+    if matches!(flow, RequestFlow::Replied) {
         assert!(matches!(effects.as_slice(), [Effect::Reply(_)]));
         return;
     }
@@ -189,8 +189,9 @@ pub fn policy(input: &[u8]) {
                 let mut exchange = Exchange::new();
                 let mut effects = Vec::new();
                 let flow = exchange.request_headers(&policy, &headers, &attributes, &mut effects);
-                if let RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } = flow {
-                    exchange.request_body(&policy, &headers, &Body::of(b"{}"), 0, &mut effects);
+                if let RequestFlow::Paused(pause) = flow {
+                    let event = Event::Body { body: &Body::of(b"{}"), now_unix_ms: 0 };
+                    pause.resume(&mut exchange, Resumed { policy: &policy, headers: &headers, event }, &mut effects);
                 }
                 exchange.response_headers(&policy, &headers, &mut Vec::new());
                 assert!(is_object(&exchange.record(&policy).to_json()));

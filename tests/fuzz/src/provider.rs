@@ -5,7 +5,7 @@ use direct::attributes::Clock;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::Delivery;
-use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
+use edge_idempotency_engine::{Effect, Event, Exchange, Policy, RequestFlow, Resumed, key};
 use serde_json::json;
 
 /// Between the parts of an input.
@@ -40,14 +40,15 @@ pub fn provider(input: &[u8]) {
     let mut exchange = Exchange::new();
     let clock = Clock(now_ms);
     let mut flow = exchange.request_headers(&policy, &headers, &clock, &mut effects);
-    if let RequestFlow::AwaitBody { .. } = flow {
+    if let RequestFlow::Paused(pause) = flow {
         assert!(effects.iter().all(|effect| matches!(effect, Effect::Remove { .. })));
-        flow = exchange.request_body(&policy, &headers, &Body::of(body), now_ms, &mut effects);
+        let event = Event::Body { body: &Body::of(body), now_unix_ms: now_ms };
+        flow = pause.resume(&mut exchange, Resumed { policy: &policy, headers: &headers, event }, &mut effects);
     } else {
-        assert_eq!(flow, RequestFlow::Replied);
+        assert!(matches!(flow, RequestFlow::Replied));
     }
     let _ = exchange.record(&policy).to_json();
-    if flow == RequestFlow::Replied {
+    if matches!(flow, RequestFlow::Replied) {
         // Lengths and codings are looked at before anything is verified.
         let long = given.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > 8192;
         let early = long || given.iter().any(|(name, _)| name == b"content-length" || name == b"content-encoding");

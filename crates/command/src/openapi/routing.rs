@@ -2,7 +2,7 @@
 
 use super::operations::ApiOperation;
 use edge_idempotency_engine::Policy;
-use edge_idempotency_engine::policy::{NormalPath, Route, RouteLookup, Template};
+use edge_idempotency_engine::policy::{NormalPath, RequestUrl, Route, RouteLookup, Template};
 use std::collections::BTreeSet;
 
 /// In the place of each parameter of a path, behind a letter with which no parameter's prefix in the policy begins.
@@ -90,7 +90,7 @@ fn of_path<'p>(policy: &'p Policy, host: &str, path: &str, method: &str) -> Rout
         Err(why) => return Routing::Ambiguous(why.detail().to_owned()),
     };
     let path = normal.as_str();
-    match policy.declared(host, &normal, method.as_bytes()) {
+    match policy.declared(RequestUrl { authority: host, path: &normal }, method.as_bytes()) {
         RouteLookup::Route(route, _) => Routing::Route(route),
         RouteLookup::OtherMethods(routes) => {
             Routing::OtherMethods(routes.into_iter().flat_map(|route| route.methods.iter().cloned()).collect())
@@ -112,10 +112,11 @@ fn asks_for_answer(policy: &Policy, host: &str, path: &str) -> bool {
     }
     let Some((base, key)) = waiting.split_once(RECOVERY) else { return false };
     let Ok(base) = NormalPath::parse(base.as_bytes()) else { return false };
-    let is_recoverable = |method: &&str| match policy.declared(host, &base, method.as_bytes()) {
-        RouteLookup::Route(route, _) => route.recovery.is_some(),
-        _ => false,
-    };
+    let is_recoverable =
+        |method: &&str| match policy.declared(RequestUrl { authority: host, path: &base }, method.as_bytes()) {
+            RouteLookup::Route(route, _) => route.recovery.is_some(),
+            _ => false,
+        };
     !key.contains('/') && ["POST", "PUT", "PATCH", "DELETE", "GET"].iter().any(is_recoverable)
 }
 

@@ -50,7 +50,7 @@ enum BodyForm {
 
 /// Reads the body of a request, and keeps none of it.
 #[derive(Debug)]
-pub(crate) struct BodyReader {
+pub struct BodyReader {
     form: BodyForm,
     digest: Sha256,
 }

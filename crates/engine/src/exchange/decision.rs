@@ -1,19 +1,22 @@
 //! What was decided about a request that is forwarded.
 
 use crate::identity::Identity;
+use crate::key::KeySyntax;
 use crate::policy::recovery::Wait;
 use crate::problem::Problem;
 
 /// A namespaced key, and the caller whose namespace it has.
 #[derive(Debug)]
-pub(super) struct CallerKey {
-    pub(super) caller: Identity,
-    pub(super) text: String,
+pub(crate) struct CallerKey {
+    pub(crate) caller: Identity,
+    pub(crate) text: String,
+    /// The syntax in which the caller wrote the key; `None` for a key that the filter made
+    pub(crate) syntax: Option<KeySyntax>,
 }
 
 /// The decision about a request that is forwarded, by what it is for the backend.
 #[derive(Debug)]
-pub(super) enum Decision {
+pub(crate) enum Decision {
     /// A request without a key, with the caller's identity if the route needs one.
     Unkeyed(Option<Identity>),
     /// A request with this key.
@@ -33,7 +36,7 @@ pub(super) enum Decision {
 
 /// What the filter would have done with a request's key without shadow mode.
 #[derive(Debug)]
-pub(super) enum EnforcedDecision {
+pub(crate) enum EnforcedDecision {
     /// It would have forwarded the request with this key.
     Keyed(CallerKey),
     /// It would have forwarded the request without a key.
@@ -51,7 +54,7 @@ impl Default for Decision {
 
 impl Decision {
     /// The identity of the caller, if the request needs one.
-    pub(super) const fn identity(&self) -> Option<&Identity> {
+    pub(crate) const fn identity(&self) -> Option<&Identity> {
         match self {
             Self::Keyed(CallerKey { caller, .. })
             | Self::Recovery(CallerKey { caller, .. }, _)
@@ -66,7 +69,7 @@ impl Decision {
     }
 
     /// Adds the identity to a decision that has none.
-    pub(super) fn add_identity(&mut self, caller: Identity) {
+    pub(crate) fn add_identity(&mut self, caller: Identity) {
         match self {
             Self::Unkeyed(identity)
             | Self::Shadow {
@@ -81,7 +84,7 @@ impl Decision {
     }
 
     /// The key of the request itself, also in shadow mode, where the backend does not get it.
-    pub(super) const fn own_key(&self) -> Option<&CallerKey> {
+    pub(crate) const fn own_key(&self) -> Option<&CallerKey> {
         match self {
             Self::Keyed(key) | Self::Shadow { enforced: EnforcedDecision::Keyed(key), .. } => Some(key),
             _ => None,
@@ -89,7 +92,7 @@ impl Decision {
     }
 
     /// The namespaced key of the request, or of the one whose result it asks for.
-    pub(super) fn key(&self) -> Option<&str> {
+    pub(crate) fn key(&self) -> Option<&str> {
         let key = match self {
             Self::Recovery(key, _) => Some(key),
             _ => self.own_key(),
@@ -98,7 +101,7 @@ impl Decision {
     }
 
     /// Whether the backend gets a key: the namespaced one, or in shadow mode the client's.
-    pub(super) const fn sends_key(&self) -> bool {
+    pub(crate) const fn sends_key(&self) -> bool {
         match self {
             Self::Keyed(_) => true,
             Self::Shadow { sends_key, .. } => *sends_key,
@@ -107,7 +110,7 @@ impl Decision {
     }
 
     /// In shadow mode, what would have become of the request.
-    pub(super) const fn shadowed(&self) -> Option<&EnforcedDecision> {
+    pub(crate) const fn shadowed(&self) -> Option<&EnforcedDecision> {
         match self {
             Self::Shadow { enforced, .. } => Some(enforced),
             _ => None,
@@ -115,7 +118,7 @@ impl Decision {
     }
 
     /// If the request asks for a stored result, whether it waits for it.
-    pub(super) const fn stored_result(&self) -> Option<Wait> {
+    pub(crate) const fn stored_result(&self) -> Option<Wait> {
         match self {
             Self::Recovery(_, wait) | Self::Operation(_, wait) => Some(*wait),
             _ => None,
@@ -123,7 +126,7 @@ impl Decision {
     }
 
     /// Whether the request asks for the result of an operation.
-    pub(super) const fn is_operation(&self) -> bool {
+    pub(crate) const fn is_operation(&self) -> bool {
         matches!(self, Self::Operation(..))
     }
 }

@@ -103,7 +103,7 @@ impl Exchange {
 
     /// Notes an event if there is a trace.
     #[cfg_attr(not(feature = "trace"), allow(clippy::unused_self, unused_variables, reason = "there are no traces"))]
-    pub(super) fn note(&mut self, event: impl FnOnce() -> TraceEvent) {
+    pub(crate) fn note(&mut self, event: impl FnOnce() -> TraceEvent) {
         #[cfg(feature = "trace")]
         if let Some(trace) = &mut self.trace {
             trace.0.push(event());
@@ -111,21 +111,28 @@ impl Exchange {
     }
 
     /// Notes who was asked and what came of it, for telemetry too.
-    pub(super) fn note_lookup(&mut self, store: &'static str, result: &'static str) {
+    pub(crate) fn note_lookup(&mut self, store: &'static str, result: &'static str) {
         self.note(|| TraceEvent::Lookup { store, result });
-        self.telemetry.lookups.push((store, result));
+        self.facts.lookups.push((store, result));
+    }
+
+    /// Notes again what the last store said, for a request that is evaluated again.
+    pub(crate) fn note_last_lookup(&mut self) {
+        if let Some((store, result)) = self.facts.lookups.last().copied() {
+            self.note(|| TraceEvent::Lookup { store, result });
+        }
     }
 
     /// Begins the step of the policy that was found.
-    pub(super) fn note_policy(&mut self) {
+    pub(crate) fn note_policy(&mut self) {
         self.begin(TraceStep::Policy);
-        if let Some(name) = self.telemetry.policy {
+        if let Some(name) = self.policy_name {
             self.note(|| TraceEvent::Policy(name));
         }
     }
 
     /// Notes that a step begins.
-    pub(super) fn begin(&mut self, step: TraceStep) {
+    pub(crate) fn begin(&mut self, step: TraceStep) {
         self.note(|| TraceEvent::Step(step));
     }
 }

@@ -4,6 +4,7 @@ use super::series::{CountSubject, NONE};
 use super::{Counter, Histogram, HistogramSeries, SeriesTable};
 use crate::exchange::{Case, Exchange, KeyPresence};
 use crate::host::Host;
+use crate::identity::Identity;
 use crate::lookup::invocation;
 use crate::policy::Policy;
 use crate::problem::{Code, Reason};
@@ -55,15 +56,15 @@ pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host:
 
 /// The histogram of the time of a call that a request waits for. Who sends a delivery is not known during its lookups.
 pub(crate) fn call_time(
-    exchange: &Exchange,
     policy: &Policy,
+    endpoint: Option<&str>,
+    caller: Option<&Identity>,
     store: &'static str,
     series: &mut SeriesTable,
 ) -> Option<HistogramSeries> {
-    let caller = exchange.waiting_caller();
     let tenant = caller.map(|caller| caller.tenant.as_str());
     let project = caller.map(|caller| caller.project.as_str());
-    let about = series.subject(tenant, project, exchange.endpoint(policy));
+    let about = series.subject(tenant, project, endpoint);
     series.histogram(&about, Histogram::LookupTime, store, policy.max_series())
 }
 

@@ -27,6 +27,7 @@ pub use retention::ServiceRetention;
 pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, RouteMembers, WebhookBlock};
 pub use routes::{KeySubject, PolicyKind, Scope};
 pub use secrets::Secret;
+pub(crate) use secrets::{SecretValues, secret_values};
 pub(crate) use stores::{KeyRegistry, OpenBao, Service, Unkey};
 #[cfg_attr(not(feature = "describe"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
 pub use webhooks::Binding;
@@ -197,6 +198,17 @@ pub enum Unmatched {
     Prohibited,
     /// Forwarded without its key.
     HandlerInternalC,
+}
+
+impl Unmatched {
+    /// As documents write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reject => "REJECT",
+            Self::Prohibited => PolicyKind::Prohibited.name(),
+            Self::HandlerInternalC => PolicyKind::HandlerInternalC.name(),
+        }
+    }
 }
 
 /// How keys appear in logs.

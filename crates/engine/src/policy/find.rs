@@ -4,7 +4,17 @@ use super::document::{Forward, IdentityRules, Mode, Unmatched};
 use super::path::{self, NormalPath};
 use super::routes::{PathLookup, RouteId};
 use super::{CLOSED, ENDPOINTS, Policy, Route, SERVICES};
+use crate::headers::Headers;
 use crate::percent::is_below;
+
+/// What a request asks for, as every program reads it.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestUrl<'r, 'p> {
+    /// The host, and a port if there is one
+    pub authority: &'r str,
+    /// The path, without the query
+    pub path: &'r NormalPath<'p>,
+}
 
 /// The result of a lookup in the route table.
 #[derive(Debug)]
@@ -29,6 +39,16 @@ impl Policy {
             registry: None,
         };
         self.identities.get(route.map_or(0, |route| route.identity)).unwrap_or(&NONE)
+    }
+
+    /// The signed callers of the route whose signature headers the request has, by their indices.
+    pub(crate) fn signers<'r>(
+        &'r self,
+        route: &'r Route,
+        headers: &'r Headers<'_>,
+    ) -> impl Iterator<Item = usize> + 'r {
+        let signed = |id: &usize| self.callers.get(*id).is_some_and(|caller| caller.signature.is_signed(headers));
+        route.callers.iter().copied().filter(signed)
     }
 
     /// A route by its index.
@@ -107,9 +127,9 @@ impl Policy {
         self.table.is_respelled(authority)
     }
 
-    /// Finds the route for an authority, a path and a method.
-    pub fn declared<'r>(&self, authority: &str, path: &'r NormalPath<'_>, method: &[u8]) -> RouteLookup<'_, 'r> {
-        let PathLookup { found, has_other_reading } = self.table.find(authority, path);
+    /// Finds the route for a URL and a method.
+    pub fn declared<'r>(&self, url: RequestUrl<'r, '_>, method: &[u8]) -> RouteLookup<'_, 'r> {
+        let PathLookup { found, has_other_reading } = self.table.find(url.authority, url.path);
         // A path that is not forwarded is read by nobody else.
         let is_forwarded = found.is_some() || self.unmatched != Unmatched::Reject || self.watches_unmatched();
         if has_other_reading && is_forwarded {
@@ -122,18 +142,13 @@ impl Policy {
     /// Finds the route by the endpoint that the gateway names; `None` for an unknown endpoint. If the route's template
     /// has parameters, or the path leads to a service that is closed unless a route declares it, the path has to match
     /// the template.
-    pub fn named<'r>(
-        &self,
-        endpoint: &[u8],
-        (authority, path): (&str, &'r NormalPath<'_>),
-        method: &[u8],
-    ) -> Option<RouteLookup<'_, 'r>> {
+    pub fn named<'r>(&self, endpoint: &[u8], url: RequestUrl<'r, '_>, method: &[u8]) -> Option<RouteLookup<'_, 'r>> {
         let endpoint = std::str::from_utf8(endpoint).ok()?;
         let route = self.endpoint(endpoint)?;
-        if self.table.find(authority, path).has_other_reading {
+        if self.table.find(url.authority, url.path).has_other_reading {
             return Some(RouteLookup::OtherReading);
         }
-        let path = path.as_str();
+        let path = url.path.as_str();
         let values = match route.template.values(path) {
             Some(values) => values,
             None if route.template.parameters().next().is_none() && !self.is_closed_undeclared(path) => Vec::new(),

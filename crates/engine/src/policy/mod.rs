@@ -31,7 +31,7 @@ pub use document::{
     Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, SecretReader, Unmatched,
     parse_duration,
 };
-pub use find::RouteLookup;
+pub use find::{RequestUrl, RouteLookup};
 pub use path::{NormalPath, PathError, split_query};
 pub use route::Route;
 pub use routes::RouteId;

@@ -172,7 +172,7 @@ impl Stream {
     /// ([`Host::resume_request`], [`Host::resume_response`]).
     pub fn on_wake<H: Host>(&mut self, host: &H, configuration: &mut Configuration) {
         match configuration.wake(self.id) {
-            Some(Wake::Answer(answer)) if self.response_awaits_answer() => self.response_answer(host, &answer),
+            Some(Wake::Answer(answer)) if self.response.question().is_some() => self.response_answer(host, &answer),
             Some(Wake::Answer(answer)) => self.lookup_answer(host, configuration, answer),
             Some(Wake::BodyStalled) => self.stalled_wait(host, configuration),
             None => {}
@@ -182,7 +182,7 @@ impl Stream {
 
     /// Whether a call has to be answered before the request or its response goes on, so that [`Configuration::next_to_wake`] will name the stream.
     pub fn awaits_call(&self) -> bool {
-        self.response_awaits_answer() || self.pending.as_ref().is_some_and(PendingRequest::awaits_call)
+        self.response.question().is_some() || self.pending.as_ref().is_some_and(PendingRequest::awaits_call)
     }
 
     /// Replies with 503 `internal_error` after the host or the engine has failed in an event of this stream. What was decided
@@ -260,6 +260,9 @@ impl Stream {
 
     /// Sends a problem document as a local reply.
     fn reply<H: Host>(&mut self, host: &H, problem: &Problem) -> FilterAction {
+        if let Some(pending) = self.pending.take() {
+            self.exchange.end_pause(pending.pause);
+        }
         let problem = self.exchange.refuse(problem.clone());
         let default = Answers::default();
         let answers = self.policy.as_ref().map_or(&default, |policy| policy.answers());
@@ -269,7 +272,6 @@ impl Stream {
             None => problem.code.name().to_owned(),
         };
         self.replied = true;
-        self.pending = None;
         // If the host cannot send the reply, it has ended the stream. Pausing makes sure that nothing is forwarded.
         let _ = host.reply(&LocalReply {
             status: answer.status,

@@ -4,36 +4,38 @@ use super::kept_lines::KeptLines;
 use super::{FilterAction, Stream, edit};
 use crate::collision::BodyReader;
 use crate::configuration::Configuration;
-use crate::exchange::{Effect, HeaderMapKind, RequestFlow};
+use crate::exchange::{Awaits, Effect, Event, HeaderMapKind, Pause, RequestFlow, Resumed};
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, HostError};
+use crate::identity::Identity;
 use crate::lookup::{LookupAnswer, PendingLookup};
 use crate::memory::NoMemory;
 use crate::metrics::call_time;
 use crate::policy::Policy;
 use crate::problem::Problem;
 
-/// A request that waits for its whole body, and maybe for lookups.
+/// A request that waits.
 pub(super) struct PendingRequest {
+    /// What it waits for, and how it goes on
+    pub(super) pause: Pause,
+    pub(super) message: PausedMessage,
+}
+
+/// What the gateway holds of a request that waits.
+pub(super) struct PausedMessage {
     /// The header lines that are read when the wait ends. While the request waits they count towards the limits of [`KeptLines`].
     lines: KeptLines,
     /// How many bytes of names and values the request's head has, without the headers that were removed before the wait: the
     /// gateway counts it so.
     pub(super) head: usize,
-    /// The body limit of the route, in bytes.
-    limit: usize,
     /// Whether the whole body is buffered.
     pub(super) has_body: bool,
-    /// What it waits for.
-    awaited: RequestFlow,
     /// What reads the body in parts, if only that is needed of it.
     reader: Option<BodyReader>,
     /// How much of the body it has read, in bytes.
     read: usize,
     /// How much of the body has come, in bytes.
     size: usize,
-    /// Whether it goes on with its whole body only.
-    needs_body: bool,
 }
 
 /// How much of a request has come.
@@ -45,26 +47,37 @@ struct Arrived {
     size: usize,
 }
 
-impl PendingRequest {
-    /// A request whose caller is looked up. `limit`: the body limit of the route, if the request waits for its body, too. `head`:
-    /// how many bytes its head has; `carried`: how many bytes the exchange keeps.
-    fn of_caller(limit: Option<u64>, has_body: bool, (head, carried): (usize, usize)) -> Self {
-        Self {
-            lines: KeptLines::keep(&Headers::default(), carried),
-            head,
-            limit: usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX),
-            has_body,
-            awaited: RequestFlow::AwaitCaller { limit },
-            reader: None,
-            read: 0,
-            size: 0,
-            needs_body: limit.is_some(),
-        }
-    }
+/// What becomes of a request that waited.
+enum Resumption {
+    /// It waits on, as [`Stream`] says.
+    Waits,
+    /// It is decided anew from its headers.
+    Again(Arrived),
+    /// It is decided.
+    Decided(FilterAction),
+}
 
+impl PendingRequest {
     /// Whether a call is under way.
     pub(super) const fn awaits_call(&self) -> bool {
-        matches!(self.awaited, RequestFlow::AwaitCall { .. } | RequestFlow::AwaitCaller { .. })
+        self.pause.awaits().is_call()
+    }
+
+    /// The longest allowed body, in bytes.
+    fn limit(&self) -> usize {
+        usize::try_from(self.pause.awaits().limit()).unwrap_or(usize::MAX)
+    }
+}
+
+impl PausedMessage {
+    /// A message with these lines. `head`: how many bytes its head has.
+    const fn new(lines: KeptLines, head: usize, has_body: bool) -> Self {
+        Self { lines, head, has_body, reader: None, read: 0, size: 0 }
+    }
+
+    /// How much of it has come.
+    const fn arrived(&self) -> Arrived {
+        Arrived { ended: self.has_body, size: self.size }
     }
 
     /// Reads the part of the body that has come since the last call; `size` is the number of bytes buffered so far.
@@ -98,65 +111,59 @@ impl Stream {
         let Some(headers) = lines.headers() else { return self.reply(host, &Problem::internal_error()) };
         let mut effects = Vec::new();
         let mut flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
-        if let RequestFlow::AwaitCaller { limit } = flow {
-            if !self.has_waited {
-                // An event that failed may have left an answer for this number.
-                configuration.forget(self.id);
-            }
-            let Some(found) = self.look_up(host, configuration, &policy) else {
-                return self.reply(host, &Problem::internal_error());
-            };
-            let Some(answer) = found else {
-                let head = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-                let carried = self.exchange.carried_bytes();
-                self.pending = Some(PendingRequest::of_caller(limit, arrived.ended, (head, carried)));
-                return match self.wait(host, configuration, &policy) {
-                    FilterAction::Pause if limit.is_none() && self.pending.is_some() => FilterAction::PauseReading,
-                    action => action,
+        let Arrived { ended, size } = arrived;
+        if let RequestFlow::Paused(pause) = flow {
+            if let Awaits::Caller { limit } = pause.awaits() {
+                if !self.has_waited {
+                    // An event that failed may have left an answer for this number.
+                    configuration.forget(self.id);
+                }
+                let Some(found) = self.look_up(host, configuration, &policy, pause.lookup(), None) else {
+                    return self.reply(host, &Problem::internal_error());
                 };
-            };
-            if self.give_answer(host, &policy, answer) == RequestFlow::Replied {
-                return FilterAction::Pause;
+                let Some(answer) = found else {
+                    let head = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+                    let lines = KeptLines::keep(&Headers::default(), pause.carried_bytes());
+                    self.pending = Some(PendingRequest { pause, message: PausedMessage::new(lines, head, ended) });
+                    return match self.wait(host, configuration, &policy) {
+                        FilterAction::Pause if limit.is_none() && self.pending.is_some() => FilterAction::PauseReading,
+                        action => action,
+                    };
+                };
+                let resumed = Resumed { policy: &policy, headers: &headers, event: Event::Answer(answer) };
+                flow = pause.resume(&mut self.exchange, resumed, &mut effects);
+                if matches!(flow, RequestFlow::Again) {
+                    flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
+                }
+            } else {
+                flow = RequestFlow::Paused(pause);
             }
-            flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
         }
         match flow {
-            RequestFlow::AwaitBody { limit } | RequestFlow::AwaitEnd { limit } | RequestFlow::AwaitCall { limit } => {
-                let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-                let kept = self.exchange.kept_lines(&policy, &headers);
-                let lines = KeptLines::keep(&kept, self.exchange.carried_bytes());
-                // The edits before the wait.
-                if self.apply(host, &effects) == FilterAction::Pause {
-                    return FilterAction::Pause;
-                }
+            RequestFlow::Paused(pause) if pause.keeps_lines() => {
+                let kept = pause.kept_lines(&self.exchange, &policy, &headers);
+                let lines = KeptLines::keep(&kept, pause.carried_bytes());
                 let head = headers.iter().filter(|(name, _)| !is_removed(&effects, name));
                 let head = head.map(|(name, value)| name.len() + value.len()).sum();
-                let reader = self.exchange.body_reader().filter(|_| matches!(flow, RequestFlow::AwaitEnd { .. }));
-                let Arrived { ended: has_body, size } = arrived;
-                let mut pending = PendingRequest {
-                    lines,
-                    head,
-                    limit,
-                    has_body,
-                    awaited: flow,
-                    reader,
-                    read: 0,
-                    size: 0,
-                    needs_body: true,
-                };
-                let read = pending.read_part(host, size);
-                self.pending = Some(pending);
-                if size > limit {
+                let mut message = PausedMessage::new(lines, head, ended);
+                message.reader = pause.body_reader();
+                let read = message.read_part(host, size);
+                let pending = self.pending.insert(PendingRequest { pause, message });
+                let is_too_long = size > pending.limit();
+                // The edits before the wait.
+                if edit(host, &effects).is_err() {
+                    return self.reply(host, &Problem::internal_error());
+                }
+                if is_too_long {
                     return self.refuse_body(host, configuration);
                 }
                 if read.is_err() {
                     return self.reply(host, &Problem::dependency_unavailable());
                 }
-                self.drive(host, configuration, &policy, flow)
+                self.drive(host, configuration, &policy)
             }
             RequestFlow::Continue | RequestFlow::Replied => {
                 let action = self.apply(host, &effects);
-                let Arrived { ended, size } = arrived;
                 self.begin_observation(host, configuration, action, ended && size == 0);
                 if size > 0 {
                     self.observe_part(host, configuration, size, ended);
@@ -164,7 +171,7 @@ impl Stream {
                 action
             }
             // Once its caller is known, a request does not wait for it again.
-            RequestFlow::AwaitCaller { .. } | RequestFlow::Again => self.reply(host, &Problem::internal_error()),
+            RequestFlow::Paused(_) | RequestFlow::Again => self.reply(host, &Problem::internal_error()),
         }
     }
 
@@ -186,8 +193,8 @@ impl Stream {
                 self.observe_part(host, configuration, size, end_of_stream);
                 FilterAction::Continue
             }
-            Some(pending) if size > pending.limit => self.refuse_body(host, configuration),
-            Some(pending) => match pending.read_part(host, size) {
+            Some(pending) if size > pending.limit() => self.refuse_body(host, configuration),
+            Some(pending) => match pending.message.read_part(host, size) {
                 Err(HostError) => self.reply(host, &Problem::dependency_unavailable()),
                 Ok(()) if end_of_stream => self.complete_body(host, configuration),
                 Ok(()) => FilterAction::Pause,
@@ -231,9 +238,9 @@ impl Stream {
 
     /// Handles the answer to a lookup.
     pub(super) fn lookup_answer<H: Host>(&mut self, host: &H, configuration: &mut Configuration, answer: LookupAnswer) {
-        let Some(policy) = self.policy.clone().filter(|_| self.pending.is_some()) else { return };
-        let flow = self.give_answer(host, &policy, answer);
-        if self.drive(host, configuration, &policy, flow) == FilterAction::Continue {
+        let (Some(policy), Some(pending)) = (self.policy.clone(), self.pending.take()) else { return };
+        let resumption = self.answered(host, &policy, pending, answer);
+        if self.go_on(host, configuration, &policy, resumption) == FilterAction::Continue {
             // If the request has ended meanwhile, there is nothing to resume.
             let _ = host.resume_request();
         }
@@ -241,164 +248,190 @@ impl Stream {
 
     /// Ends the wait for a lookup, if there is one.
     pub(super) fn cancel_lookup(&self, configuration: &mut Configuration) {
-        let pending = self.exchange.pending_lookup().filter(|_| self.awaits_call());
-        if let Some((mut dependencies, request)) = configuration.dependencies().zip(pending) {
-            dependencies.cancel(self.id, request);
+        let own = self.pending.as_ref().filter(|pending| pending.awaits_call());
+        let lookup = self.response.question().or_else(|| own?.pause.lookup());
+        if let Some((mut dependencies, lookup)) = configuration.dependencies().zip(lookup) {
+            dependencies.cancel(self.id, lookup);
         }
     }
 
     /// Continues until the request is decided, or has to wait for its body or a call.
-    fn drive<H: Host>(
+    fn drive<H: Host>(&mut self, host: &H, configuration: &mut Configuration, policy: &Policy) -> FilterAction {
+        loop {
+            let Some(mut pending) = self.pending.take() else { return FilterAction::Pause };
+            let resumption = match pending.pause.awaits() {
+                Awaits::Call { .. } => {
+                    let PendingRequest { pause, message } = &mut pending;
+                    // The cache of a store may have the answer, and then nothing waits. Other calls are made for each request, so
+                    // one for which there is no memory must not cause any.
+                    if pause.lookup().is_some_and(|lookup| !matches!(lookup, PendingLookup::Store(_)))
+                        && let Err(why) = message.lines.count_for(pause.waiter(policy))
+                    {
+                        return self.refuse_to_wait(host, pending.pause, why);
+                    }
+                    match self.look_up(host, configuration, policy, pause.lookup(), pause.caller()) {
+                        Some(Some(answer)) => self.answered(host, policy, pending, answer),
+                        found => {
+                            self.pending = Some(pending);
+                            return match found {
+                                Some(_) => self.wait(host, configuration, policy),
+                                None => self.reply(host, &Problem::internal_error()),
+                            };
+                        }
+                    }
+                }
+                Awaits::Body { .. } | Awaits::End { .. } if pending.message.has_body => {
+                    self.ended(host, policy, pending)
+                }
+                Awaits::Body { .. } | Awaits::End { .. } | Awaits::Caller { .. } => {
+                    self.pending = Some(pending);
+                    return self.wait(host, configuration, policy);
+                }
+            };
+            if !matches!(resumption, Resumption::Waits) {
+                return self.go_on(host, configuration, policy, resumption);
+            }
+        }
+    }
+
+    /// Goes on with a request that waited.
+    fn go_on<H: Host>(
         &mut self,
         host: &H,
         configuration: &mut Configuration,
         policy: &Policy,
-        mut flow: RequestFlow,
+        resumption: Resumption,
     ) -> FilterAction {
-        loop {
-            if let Some(pending) = &mut self.pending {
-                pending.awaited = flow;
+        match resumption {
+            Resumption::Waits => self.drive(host, configuration, policy),
+            Resumption::Again(arrived) => self.decide(host, configuration, arrived),
+            Resumption::Decided(action) => {
+                self.begin_observation(host, configuration, action, true);
+                action
             }
-            let has_body = self.pending.as_ref().is_some_and(|pending| pending.has_body);
-            flow = match flow {
-                RequestFlow::AwaitCall { .. } => {
-                    // The cache of a store may have the answer, and then nothing waits. Other calls are made for each request, so
-                    // one for which there is no memory must not cause any.
-                    if self.exchange.pending_lookup().is_some_and(|lookup| !matches!(lookup, PendingLookup::Store(_)))
-                        && let Some(pending) = &mut self.pending
-                        && let Err(why) = pending.lines.count_for(self.exchange.waiter(policy))
-                    {
-                        return self.refuse_to_wait(host, why);
-                    }
-                    match self.look_up(host, configuration, policy) {
-                        Some(Some(answer)) => self.give_answer(host, policy, answer),
-                        Some(None) => return self.wait(host, configuration, policy),
-                        None => return self.reply(host, &Problem::internal_error()),
-                    }
-                }
-                RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } if has_body => {
-                    match self.evaluate_end(host, policy, flow) {
-                        Ok(flow) => flow,
-                        Err(action) => {
-                            self.begin_observation(host, configuration, action, true);
-                            return action;
-                        }
-                    }
-                }
-                RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. } => {
-                    return self.wait(host, configuration, policy);
-                }
-                RequestFlow::Replied => return FilterAction::Pause,
-                RequestFlow::Continue => return FilterAction::Continue,
-                // A gateway lets the whole body go on, or what comes of it: a request whose body is awaited goes on with its
-                // end.
-                RequestFlow::Again if !has_body && self.awaits_body() => return self.wait(host, configuration, policy),
-                RequestFlow::Again => {
-                    let Some(pending) = self.pending.take() else { return FilterAction::Pause };
-                    return self.decide(host, configuration, Arrived { ended: has_body, size: pending.size });
-                }
-                // Only [`Stream::decide`] gets this.
-                RequestFlow::AwaitCaller { .. } => return self.reply(host, &Problem::internal_error()),
-            };
         }
     }
 
-    /// Looks up what the exchange waits for. `None` if it waits for no lookup; inside, the answer, if it is there at once.
+    /// Looks up what a message waits for. `None` if it waits for no lookup; inside, the answer, if it is there at once. `caller`: the
+    /// verified caller of the request.
     pub(super) fn look_up<H: Host>(
         &self,
         host: &H,
         configuration: &Configuration,
         policy: &Policy,
+        lookup: Option<PendingLookup<'_>>,
+        caller: Option<&Identity>,
     ) -> Option<Option<LookupAnswer>> {
-        let (request, mut dependencies) = self.exchange.pending_lookup().zip(configuration.dependencies())?;
+        let (lookup, mut dependencies) = lookup.zip(configuration.dependencies())?;
         let metrics = configuration.metrics();
-        let mut time = |store| metrics.with(|series| call_time(&self.exchange, policy, store, series));
-        Some(dependencies.look_up(host, self.id, request, &mut time))
-    }
-
-    /// Whether the request waits for its whole body.
-    const fn awaits_body(&self) -> bool {
-        matches!(&self.pending, Some(pending) if pending.needs_body)
+        let endpoint = self.exchange.endpoint(policy);
+        let mut time = |store| metrics.with(|series| call_time(policy, endpoint, caller, store, series));
+        Some(dependencies.look_up(host, self.id, lookup, &mut time))
     }
 
     /// Waits, if there is memory for the request.
     fn wait<H: Host>(&mut self, host: &H, configuration: &mut Configuration, policy: &Policy) -> FilterAction {
         self.has_waited = true;
-        let Some(pending) = &mut self.pending else { return FilterAction::Pause };
-        match pending.lines.count_for(self.exchange.waiter(policy)) {
-            Ok(()) => {
-                if !pending.has_body && !pending.awaits_call() {
-                    configuration.body_watch().begin(self.id);
-                }
-                FilterAction::Pause
-            }
-            Err(why) => {
-                self.cancel_lookup(configuration);
-                self.refuse_to_wait(host, why)
-            }
+        let Some(PendingRequest { pause, message }) = &mut self.pending else { return FilterAction::Pause };
+        let counted = message.lines.count_for(pause.waiter(policy));
+        if let Err(why) = counted {
+            self.cancel_lookup(configuration);
+            return match self.pending.take() {
+                Some(pending) => self.refuse_to_wait(host, pending.pause, why),
+                None => FilterAction::Pause,
+            };
         }
+        if !message.has_body && !pause.awaits().is_call() {
+            configuration.body_watch().begin(self.id);
+        }
+        FilterAction::Pause
     }
 
-    /// Hands the answer to a lookup to the exchange.
-    fn give_answer<H: Host>(&mut self, host: &H, policy: &Policy, answer: LookupAnswer) -> RequestFlow {
-        let mut effects = Vec::new();
-        let flow = self.exchange.on_lookup_answer(policy, answer, &mut effects);
-        if flow == RequestFlow::Replied {
-            self.pending = None;
-            self.apply(host, &effects);
-        }
-        flow
-    }
-
-    /// Decides the request, whose whole body is buffered. `Ok` if it needs something else first.
-    fn evaluate_end<H: Host>(
+    /// Hands the answer to a lookup to a request that waits for it.
+    fn answered<H: Host>(
         &mut self,
         host: &H,
         policy: &Policy,
-        flow: RequestFlow,
-    ) -> Result<RequestFlow, FilterAction> {
-        let Some(mut pending) = self.pending.take() else { return Err(FilterAction::Continue) };
-        let headers = pending.lines.headers();
-        let mut effects = Vec::new();
-        let flow = if let RequestFlow::AwaitEnd { .. } = flow {
-            // The host has given less than has come. The fingerprint would be that of another body.
-            if pending.reader.is_some() && pending.read != pending.size {
-                return Err(self.reply(host, &Problem::dependency_unavailable()));
+        pending: PendingRequest,
+        answer: LookupAnswer,
+    ) -> Resumption {
+        let PendingRequest { pause, message } = pending;
+        let awaited = pause.awaits();
+        let (headers, mut effects) = (Headers::default(), Vec::new());
+        let resumed = Resumed { policy, headers: &headers, event: Event::Answer(answer) };
+        match pause.resume(&mut self.exchange, resumed, &mut effects) {
+            RequestFlow::Paused(pause) => {
+                self.pending = Some(PendingRequest { pause, message });
+                Resumption::Waits
             }
-            self.exchange.request_ended(policy, &headers, pending.reader.take(), &mut effects)
-        } else {
-            // One byte above the limit is enough to recognise a body that is too long.
-            let (exchange, effects) = (&mut self.exchange, &mut effects);
-            let flow = host.with_request_body(0, pending.limit.saturating_add(1), |body| {
-                let size = body.len();
-                if size < pending.size {
-                    None
-                } else if size > pending.limit {
-                    Some(exchange.body_too_large(pending.limit as u64, effects))
-                } else {
-                    Some(exchange.request_body(policy, &headers, body, host.now_unix_ms(), effects))
+            // A gateway lets the whole body go on, or what comes of it: a request whose body is awaited goes on with its end.
+            RequestFlow::Again => match awaited {
+                Awaits::Caller { limit: Some(limit) } if !message.has_body => {
+                    self.pending = Some(PendingRequest { pause: Pause::before_another_look(limit), message });
+                    Resumption::Waits
                 }
+                _ => Resumption::Again(message.arrived()),
+            },
+            RequestFlow::Continue | RequestFlow::Replied => Resumption::Decided(self.apply(host, &effects)),
+        }
+    }
+
+    /// Hands its end to a request that waits for it, or for its whole body, which is buffered.
+    fn ended<H: Host>(&mut self, host: &H, policy: &Policy, pending: PendingRequest) -> Resumption {
+        let PendingRequest { pause, mut message } = pending;
+        let headers = message.lines.headers();
+        let mut effects = Vec::new();
+        let limit = pause.awaits().limit();
+        let flow = if let Awaits::End { .. } = pause.awaits() {
+            // The host has given less than has come. The fingerprint would be that of another body.
+            if message.reader.is_some() && message.read != message.size {
+                return self.lost_body(host, pause);
+            }
+            let resumed = Resumed { policy, headers: &headers, event: Event::End(message.reader.take()) };
+            pause.resume(&mut self.exchange, resumed, &mut effects)
+        } else {
+            let (exchange, effects, size) = (&mut self.exchange, &mut effects, message.size);
+            let mut pause = Some(pause);
+            // One byte above the limit is enough to recognise a body that is too long.
+            let most = usize::try_from(limit).unwrap_or(usize::MAX).saturating_add(1);
+            let flow = host.with_request_body(0, most, |body| {
+                let pause = pause.take_if(|_| body.len() >= size)?;
+                if body.len() as u64 > limit {
+                    return Some(pause.refuse_body(exchange, effects));
+                }
+                let event = Event::Body { body, now_unix_ms: host.now_unix_ms() };
+                Some(pause.resume(exchange, Resumed { policy, headers: &headers, event }, effects))
             });
-            match flow {
-                Ok(Some(flow)) => flow,
-                _ => return Err(self.reply(host, &Problem::dependency_unavailable())),
+            match (flow, pause) {
+                (Ok(Some(flow)), _) => flow,
+                (_, Some(pause)) => return self.lost_body(host, pause),
+                (_, None) => return Resumption::Decided(self.reply(host, &Problem::dependency_unavailable())),
             }
         };
-        if flow.waits() {
-            // A signed request that is verified waits for less.
-            let kept = self.exchange.kept_lines(policy, &headers);
-            pending.lines = KeptLines::keep(&kept, self.exchange.carried_bytes());
-            self.pending = Some(pending);
-            return Ok(flow);
+        match flow {
+            RequestFlow::Paused(pause) => {
+                // A signed request that is verified waits for less.
+                let kept = pause.kept_lines(&self.exchange, policy, &headers);
+                message.lines = KeptLines::keep(&kept, pause.carried_bytes());
+                self.pending = Some(PendingRequest { pause, message });
+                Resumption::Waits
+            }
+            RequestFlow::Again => Resumption::Again(message.arrived()),
+            RequestFlow::Continue | RequestFlow::Replied => Resumption::Decided(self.apply(host, &effects)),
         }
-        Err(self.apply(host, &effects))
+    }
+
+    /// Refuses a request of whose body the gateway has given less than has come.
+    fn lost_body<H: Host>(&mut self, host: &H, pause: Pause) -> Resumption {
+        self.exchange.end_pause(pause);
+        Resumption::Decided(self.reply(host, &Problem::dependency_unavailable()))
     }
 
     /// Refuses a request that has to wait, and for which there is no memory.
     #[inline(never)]
-    fn refuse_to_wait<H: Host>(&mut self, host: &H, why: NoMemory) -> FilterAction {
+    fn refuse_to_wait<H: Host>(&mut self, host: &H, pause: Pause, why: NoMemory) -> FilterAction {
         let mut effects = Vec::new();
-        self.exchange.no_memory_to_wait(why.reason(), &mut effects);
+        pause.refuse_memory(&mut self.exchange, why.reason(), &mut effects);
         self.apply(host, &effects)
     }
 
@@ -407,12 +440,11 @@ impl Stream {
         let (Some(policy), Some(pending)) = (self.policy.clone(), &mut self.pending) else {
             return FilterAction::Continue;
         };
-        pending.has_body = true;
+        pending.message.has_body = true;
         if pending.awaits_call() {
             return FilterAction::Pause;
         }
-        let flow = pending.awaited;
-        self.drive(host, configuration, &policy, flow)
+        self.drive(host, configuration, &policy)
     }
 
     /// Refuses a body that is too long.
@@ -420,7 +452,7 @@ impl Stream {
         self.cancel_lookup(configuration);
         let Some(pending) = self.pending.take() else { return FilterAction::Continue };
         let mut effects = Vec::new();
-        self.exchange.body_too_large(pending.limit as u64, &mut effects);
+        pending.pause.refuse_body(&mut self.exchange, &mut effects);
         self.apply(host, &effects)
     }
 }

@@ -3,10 +3,11 @@
 use super::observed_answer::ObservedAnswer;
 use super::{FilterAction, Stream, edit};
 use crate::configuration::Configuration;
-use crate::exchange::{Effect, HeaderMapKind, ResponseFlow};
+use crate::events::{AwaitedBody, ResponseFlow, UnreadBody};
+use crate::exchange::{Effect, HeaderMapKind};
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, LocalReply};
-use crate::lookup::LookupAnswer;
+use crate::lookup::{LookupAnswer, OutputQuestion, PendingLookup};
 use crate::policy::Policy;
 
 /// How the response's body is handled.
@@ -19,17 +20,29 @@ pub(super) enum ResponseBody {
     Observed(Box<ObservedAnswer>),
     /// It waits for its end.
     Awaited {
-        /// The longest body that is read, in bytes.
-        limit: usize,
+        /// Why, and how much of it is read
+        awaited: AwaitedBody,
         /// How much of it has come, in bytes.
         size: usize,
     },
     /// It is too long, so each part of it is dropped. The response goes on at the body's end, with another body.
-    Discarded,
-    /// It has come, and the answer to a question of the filter is awaited.
-    AwaitsAnswer,
+    Discarded(AwaitedBody),
+    /// It has come, and the answer to this question is awaited.
+    AwaitsAnswer(Box<OutputQuestion>),
     /// It is replaced by this.
     Replaced(Vec<u8>),
+}
+
+impl ResponseBody {
+    /// What the response waits for the answer to.
+    pub(super) fn question(&self) -> Option<PendingLookup<'_>> {
+        if let Self::AwaitsAnswer(question) = self { Some(PendingLookup::Output(question)) } else { None }
+    }
+}
+
+/// The longest body that is read, in bytes.
+fn limit_of(awaited: AwaitedBody) -> usize {
+    usize::try_from(awaited.limit).unwrap_or(usize::MAX)
 }
 
 /// Header lines that the gateway writes anew for a local reply.
@@ -51,14 +64,14 @@ impl Stream {
         let Some(headers) = lines.headers() else { return FilterAction::Continue };
         let mut effects = Vec::new();
         let flow = self.exchange.response_headers(&policy, &headers, &mut effects);
-        if let ResponseFlow::AwaitBody { limit } = flow {
+        if let ResponseFlow::AwaitBody(awaited) = flow {
             if end_of_stream {
-                self.exchange.response_body(&policy, &[], &mut effects);
-            } else if headers.content_length().is_some_and(|length| length > limit) {
-                self.exchange.response_body_too_large(&policy, &mut effects);
+                self.exchange.response_body(awaited, &policy, &[], &mut effects);
+            } else if headers.content_length().is_some_and(|length| length > awaited.limit) {
+                self.exchange.response_body_unread(awaited, UnreadBody::Passes, &policy, &mut effects);
             } else {
                 let _ = edit(host, &effects);
-                self.response = ResponseBody::Awaited { limit: usize::try_from(limit).unwrap_or(usize::MAX), size: 0 };
+                self.response = ResponseBody::Awaited { awaited, size: 0 };
                 self.has_waited = true;
                 configuration.body_watch().begin(self.id);
                 return FilterAction::Pause;
@@ -102,24 +115,24 @@ impl Stream {
                 let _ = host.set_response_body(&body);
                 self.response = ResponseBody::Replaced(Vec::new());
             }
-            ResponseBody::Awaited { limit, .. } if size <= limit && !end_of_stream => {
+            ResponseBody::Awaited { awaited, .. } if size <= limit_of(awaited) && !end_of_stream => {
                 configuration.body_watch().arrived();
-                self.response = ResponseBody::Awaited { limit, size };
+                self.response = ResponseBody::Awaited { awaited, size };
                 return FilterAction::Pause;
             }
-            ResponseBody::Awaited { limit, .. } if end_of_stream => {
+            ResponseBody::Awaited { awaited, .. } if end_of_stream => {
                 configuration.body_watch().arrived();
-                return self.evaluate_response_body(host, configuration, size, limit);
+                return self.evaluate_response_body(host, configuration, size, awaited);
             }
-            ResponseBody::AwaitsAnswer => {
-                self.response = ResponseBody::AwaitsAnswer;
+            waits @ ResponseBody::AwaitsAnswer(_) => {
+                self.response = waits;
                 return FilterAction::Pause;
             }
-            ResponseBody::Discarded if end_of_stream => self.replace_discarded(host),
-            ResponseBody::Awaited { .. } | ResponseBody::Discarded => {
+            ResponseBody::Discarded(awaited) if end_of_stream => self.replace_discarded(host, awaited),
+            ResponseBody::Awaited { awaited, .. } | ResponseBody::Discarded(awaited) => {
                 configuration.body_watch().arrived();
                 let _ = host.set_response_body(&[]);
-                self.response = ResponseBody::Discarded;
+                self.response = ResponseBody::Discarded(awaited);
                 return FilterAction::Pause;
             }
         }
@@ -130,21 +143,21 @@ impl Stream {
     pub(super) fn response_trailers<H: Host>(&mut self, host: &H, configuration: &mut Configuration) -> FilterAction {
         let mut action = FilterAction::Continue;
         match std::mem::take(&mut self.response) {
-            ResponseBody::Awaited { size: 0, .. } => {
+            ResponseBody::Awaited { awaited, size: 0 } => {
                 configuration.body_watch().arrived();
-                if let Some(action) = self.end_without_body(host) {
+                if let Some(action) = self.end_without_body(host, awaited) {
                     return action;
                 }
             }
-            ResponseBody::Awaited { limit, size } => {
+            ResponseBody::Awaited { awaited, size } => {
                 configuration.body_watch().arrived();
-                action = self.evaluate_response_body(host, configuration, size, limit);
+                action = self.evaluate_response_body(host, configuration, size, awaited);
             }
-            ResponseBody::AwaitsAnswer => {
-                self.response = ResponseBody::AwaitsAnswer;
+            waits @ ResponseBody::AwaitsAnswer(_) => {
+                self.response = waits;
                 action = FilterAction::Pause;
             }
-            ResponseBody::Discarded => self.replace_discarded(host),
+            ResponseBody::Discarded(awaited) => self.replace_discarded(host, awaited),
             ResponseBody::Observed(answer) => self.end_observed_answer(&answer, configuration),
             ResponseBody::Streamed | ResponseBody::Replaced(_) => {}
         }
@@ -164,22 +177,26 @@ impl Stream {
         host: &H,
         configuration: &Configuration,
         size: usize,
-        limit: usize,
+        awaited: AwaitedBody,
     ) -> FilterAction {
         let Some(policy) = self.policy.clone() else { return FilterAction::Continue };
+        let limit = limit_of(awaited);
         let body = if size > limit { None } else { host.response_body(limit).ok() };
         let mut effects = Vec::new();
-        match body.filter(|body| body.len() >= size) {
-            Some(body) => self.exchange.response_body(&policy, &body, &mut effects),
-            None => self.exchange.response_body_too_large(&policy, &mut effects),
-        }
+        let question = match body.filter(|body| body.len() >= size) {
+            Some(body) => self.exchange.response_body(awaited, &policy, &body, &mut effects),
+            None => {
+                self.exchange.response_body_unread(awaited, UnreadBody::Passes, &policy, &mut effects);
+                None
+            }
+        };
         self.finish_body(host, effects);
-        if self.exchange.pending_lookup().is_none() {
-            return FilterAction::Continue;
-        }
-        let answer = match self.look_up(host, configuration, &policy) {
+        let Some(question) = question else { return FilterAction::Continue };
+        let caller = self.exchange.identity();
+        let lookup = Some(PendingLookup::Output(&question));
+        let answer = match self.look_up(host, configuration, &policy, lookup, caller) {
             Some(None) => {
-                self.response = ResponseBody::AwaitsAnswer;
+                self.response = ResponseBody::AwaitsAnswer(Box::new(question));
                 return FilterAction::Pause;
             }
             Some(Some(answer)) => Some(answer),
@@ -187,11 +204,6 @@ impl Stream {
         };
         self.end_with_answer(host, &policy, answer.as_ref());
         FilterAction::Continue
-    }
-
-    /// Whether the response waits for the answer to a lookup.
-    pub(super) const fn response_awaits_answer(&self) -> bool {
-        matches!(self.response, ResponseBody::AwaitsAnswer)
     }
 
     /// Handles the answer that the response waits for.
@@ -210,10 +222,10 @@ impl Stream {
     }
 
     /// Evaluates a response that ends in trailers and has no body. The action, if it got a body and was replied to instead.
-    fn end_without_body<H: Host>(&mut self, host: &H) -> Option<FilterAction> {
+    fn end_without_body<H: Host>(&mut self, host: &H, awaited: AwaitedBody) -> Option<FilterAction> {
         let policy = self.policy.clone()?;
         let mut effects = Vec::new();
-        self.exchange.response_body(&policy, &[], &mut effects);
+        self.exchange.response_body(awaited, &policy, &[], &mut effects);
         if effects.iter().any(|effect| matches!(effect, Effect::Body(_))) {
             let lines = host.header_lines(HeaderMapKind::Response);
             let headers = lines.headers()?;
@@ -235,10 +247,10 @@ impl Stream {
     }
 
     /// Replaces a response whose body was discarded, at the body's end.
-    fn replace_discarded<H: Host>(&mut self, host: &H) {
+    fn replace_discarded<H: Host>(&mut self, host: &H, awaited: AwaitedBody) {
         let Some(policy) = self.policy.clone() else { return };
         let mut effects = Vec::new();
-        self.exchange.response_body_lost(&policy, &mut effects);
+        self.exchange.response_body_unread(awaited, UnreadBody::IsLost, &policy, &mut effects);
         self.finish_body(host, effects);
     }
 

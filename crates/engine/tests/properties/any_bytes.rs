@@ -8,7 +8,9 @@ use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::policy::Template;
 use edge_idempotency_engine::policy::{BackendKind, Target};
-use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow, key};
+use edge_idempotency_engine::{
+    Effect, Event, Exchange, Pause, Policy, RequestFlow, ResponseFlow, Resumed, UnreadBody, key,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -148,26 +150,36 @@ proptest! {
         let attributes = AnyAttributes { metadata, endpoint };
         let (request, trailers, response) = (borrowed(&request), borrowed(&trailers), borrowed(&response));
         let mut exchange = Exchange::new();
+        let (mut paused, mut awaited) = (None, None);
         for event in events {
             let mut effects = Vec::new();
             let flow = match event {
                 ExchangeEvent::Request => Some(exchange.request_headers(policy, &request, &attributes, &mut effects)),
-                ExchangeEvent::Body => Some(exchange.request_body(policy, &request, &Body::of(&body), now, &mut effects)),
-                ExchangeEvent::TooLarge => Some(exchange.body_too_large(now, &mut effects)),
+                ExchangeEvent::Body => paused.take().map(|pause: Pause| {
+                    let event = Event::Body { body: &Body::of(&body), now_unix_ms: now };
+                    pause.resume(&mut exchange, Resumed { policy, headers: &request, event }, &mut effects)
+                }),
+                ExchangeEvent::TooLarge => paused.take().map(|pause: Pause| pause.refuse_body(&mut exchange, &mut effects)),
                 ExchangeEvent::Trailers => {
                     exchange.request_trailers(policy, &trailers, &mut effects);
                     None
                 }
                 ExchangeEvent::Response => {
-                    exchange.response_headers(policy, &response, &mut effects);
+                    if let ResponseFlow::AwaitBody(body) = exchange.response_headers(policy, &response, &mut effects) {
+                        awaited = Some(body);
+                    }
                     None
                 }
                 ExchangeEvent::ResponseBody => {
-                    exchange.response_body(policy, &body, &mut effects);
+                    if let Some(awaited) = awaited {
+                        exchange.response_body(awaited, policy, &body, &mut effects);
+                    }
                     None
                 }
                 ExchangeEvent::ResponseTooLarge => {
-                    exchange.response_body_too_large(policy, &mut effects);
+                    if let Some(awaited) = awaited {
+                        exchange.response_body_unread(awaited, UnreadBody::Passes, policy, &mut effects);
+                    }
                     None
                 }
                 ExchangeEvent::ResponseTrailers => {
@@ -176,11 +188,14 @@ proptest! {
                 }
             };
             let replies = effects.iter().filter(|effect| matches!(effect, Effect::Reply(_))).count();
-            prop_assert_eq!(replies, usize::from(flow == Some(RequestFlow::Replied)), "{:?}", effects);
+            prop_assert_eq!(replies, usize::from(matches!(flow, Some(RequestFlow::Replied))), "{:?}", effects);
             prop_assert!(replies == 0 || effects.len() == 1, "{:?}", effects);
             if let [Effect::Reply(problem)] = effects.as_slice() {
                 prop_assert!((400..=599).contains(&problem.status()));
                 prop_assert!(is_object(&problem.document(policy.answers())));
+            }
+            if let Some(RequestFlow::Paused(pause)) = flow {
+                paused = Some(pause);
             }
             prop_assert!(is_object(&exchange.record(policy).to_json()));
         }

@@ -7,7 +7,7 @@ use super::{part_of, some};
 use direct::attributes::JsonAttributes;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::policy::Template;
-use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
+use edge_idempotency_engine::{Awaits, Effect, Exchange, Policy, RequestFlow};
 use serde_json::{Value as Json, json};
 use std::thread;
 
@@ -228,8 +228,11 @@ fn outcome(policy: &Policy, method: &str, path: &str, endpoint: Option<&str>) ->
         return Err(problem.code.name().to_owned());
     }
     // A recovery waits for the id of its invocation.
-    let is_asked = matches!(flow, RequestFlow::AwaitCall { .. });
-    assert!(flow == RequestFlow::Continue || is_asked && path.contains("/by-idempotency-key/"), "{method} {path}");
+    let is_asked = matches!(flow.awaits(), Some(Awaits::Call { .. }));
+    assert!(
+        matches!(flow, RequestFlow::Continue) || is_asked && path.contains("/by-idempotency-key/"),
+        "{method} {path}"
+    );
     let set = |wanted: &str| {
         effects.iter().find_map(|effect| match effect {
             Effect::Set { name, value, .. } if *name == wanted => Some(String::from_utf8(value.to_vec()).unwrap()),

@@ -8,7 +8,7 @@ use edge_idempotency_engine::Body;
 use edge_idempotency_engine::collision::Claim;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::lookup::PendingLookup;
-use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
+use edge_idempotency_engine::{Awaits, Effect, Event, Exchange, Policy, RequestFlow, Resumed};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value as Json, json};
@@ -94,12 +94,15 @@ impl SentRequest {
         let headers = Headers::new(self.lines());
         let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
         let flow = exchange.request_headers(&POLICY, &headers, &NoAttributes, &mut effects);
-        assert!(matches!(flow, RequestFlow::AwaitBody { .. } | RequestFlow::AwaitEnd { .. }), "{self:?}: {flow:?}");
-        let flow = exchange.request_body(&POLICY, &headers, &Body::of(self.body.as_bytes()), 0, &mut effects);
-        assert!(matches!(flow, RequestFlow::AwaitCall { .. }), "{self:?}: {flow:?}");
+        let RequestFlow::Paused(pause) = flow else { panic!("{self:?}: {flow:?}") };
+        assert!(matches!(pause.awaits(), Awaits::Body { .. } | Awaits::End { .. }), "{self:?}: {pause:?}");
+        let event = Event::Body { body: &Body::of(self.body.as_bytes()), now_unix_ms: 0 };
+        let resumed = Resumed { policy: &POLICY, headers: &headers, event };
+        let flow = pause.resume(&mut exchange, resumed, &mut effects);
+        let RequestFlow::Paused(pause) = flow else { panic!("{self:?}: {flow:?}") };
         let removes = |effect: &Effect<'_>| matches!(effect, Effect::Remove { .. });
         assert!(effects.iter().all(removes), "nothing is set before the guard has answered: {effects:?}");
-        let Some(PendingLookup::Claim(claim)) = exchange.pending_lookup() else { panic!("{self:?}: no claim") };
+        let Some(PendingLookup::Claim(claim)) = pause.lookup() else { panic!("{self:?}: no claim") };
         claim.clone()
     }
 

@@ -3,7 +3,7 @@
 
 use super::cases;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::{Effect, Exchange, Policy, ResponseFlow};
+use edge_idempotency_engine::{Effect, Exchange, Policy, ResponseFlow, UnreadBody};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value as Json, json};
@@ -130,12 +130,12 @@ fn told(policy: &Policy, body: &[u8]) -> Vec<u8> {
     let response: [(&[u8], &[u8]); 2] = [(b":status", b"422"), (b"content-type", b"application/json")];
     let response = Headers::new(response.to_vec());
     let flow = exchange.response_headers(policy, &response, &mut Vec::new());
-    let ResponseFlow::AwaitBody { limit } = flow else { panic!("{flow:?}") };
+    let ResponseFlow::AwaitBody(awaited) = flow else { panic!("{flow:?}") };
     let mut effects = Vec::new();
-    if body.len() as u64 > limit {
-        exchange.response_body_too_large(policy, &mut effects);
+    if body.len() as u64 > awaited.limit {
+        exchange.response_body_unread(awaited, UnreadBody::Passes, policy, &mut effects);
     } else {
-        exchange.response_body(policy, body, &mut effects);
+        exchange.response_body(awaited, policy, body, &mut effects);
     }
     let length = effects.iter().find_map(|effect| match effect {
         Effect::Set { name: "content-length", value, .. } => Some(value.to_vec()),

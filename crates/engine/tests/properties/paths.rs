@@ -5,7 +5,7 @@ use super::generate::{self, PolicyModel, RouteModel, conflict, policy, respelled
 use super::{cases, model};
 use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::NormalPath;
-use edge_idempotency_engine::policy::RouteLookup;
+use edge_idempotency_engine::policy::{RequestUrl, RouteLookup};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -115,7 +115,9 @@ fn endpoint_of<'p>(
     path: &str,
     method: &str,
 ) -> Result<(&'p str, Vec<String>), BTreeSet<String>> {
-    match policy.declared(authority, &NormalPath::parse(path.as_bytes()).unwrap(), method.as_bytes()) {
+    match policy
+        .declared(RequestUrl { authority, path: &NormalPath::parse(path.as_bytes()).unwrap() }, method.as_bytes())
+    {
         RouteLookup::Route(route, values) => Ok((&route.endpoint, values.into_iter().map(str::to_owned).collect())),
         RouteLookup::OtherMethods(routes) => {
             Err(routes.into_iter().flat_map(|route| route.methods.iter().cloned()).collect())

@@ -99,7 +99,7 @@ fn run(
 /// What Restate makes an invocation's id of: service, object key, handler and idempotency key, as the call has them.
 fn called(call: &RecoveryCall) -> [String; 4] {
     let (_, flow, set) = run(call, "POST", &call.path, Some(&call.key));
-    assert_eq!(flow, RequestFlow::Continue);
+    assert!(matches!(flow, RequestFlow::Continue), "{flow:?}");
     let value = |wanted: &str| set.iter().find(|(name, _)| name == wanted).unwrap().1.clone();
     let path = value(":path");
     let rest = path.strip_prefix("/restate/call/").or_else(|| path.strip_prefix("/restate/send/")).unwrap();
@@ -112,10 +112,10 @@ fn called(call: &RecoveryCall) -> [String; 4] {
 /// What the recovery of a call asks for.
 fn asked(call: &RecoveryCall, wait: &str) -> [String; 4] {
     let path = format!("{}/by-idempotency-key/{}{wait}", call.path, model::percent_encoded(call.key.as_bytes()));
-    let (exchange, flow, set) = run(call, "GET", &path, None);
-    assert!(matches!(flow, RequestFlow::AwaitCall { .. }), "{flow:?}");
+    let (_, flow, set) = run(call, "GET", &path, None);
+    let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
     assert!(set.is_empty(), "nothing is edited before the id is known");
-    let Some(PendingLookup::Invocation(question)) = exchange.pending_lookup() else { panic!("no lookup") };
+    let Some(PendingLookup::Invocation(question)) = pause.lookup() else { panic!("no lookup") };
     let body = &question.body;
     let body: Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["target"], "idempotentInvocation");

@@ -4,6 +4,7 @@ use super::live_secret::LiveSecret;
 use super::parse_text;
 use crate::json::{Issues, Json, JsonCursor, to_text};
 use crate::policy::members::{Custom, Integer, Text, members};
+use std::borrow::Cow;
 use std::fmt;
 
 members! {
@@ -50,6 +51,30 @@ impl fmt::Debug for Secret {
             Self::Value(_) => f.write_str("Value(…)"),
         }
     }
+}
+
+/// The values of secrets at one moment.
+pub(crate) struct SecretValues<'s>(Vec<Cow<'s, [u8]>>);
+
+impl SecretValues<'_> {
+    /// As providers take them.
+    pub(crate) fn texts(&self) -> Vec<&[u8]> {
+        self.0.iter().map(AsRef::as_ref).collect()
+    }
+}
+
+/// The values of secrets. Those of variables were put in their places at start; SDS may have given none yet.
+#[inline(never)]
+pub(crate) fn secret_values(secrets: &[Secret], now_unix_ms: u64) -> SecretValues<'_> {
+    let mut values = Vec::with_capacity(secrets.len());
+    for secret in secrets {
+        match secret {
+            Secret::Value(value) => values.push(Cow::Borrowed(value.as_slice())),
+            Secret::Sds(live) => values.extend(live.values(now_unix_ms).into_iter().map(Cow::Owned)),
+            Secret::Env(_) => {}
+        }
+    }
+    SecretValues(values)
 }
 
 #[inline(never)]

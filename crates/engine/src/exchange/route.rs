@@ -1,45 +1,49 @@
 //! The route of a request: by endpoint, path and method.
 
+use super::caller::wider_scope;
+use super::head::{EditedLines, RequestHead, RequestLine};
 use super::refusal::{misplaced_slash, no_segment};
-use super::request_head::{EditedLines, RequestHead, RequestLine};
 use super::trace::{TraceEvent, TraceStep};
-use super::{Exchange, unmatched_name};
+use super::{Exchange, Place};
 use crate::headers::Headers;
 use crate::identity::{AttributeValue, Attributes, Identity, Project, Subject};
 use crate::percent::{percent_decode, percent_encode};
-use crate::policy::path::{NormalPath, PathError, hides_dots, split_query};
+use crate::policy::answer::LocationTemplate;
+use crate::policy::path::{PathError, hides_dots, split_query};
 use crate::policy::target::Target;
-use crate::policy::{KeyInLogs, KeySubject, Mode, Policy, PolicyKind, Route, RouteLookup, Scope, Unmatched};
+use crate::policy::{
+    KeyInLogs, KeySubject, Mode, Policy, PolicyKind, RequestUrl, Route, RouteLookup, Scope, Unmatched,
+};
 use crate::problem::Problem;
 use std::borrow::Cow;
 
 /// A request with its route.
 #[derive(Clone, Copy)]
-pub(super) struct RoutedRequest<'r, 'a> {
-    pub(super) line: RequestLine<'r>,
+pub(crate) struct RoutedRequest<'r, 'a> {
+    pub(crate) line: RequestLine<'r>,
     /// The normalised path, without the query
-    pub(super) path: &'r str,
-    pub(super) matched: &'r MatchedRoute<'a, 'r>,
-    pub(super) edited: &'r EditedLines<'a>,
-    pub(super) headers: &'r Headers<'a>,
+    pub(crate) path: &'r str,
+    pub(crate) matched: &'r MatchedRoute<'a, 'r>,
+    pub(crate) edited: &'r EditedLines<'a>,
+    pub(crate) headers: &'r Headers<'a>,
 }
 
 /// The route of a request, or the policy for unmatched requests.
-pub(super) struct MatchedRoute<'p, 'r> {
-    pub(super) kind: PolicyKind,
-    pub(super) mode: Mode,
+pub(crate) struct MatchedRoute<'p, 'r> {
+    pub(crate) kind: PolicyKind,
+    pub(crate) mode: Mode,
     scope: Scope,
-    pub(super) route: Option<&'p Route>,
-    pub(super) values: Vec<&'r str>,
+    pub(crate) route: Option<&'p Route>,
+    pub(crate) values: Vec<&'r str>,
     /// The values of the verified body's members that the target names
-    pub(super) members: Vec<Vec<u8>>,
+    pub(crate) members: Vec<Vec<u8>>,
     /// Why enforcing would refuse the request whatever its key is
-    pub(super) refused: Option<Box<Problem>>,
+    pub(crate) refused: Option<Box<Problem>>,
 }
 
 impl<'p, 'r> MatchedRoute<'p, 'r> {
     /// A route and the values of its path parameters.
-    pub(super) fn of(route: &'p Route, values: Vec<&'r str>) -> Self {
+    pub(crate) fn of(route: &'p Route, values: Vec<&'r str>) -> Self {
         Self {
             kind: route.policy,
             mode: route.mode,
@@ -52,7 +56,7 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
     }
 
     /// What holds for a request without a route.
-    pub(super) fn unmatched(policy: &Policy, kind: PolicyKind) -> Self {
+    pub(crate) fn unmatched(policy: &Policy, kind: PolicyKind) -> Self {
         Self {
             kind,
             mode: policy.mode(),
@@ -65,13 +69,13 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
     }
 
     /// The project segment of a scope wider than a project.
-    pub(super) const fn wider_scope(&self) -> Option<Project> {
+    pub(crate) const fn wider_scope(&self) -> Option<Project> {
         wider_scope(self.scope)
     }
 
     /// The identity that the namespaced keys of a caller have: the caller's, without the subject where all callers share
     /// keys.
-    pub(super) fn key_owner<'i>(&self, caller: &'i Identity) -> Cow<'i, Identity> {
+    pub(crate) fn key_owner<'i>(&self, caller: &'i Identity) -> Cow<'i, Identity> {
         if self.route.is_some_and(|route| route.subject == KeySubject::None) {
             Cow::Owned(Identity { subject: Subject::none(), ..caller.clone() })
         } else {
@@ -80,12 +84,12 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
     }
 
     /// The target, if the path is rewritten.
-    pub(super) fn target(&self) -> Option<&'p Target> {
+    pub(crate) fn target(&self) -> Option<&'p Target> {
         self.route?.target.as_deref()
     }
 
     /// The values of the path's parameters, decoded.
-    pub(super) fn decoded(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn decoded(&self) -> Vec<Vec<u8>> {
         // The path is normalised, so its escapes are well formed.
         self.values.iter().map(|value| percent_decode(value.as_bytes()).unwrap_or_default()).collect()
     }
@@ -93,7 +97,7 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
     /// The headers that carry the path's parameters to the backend. A value is percent-encoded except for unreserved
     /// characters, so it has one spelling and no control byte.
     #[inline(never)]
-    pub(super) fn parameters(&self) -> Vec<(&'p str, Vec<u8>)> {
+    pub(crate) fn parameters(&self) -> Vec<(&'p str, Vec<u8>)> {
         let names = self.route.map(|route| route.parameter_headers.as_slice()).unwrap_or_default();
         let encoded = |(name, value): (&'p String, &&str)| {
             let mut text = String::with_capacity(value.len());
@@ -105,37 +109,28 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
     }
 
     /// The value of a path parameter, still escaped.
-    pub(super) fn value(&self, name: &str) -> Option<&'r str> {
+    pub(crate) fn value(&self, name: &str) -> Option<&'r str> {
         let index = self.route?.template.parameters().position(|parameter| parameter == name)?;
         self.values.get(index).copied()
     }
 }
 
-/// The project segment of a scope wider than a project.
-pub(super) const fn wider_scope(scope: Scope) -> Option<Project> {
-    match scope {
-        Scope::Project => None,
-        Scope::Tenant => Some(Project::Tenant),
-        Scope::Platform => Some(Project::Platform),
-    }
-}
-
 impl Exchange {
     /// Finds the route by endpoint, path and method.
-    pub(super) fn match_route<'p, 'r>(
+    pub(crate) fn match_route<'p, 'r>(
         &mut self,
         policy: &'p Policy,
         head: &RequestHead<'_>,
-        (authority, path): (&str, &'r NormalPath<'_>),
+        url: RequestUrl<'r, '_>,
         attributes: &dyn Attributes,
     ) -> Result<MatchedRoute<'p, 'r>, Problem> {
-        let target = head.line.target;
+        let (target, path) = (head.line.target, url.path);
         let named = policy.named_endpoint(attributes);
         let is_named = !matches!(named, AttributeValue::Absent);
         let declared = match named {
-            AttributeValue::Absent => policy.declared(authority, path, head.line.method),
+            AttributeValue::Absent => policy.declared(url, head.line.method),
             AttributeValue::Text(endpoint) => {
-                policy.named(&endpoint, (authority, path), head.line.method).ok_or_else(Problem::policy_invalid)?
+                policy.named(&endpoint, url, head.line.method).ok_or_else(Problem::policy_invalid)?
             }
             AttributeValue::Unusable => return Err(Problem::policy_invalid()),
         };
@@ -151,8 +146,8 @@ impl Exchange {
             }
             RouteLookup::Route(route, values) => {
                 self.note(|| TraceEvent::Route(route.id));
-                self.route_id = Some(route.id);
-                self.telemetry.policy = Some(route.policy.name());
+                self.place = Place::Route(route.id);
+                self.policy_name = Some(route.policy.name());
                 if has_misplaced_slash(route, &values) {
                     return self.watched(policy, target, misplaced_slash(), policy.only_watches());
                 }
@@ -178,7 +173,7 @@ impl Exchange {
             // The path may be that of another route, whose policy would not be applied.
             RouteLookup::Nothing if is_named => Err(Problem::not_found()),
             RouteLookup::Nothing => {
-                self.telemetry.policy = Some(unmatched_name(policy.unmatched()));
+                self.policy_name = Some(policy.unmatched().name());
                 let is_closed =
                     policy.is_closed_undeclared(path.as_str()) || policy.is_closed_to_default(path.as_str());
                 let kind = match policy.unmatched() {
@@ -196,7 +191,7 @@ impl Exchange {
     }
 
     /// Refuses a request before its key is looked at. In shadow mode, where it `passes`, it goes on without a route.
-    pub(super) fn watched<'p, 'r>(
+    pub(crate) fn watched<'p, 'r>(
         &mut self,
         policy: &'p Policy,
         target: &[u8],
@@ -205,17 +200,27 @@ impl Exchange {
     ) -> Result<MatchedRoute<'p, 'r>, Problem> {
         if passes {
             self.note(|| TraceEvent::WouldBeRefused(Box::new(problem.clone())));
-            self.route_id = None;
+            self.place = Place::Unknown;
         }
         // Whoever reads the log looks for the route that the policy lacks.
         let is_shown = policy.mode() == Mode::Shadow && policy.key_in_logs() == KeyInLogs::Hash;
-        if is_shown && self.route_id.is_none() {
-            self.telemetry.sent_path = Some(shape(split_query(target).0));
+        if is_shown && self.route_index().is_none() {
+            self.facts.sent_path = Some(shape(split_query(target).0));
         }
         if !passes {
             return Err(problem);
         }
         Ok(MatchedRoute { refused: Some(Box::new(problem)), ..MatchedRoute::unmatched(policy, PolicyKind::Prohibited) })
+    }
+}
+
+impl Exchange {
+    /// Keeps the values of the path's parameters that the route's `Location` will need.
+    pub(crate) fn keep_path_values(&mut self, matched: &MatchedRoute<'_, '_>) {
+        let location = matched.route.and_then(|route| route.answer.as_ref()?.location.as_ref());
+        if location.is_some_and(LocationTemplate::reads_path) {
+            self.path_values = matched.decoded();
+        }
     }
 }
 
@@ -236,7 +241,7 @@ fn shape(path: &[u8]) -> String {
 
 /// Refuses values of path parameters that are `.` or `..`, or have one of them, or nothing, between escaped slashes. The path as
 /// a whole shows these only where the value is a whole segment.
-pub(super) fn refuse_dots(values: &[&str]) -> Result<(), Problem> {
+pub(crate) fn refuse_dots(values: &[&str]) -> Result<(), Problem> {
     match values.iter().any(|value| hides_dots(value)) {
         true => Err(no_segment()),
         false => Ok(()),

@@ -1,48 +1,49 @@
 //! What decisions need of a request's headers, and which of its header lines the filter edits.
 
+use super::Exchange;
 use crate::backend::{Backend, restate};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name, sorted};
 use crate::policy::Policy;
 use crate::problem::{CallerProtocol, Problem};
-use crate::provider::Provider;
+use crate::provider::{IdentifierHeaders, Provider};
 use crate::uuid::Uuid;
 
 /// The method of a request, and its path with its query, as the client sent them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RequestLine<'r> {
-    pub(super) method: &'r [u8],
-    pub(super) target: &'r [u8],
+pub(crate) struct RequestLine<'r> {
+    pub(crate) method: &'r [u8],
+    pub(crate) target: &'r [u8],
 }
 
 /// The header lines of a request that the filter edits.
 #[derive(Default)]
-pub(super) struct EditedLines<'a> {
+pub(crate) struct EditedLines<'a> {
     /// The first two `Idempotency-Key` lines. Two are an error already, so further ones do not matter.
-    pub(super) key: [Option<&'a [u8]>; 2],
+    pub(crate) key: [Option<&'a [u8]>; 2],
     /// The header lines to remove before the backend, sorted by their names.
     strip: Vec<(&'a [u8], &'a [u8])>,
     /// Verified headers of which one line takes the place of several equal ones
-    pub(super) once: Vec<(&'a str, &'a [u8])>,
+    pub(crate) once: Vec<(&'a str, &'a [u8])>,
 }
 
 /// The parts of a request's head that decisions need.
 #[derive(Default)]
-pub(super) struct RequestHead<'a> {
-    pub(super) line: RequestLine<'a>,
-    pub(super) authority: &'a [u8],
-    pub(super) edited: EditedLines<'a>,
+pub(crate) struct RequestHead<'a> {
+    pub(crate) line: RequestLine<'a>,
+    pub(crate) authority: &'a [u8],
+    pub(crate) edited: EditedLines<'a>,
     /// The gateway's id of the request, if it has the length of a UUID and is the only one.
-    pub(super) request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
+    pub(crate) request_id: Option<[u8; Uuid::TEXT_LENGTH]>,
     /// Which attempt the client says the request is, at most 100.
-    pub(super) attempt: Option<u8>,
+    pub(crate) attempt: Option<u8>,
     /// What the client expects of an answer
-    pub(super) protocol: CallerProtocol,
+    pub(crate) protocol: CallerProtocol,
     /// Whether some reader takes the request for one of gRPC
     is_rpc: bool,
 }
 
 impl<'a> RequestHead<'a> {
-    pub(super) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
+    pub(crate) fn read(policy: &Policy, headers: &Headers<'a>) -> Self {
         let mut head = Self::default();
         let (mut has_id, mut has_connect) = (false, false);
         let names = policy.request_names();
@@ -83,7 +84,7 @@ impl<'a> RequestHead<'a> {
     }
 
     /// Refuses a request that Restate would give to its own gRPC services, whatever its path.
-    pub(super) fn refuse_rpc(&self, backend: &Backend) -> Result<(), Problem> {
+    pub(crate) fn refuse_rpc(&self, backend: &Backend) -> Result<(), Problem> {
         if self.is_rpc && backend.abilities().has_own_rpc { Err(Problem::unsupported_content_type()) } else { Ok(()) }
     }
 }
@@ -91,7 +92,7 @@ impl<'a> RequestHead<'a> {
 impl<'a> EditedLines<'a> {
     /// Those of a request that has waited, from the lines that were kept of it. Before the wait the filter has removed what
     /// no backend gets, and the key of a request that does not use it.
-    pub(super) fn of_kept(headers: &Headers<'a>) -> Self {
+    pub(crate) fn of_kept(headers: &Headers<'a>) -> Self {
         let mut edited = Self::default();
         let keys = headers.iter().filter(|(name, _)| *name == IDEMPOTENCY_KEY.as_bytes());
         keys.for_each(|(_, value)| edited.add_key(value));
@@ -99,14 +100,14 @@ impl<'a> EditedLines<'a> {
     }
 
     /// Leaves the headers to the request's backend that only other backends do not get.
-    pub(super) fn choose(&mut self, policy: &Policy, backend: &Backend) {
+    pub(crate) fn choose(&mut self, policy: &Policy, backend: &Backend) {
         if policy.backends().nth(1).is_some() {
             self.strip.retain(|(name, _)| is_stripped(backend, name));
         }
     }
 
     /// Leaves the lines of this name to the backend.
-    pub(super) fn keep(&mut self, kept: &str) {
+    pub(crate) fn keep(&mut self, kept: &str) {
         self.strip.retain(|(name, _)| *name != kept.as_bytes());
     }
 
@@ -120,7 +121,7 @@ impl<'a> EditedLines<'a> {
     /// Removes the headers that `provider` reads from a verified request, in every spelling. Only a header that `kept` names
     /// stays, as one line.
     #[inline(never)]
-    pub(super) fn strip_unverified(
+    pub(crate) fn strip_unverified(
         &mut self,
         backend: &Backend,
         provider: &Provider,
@@ -146,24 +147,33 @@ impl<'a> EditedLines<'a> {
         self.strip = sorted(std::mem::take(&mut self.strip));
     }
 
+    /// Removes from a verified request of a signed caller what looks like a header that its signature covers. Other requests stay
+    /// as they are.
+    pub(crate) fn strip_unsigned(&mut self, exchange: &Exchange, policy: &'a Policy, headers: &Headers<'a>) {
+        let Some(caller) = exchange.signed_caller(policy) else { return };
+        let signature = &caller.signature;
+        let kept = |name: &[u8]| signature.kept_header(name, &Provider::VERIFIED_CALLER, IdentifierHeaders::All);
+        self.strip_unverified(exchange.backend(policy), signature, &kept, headers);
+    }
+
     /// The names of the header lines to remove, without duplicates.
-    pub(super) fn stripped_names(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
+    pub(crate) fn stripped_names(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
         let mut before = None;
         let names = self.strip.iter().map(|(name, _)| *name);
         names.filter(move |name| before.replace(*name) != Some(*name))
     }
 
     /// Whether one of these lines has the name, and this value. A repeated line counts as two.
-    pub(super) fn has_only(&self, name: &str, value: &str) -> bool {
+    pub(crate) fn has_only(&self, name: &str, value: &str) -> bool {
         let mut lines = self.strip.iter().filter(|(line, _)| *line == name.as_bytes());
         lines.next().is_some_and(|(_, sent)| *sent == value.as_bytes()) && lines.next().is_none()
     }
 
-    pub(super) fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
         self.key.into_iter().flatten()
     }
 
-    pub(super) const fn has_key(&self) -> bool {
+    pub(crate) const fn has_key(&self) -> bool {
         self.key[0].is_some()
     }
 }
@@ -174,9 +184,9 @@ const CONTENT_TYPE: &str = "content-type";
 /// The header of unary calls of Connect, whose content types are those of other requests, too.
 const CONNECT: &[u8] = b"connect-protocol-version";
 
-/// Whether a backend does not get headers with this name. [`super::decision::Decision`] decides about the exact name
+/// Whether a backend does not get headers with this name. [`super::Decision`] decides about the exact name
 /// `idempotency-key`.
-pub(super) fn is_stripped(backend: &Backend, name: &[u8]) -> bool {
+pub(crate) fn is_stripped(backend: &Backend, name: &[u8]) -> bool {
     backend.strip.contains(name)
 }
 

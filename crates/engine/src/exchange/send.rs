@@ -1,11 +1,11 @@
 //! Edits a request for the backend: method, path, key, identity headers, and what the backend does not get.
 
 use super::decision::{Decision, EnforcedDecision};
-use super::matched_route::{MatchedRoute, RoutedRequest};
+use super::head::{EditedLines, is_stripped};
 use super::refusal::no_segment;
-use super::request_head::{EditedLines, is_stripped};
+use super::route::{MatchedRoute, RoutedRequest};
 use super::trace::TraceStep;
-use super::{Effect, Exchange, HeaderMapKind, RequestFlow, State};
+use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::backend::{Backend, restate};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct};
 use crate::identity::{Identity, Project};
@@ -17,24 +17,22 @@ use crate::policy::{Policy, REWRITE_MARK};
 use crate::problem::Problem;
 use std::borrow::Cow;
 
-impl Exchange {
-    /// Edits the request for the backend, by the decision.
-    #[inline(never)]
-    pub(super) fn forward<'a>(
-        &mut self,
-        decision: Decision,
-        policy: &'a Policy,
-        request: &RoutedRequest<'_, 'a>,
-        effects: &mut Vec<Effect<'a>>,
-    ) -> Result<RequestFlow, Problem> {
-        let edited = decision.edit(policy, request, effects);
-        if edited.is_err() {
-            // The target has no path for these values.
-            self.begin(TraceStep::Route);
-        }
-        self.state = State::Forwarded(decision);
-        edited.map(|()| RequestFlow::Continue)
+/// Edits the request for the backend, by the decision: it goes there.
+#[inline(never)]
+pub(crate) fn send<'a>(
+    exchange: &mut Exchange,
+    decision: Decision,
+    policy: &'a Policy,
+    request: &RoutedRequest<'_, 'a>,
+    effects: &mut Vec<Effect<'a>>,
+) -> Result<RequestFlow, Problem> {
+    let edited = decision.edit(policy, request, effects);
+    if edited.is_err() {
+        // The target has no path for these values.
+        exchange.begin(TraceStep::Route);
     }
+    exchange.forwarded(decision);
+    edited.map(|()| RequestFlow::Continue)
 }
 
 impl Decision {
@@ -81,7 +79,7 @@ impl Decision {
 
     /// Edits the headers for the backend. `added` are the headers with the path's parameters, and those that repeat the key.
     #[inline(never)]
-    pub(super) fn edit_headers<'a>(
+    pub(crate) fn edit_headers<'a>(
         &self,
         edited: &EditedLines<'a>,
         forward: &'a Forward,

@@ -1,0 +1,165 @@
+//! Decides about the key of a request: whether its policy allows one, whether it fits the grammar and the route's rules, and how it reads
+//! in the namespace of its caller. Signed callers' keys have a grammar of their own.
+
+use super::Exchange;
+use super::caller::Caller;
+use super::decision::{CallerKey, Decision, EnforcedDecision};
+use super::facts::KeyPresence;
+use super::head::EditedLines;
+use super::outcome::Case;
+use super::route::RoutedRequest;
+use super::trace::{TraceEvent, TraceStep};
+use crate::key::{self, KeyError, KeyGrammar, KeyRules, KeySyntax, RawKey};
+use crate::policy::target::Target;
+use crate::policy::{Mode, Policy, PolicyKind};
+use crate::problem::Problem;
+
+/// How the keys of a request's caller are read.
+pub(crate) struct KeyReading<'k> {
+    grammar: &'k KeyGrammar,
+    /// For clients, the route's rules and the clock.
+    rules: Option<(&'k KeyRules, &'k dyn Fn() -> u64)>,
+}
+
+impl<'k> KeyReading<'k> {
+    /// Clients' keys.
+    pub(crate) fn of_clients(rules: Option<&'k KeyRules>, now_unix_ms: &'k dyn Fn() -> u64) -> Self {
+        let grammar = rules.map_or(&KeyGrammar::CLIENT, |rules| rules.charset.grammar());
+        Self { grammar, rules: rules.map(|rules| (rules, now_unix_ms)) }
+    }
+
+    /// The keys of a signed caller, for which the rules of clients do not hold.
+    pub(crate) const fn of_caller(grammar: &'k KeyGrammar) -> Self {
+        Self { grammar, rules: None }
+    }
+
+    /// The key of a request; `None` if it has none.
+    pub(crate) fn read<'a>(&self, edited: &EditedLines<'a>) -> Result<Option<(RawKey<'a>, KeySyntax)>, KeyError> {
+        let Some((rules, now_unix_ms)) = self.rules else { return key::read_as(self.grammar, edited.key_lines()) };
+        let read = key::read_as(self.grammar, edited.key_lines())?;
+        if let Some((raw, _)) = &read {
+            rules.check(raw, Some(now_unix_ms))?;
+        }
+        Ok(read)
+    }
+
+    /// The problem of a key that is refused.
+    pub(crate) fn problem(&self, why: KeyError) -> Problem {
+        self.rules.map_or_else(|| Problem::key_invalid(why), |(rules, _)| Problem::key_refused(why, rules))
+    }
+}
+
+/// Decides about key and identity. This makes no effects.
+pub(crate) fn decide_key(
+    exchange: &mut Exchange,
+    policy: &Policy,
+    request: &RoutedRequest<'_, '_>,
+    keys: &KeyReading<'_>,
+    caller: &Caller<'_>,
+) -> Result<Decision, Problem> {
+    let RoutedRequest { matched, edited, .. } = *request;
+    let mut decision = match &matched.refused {
+        Some(problem) => shadow(EnforcedDecision::Refused(problem.clone(), None), edited),
+        None => evaluate_key(exchange, policy, request, keys, caller)?,
+    };
+    if decision.identity().is_none() {
+        let needed = matched.target().is_some_and(Target::needs_identity);
+        let tagged = matched.target().is_some() && exchange.operations(policy).is_some();
+        if needed || tagged || policy.identity_of(matched.route).forward.names().next().is_some() {
+            exchange.begin(TraceStep::Identity);
+            match caller.resolve() {
+                Ok(identity) => {
+                    exchange.note(|| TraceEvent::Identity(Box::new(identity.clone())));
+                    decision.add_identity(identity);
+                }
+                Err(why) if needed => return Err(Problem::identity(&why)),
+                Err(_) => {}
+            }
+        }
+    }
+    Ok(decision)
+}
+
+/// Checks policy, key present, key grammar, identity and namespaced length. In shadow mode a failed check has no
+/// effect, except that a key which looks like a namespaced one is removed.
+fn evaluate_key(
+    exchange: &mut Exchange,
+    policy: &Policy,
+    request: &RoutedRequest<'_, '_>,
+    keys: &KeyReading<'_>,
+    caller: &Caller<'_>,
+) -> Result<Decision, Problem> {
+    let RoutedRequest { matched, edited, .. } = *request;
+    exchange.begin(TraceStep::Key);
+    if !edited.has_key() {
+        exchange.note(|| TraceEvent::NoKey);
+    }
+    match matched.kind {
+        PolicyKind::HandlerInternalC => {
+            exchange.facts.case = Some(Case::C);
+            exchange.note(|| TraceEvent::KeyUnread);
+            // Restate would run a key of the client's that enforcing removes.
+            let keeps = matched.mode == Mode::Shadow && !policy.backend_of(matched.route).abilities().acts_on_raw_keys;
+            return Ok(match keeps {
+                true => shadow(EnforcedDecision::Unkeyed(None), edited),
+                false => Decision::default(),
+            });
+        }
+        PolicyKind::RequiredA => exchange.facts.case = Some(Case::A),
+        PolicyKind::Accepted if edited.has_key() => exchange.facts.case = Some(Case::A),
+        _ => {}
+    }
+    let result = namespaced(exchange, request, keys, caller);
+    if matched.mode == Mode::Enforce {
+        return result.map(|key| key.map_or_else(Decision::default, Decision::Keyed));
+    }
+    let enforced = match result {
+        Ok(Some(key)) => EnforcedDecision::Keyed(key),
+        Ok(None) => EnforcedDecision::Unkeyed(None),
+        Err(problem) => {
+            exchange.note(|| TraceEvent::WouldBeRefused(Box::new(problem.clone())));
+            EnforcedDecision::Refused(Box::new(problem), None)
+        }
+    };
+    Ok(shadow(enforced, edited))
+}
+
+/// The namespaced key; `None` if the request goes on without a key.
+fn namespaced(
+    exchange: &mut Exchange,
+    request: &RoutedRequest<'_, '_>,
+    keys: &KeyReading<'_>,
+    caller: &Caller<'_>,
+) -> Result<Option<CallerKey>, Problem> {
+    let RoutedRequest { matched, edited, .. } = *request;
+    if matched.kind == PolicyKind::Prohibited {
+        if !edited.has_key() {
+            return Ok(None);
+        }
+        exchange.note(|| TraceEvent::KeyProhibited);
+        return Err(Problem::key_prohibited());
+    }
+    let syntax = KeySyntax::of(edited.key_lines());
+    exchange.facts.key = syntax.map_or(KeyPresence::Absent, KeyPresence::Sent);
+    if let Some(syntax) = syntax {
+        exchange.note(|| TraceEvent::KeySent(syntax));
+    }
+    let Some((raw, _)) = keys.read(edited).map_err(|why| keys.problem(why))? else {
+        return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
+    };
+    exchange.facts.source = Some("header");
+    exchange.note(|| TraceEvent::KeyRead(raw.as_str().to_owned()));
+    exchange.begin(TraceStep::Identity);
+    let caller = caller.resolve().map_err(|why| Problem::identity(&why))?;
+    exchange.note(|| TraceEvent::Identity(Box::new(caller.clone())));
+    exchange.begin(TraceStep::Key);
+    let text = key::encode(&matched.key_owner(&caller), raw.as_str()).map_err(Problem::key_invalid)?;
+    exchange.note(|| TraceEvent::KeyNamespaced(text.clone()));
+    Ok(Some(CallerKey { caller, text, syntax }))
+}
+
+/// The decision about a request in shadow mode: it keeps its key, unless that looks like a namespaced one.
+fn shadow(enforced: EnforcedDecision, edited: &EditedLines<'_>) -> Decision {
+    let sends_key = matches!(edited.key, [Some(line), None] if !key::is_forged(line));
+    Decision::Shadow { enforced, sends_key }
+}
