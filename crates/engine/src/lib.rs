@@ -158,7 +158,7 @@ pub use configuration::{Configuration, TICK_MS};
 pub use exchange::HeaderMapKind;
 pub use headers::{Headers, RouterHints};
 pub use host::{
-    HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, MetricKind, MetricSeries, OperatorAdvice,
+    Gateway, HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, MetricKind, MetricSeries, OperatorAdvice,
 };
 pub use identity::{AttributeValue, Attributes, MetadataJson, MetadataPath};
 pub use json::Issue;
@@ -167,6 +167,7 @@ pub use policy::{PolicyErrors, SecretReader};
 pub use protobuf::append_field;
 pub use stream::{FilterAction, Stream};
 pub use telemetry::RECORD_TYPE;
+pub use time::Clock;
 
 #[doc(hidden)]
 pub use exchange::{Effect, Exchange, RequestFlow, ResponseFlow};
