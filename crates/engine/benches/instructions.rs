@@ -105,7 +105,8 @@ fn main() {
     let mut idle_shared = Configuration::of(Arc::clone(&idle_policy));
     for _ in 0..1000 {
         // Each request is as the first one was.
-        (keyed_gateway.edits.take(), idle_gateway.edits.take());
+        keyed_gateway.edits.take();
+        idle_gateway.edits.take();
         black_box(keyed_stream(&mut keyed_shared, &keyed_gateway));
         black_box(idle_stream(&mut idle_shared, &idle_gateway));
         let mut exchange = Exchange::new();
