@@ -169,7 +169,6 @@ proptest! {
             went_on += usize::from(action == FilterAction::Continue);
         }
         exchange.answer_calls();
-        exchange.answer_calls();
         if is_paused && exchange.replies() == 0 {
             prop_assert_eq!(went_on + exchange.gateway.requests_resumed.get(), 1, "it goes on once");
         }
