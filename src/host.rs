@@ -1,10 +1,10 @@
-//! Implements the engine's `Host` with proxy-wasm's host calls.
+//! Implements the engine's `Gateway` and `Host` with proxy-wasm's host calls.
 
 use crate::abi::{self, MapType};
 use crate::attributes;
 use edge_idempotency_engine::{
-    AttributeValue, Attributes, Body, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
-    MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints,
+    AttributeValue, Attributes, Body, Call, Clock, Gateway, HeaderLines, HeaderMapKind, Headers, Host, HostError,
+    LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints,
 };
 
 /// The host of the current callback.
@@ -32,6 +32,57 @@ impl HeaderLines for SerializedLines {
     }
 }
 
+impl Clock for WasmHost {
+    fn now_unix_ms(&self) -> u64 {
+        abi::now_unix_ms()
+    }
+}
+
+impl Gateway for WasmHost {
+    fn call(&self, call: &Call) -> Result<u32, HostError> {
+        let token = abi::act_for(self.root)
+            .and_then(|()| abi::http_call(&call.cluster, &call.headers, &call.body, call.timeout_ms));
+        // This cannot fail: the context exists, since an event of it is being handled.
+        let _ = abi::act_for(self.current);
+        token.map_err(|_| HostError)
+    }
+
+    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError> {
+        abi::define_metric(series.kind as u32, &series.flat_name()).map(MetricId).map_err(|_| HostError)
+    }
+
+    fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError> {
+        abi::increment_metric(metric.0, count).map_err(|_| HostError)
+    }
+
+    fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError> {
+        abi::record_metric(metric.0, value).map_err(|_| HostError)
+    }
+
+    fn log_level(&self) -> LogLevel {
+        match abi::log_level() {
+            Ok(level) if level <= abi::AbiLogLevel::Debug as u32 => LogLevel::Debug,
+            Ok(level) if level > abi::AbiLogLevel::Info as u32 => LogLevel::Warn,
+            _ => LogLevel::Info,
+        }
+    }
+
+    fn advice(&self) -> &'static OperatorAdvice {
+        &edge_idempotency_envoy::ADVICE
+    }
+
+    fn log(&self, level: LogLevel, line: &str) {
+        let level = match level {
+            LogLevel::Debug => abi::AbiLogLevel::Debug,
+            LogLevel::Info => abi::AbiLogLevel::Info,
+            LogLevel::Warn => abi::AbiLogLevel::Warn,
+            LogLevel::Error => abi::AbiLogLevel::Error,
+            LogLevel::Critical => abi::AbiLogLevel::Critical,
+        };
+        abi::log(level, line);
+    }
+}
+
 impl Attributes for WasmHost {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         attributes::metadata(path)
@@ -39,10 +90,6 @@ impl Attributes for WasmHost {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         attributes::route_endpoint()
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        abi::now_unix_ms()
     }
 
     fn router(&self) -> Option<&'static RouterHints> {
@@ -102,51 +149,8 @@ impl Host for WasmHost {
         attributes::sender_address()
     }
 
-    fn call(&self, call: &Call) -> Result<u32, HostError> {
-        let token = abi::act_for(self.root)
-            .and_then(|()| abi::http_call(&call.cluster, &call.headers, &call.body, call.timeout_ms));
-        // This cannot fail: the context exists, since an event of it is being handled.
-        let _ = abi::act_for(self.current);
-        token.map_err(|_| HostError)
-    }
-
-    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError> {
-        abi::define_metric(series.kind as u32, &series.flat_name()).map(MetricId).map_err(|_| HostError)
-    }
-
-    fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError> {
-        abi::increment_metric(metric.0, count).map_err(|_| HostError)
-    }
-
-    fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError> {
-        abi::record_metric(metric.0, value).map_err(|_| HostError)
-    }
-
     fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
         attributes::set_record(record).map_err(|_| HostError)
-    }
-
-    fn log_level(&self) -> LogLevel {
-        match abi::log_level() {
-            Ok(level) if level <= abi::AbiLogLevel::Debug as u32 => LogLevel::Debug,
-            Ok(level) if level > abi::AbiLogLevel::Info as u32 => LogLevel::Warn,
-            _ => LogLevel::Info,
-        }
-    }
-
-    fn advice(&self) -> &'static OperatorAdvice {
-        &edge_idempotency_envoy::ADVICE
-    }
-
-    fn log(&self, level: LogLevel, line: &str) {
-        let level = match level {
-            LogLevel::Debug => abi::AbiLogLevel::Debug,
-            LogLevel::Info => abi::AbiLogLevel::Info,
-            LogLevel::Warn => abi::AbiLogLevel::Warn,
-            LogLevel::Error => abi::AbiLogLevel::Error,
-            LogLevel::Critical => abi::AbiLogLevel::Critical,
-        };
-        abi::log(level, line);
     }
 }
 

@@ -1,9 +1,9 @@
-//! The proxy-wasm filter: it passes the host's callbacks to the engine, and implements the engine's `Host`.
+//! The proxy-wasm filter: it passes the host's callbacks to the engine, and implements the engine's `Gateway` and `Host`.
 //!
 //! | module | subject |
 //! |---|---|
 //! | `exports` | the callbacks and their contexts |
-//! | `host` | the engine's `Host` |
+//! | `host` | the engine's `Gateway` and `Host` |
 //! | `attributes` | dynamic metadata and route metadata from the host's properties |
 //! | `abi` | host calls |
 

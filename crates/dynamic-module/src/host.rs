@@ -1,4 +1,4 @@
-//! The engine's `Host` in Envoy: at an event of a stream, and at one of the configuration.
+//! The engine's `Host` in Envoy, at an event of a stream; and its `Gateway` alone, at one of the configuration.
 //!
 //! A reply, and letting a message go on, can make Envoy call other hooks of the same stream, or destroy it. So these are kept until
 //! the event is over ([`Afterwards`]).
@@ -9,8 +9,9 @@ use crate::metrics::{Samples, ThreadMetrics};
 use crate::outside::Calls;
 use crate::record::TypedRecord;
 use edge_idempotency_engine::{
-    AttributeValue, Attributes, Body, Call, HeaderLines, HeaderMapKind, Headers, Host, HostError, LocalReply, LogLevel,
-    MetadataJson, MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints, SecretReader,
+    AttributeValue, Attributes, Body, Call, Clock, Gateway, HeaderLines, HeaderMapKind, Headers, Host, HostError,
+    LocalReply, LogLevel, MetadataJson, MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints,
+    SecretReader,
 };
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -193,6 +194,42 @@ impl HeaderLines for CopiedLines {
     }
 }
 
+impl Clock for StreamHost<'_> {
+    fn now_unix_ms(&self) -> u64 {
+        crate::process::now_unix_ms()
+    }
+}
+
+impl Gateway for StreamHost<'_> {
+    fn call(&self, call: &Call) -> Result<u32, HostError> {
+        Ok(self.calls.ask(call))
+    }
+
+    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError> {
+        self.thread.define(series).ok_or(HostError)
+    }
+
+    fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError> {
+        if self.samples.add(self.thread, metric, count) { Ok(()) } else { Err(HostError) }
+    }
+
+    fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError> {
+        self.add_to_metric(metric, value)
+    }
+
+    fn advice(&self) -> &'static OperatorAdvice {
+        &edge_idempotency_envoy::DYNAMIC_MODULE_ADVICE
+    }
+
+    fn log(&self, level: LogLevel, line: &str) {
+        log(level, line);
+    }
+
+    fn log_level(&self) -> LogLevel {
+        log_level()
+    }
+}
+
 impl Attributes for StreamHost<'_> {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
         self.namespace(path.namespace()).map_or(AttributeValue::Absent, |metadata| metadata.value(path))
@@ -203,10 +240,6 @@ impl Attributes for StreamHost<'_> {
             Some(endpoint) if !endpoint.is_empty() => AttributeValue::Text(Cow::Owned(endpoint)),
             _ => AttributeValue::Absent,
         }
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        crate::process::now_unix_ms()
     }
 
     fn router(&self) -> Option<&'static RouterHints> {
@@ -282,37 +315,9 @@ impl Host for StreamHost<'_> {
         self.request.sender_address()
     }
 
-    fn call(&self, call: &Call) -> Result<u32, HostError> {
-        Ok(self.calls.ask(call))
-    }
-
-    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError> {
-        self.thread.define(series).ok_or(HostError)
-    }
-
-    fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError> {
-        if self.samples.add(self.thread, metric, count) { Ok(()) } else { Err(HostError) }
-    }
-
-    fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError> {
-        self.add_to_metric(metric, value)
-    }
-
     fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
         self.record.borrow_mut().replace(record);
         Ok(())
-    }
-
-    fn advice(&self) -> &'static OperatorAdvice {
-        &edge_idempotency_envoy::DYNAMIC_MODULE_ADVICE
-    }
-
-    fn log(&self, level: LogLevel, line: &str) {
-        log(level, line);
-    }
-
-    fn log_level(&self) -> LogLevel {
-        log_level()
     }
 }
 
@@ -353,68 +358,13 @@ impl<'e> MainHost<'e> {
     }
 }
 
-impl Attributes for MainHost<'_> {
-    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
+impl Clock for MainHost<'_> {
     fn now_unix_ms(&self) -> u64 {
         crate::process::now_unix_ms()
     }
-
-    fn router(&self) -> Option<&'static RouterHints> {
-        Some(&edge_idempotency_envoy::ROUTER)
-    }
 }
 
-/// Nothing here is about a request.
-impl Host for MainHost<'_> {
-    type Lines = CopiedLines;
-
-    fn header_lines(&self, _: HeaderMapKind) -> CopiedLines {
-        CopiedLines::default()
-    }
-
-    fn set_header(&self, _: HeaderMapKind, _: &str, _: &[u8]) -> Result<(), HostError> {
-        Err(HostError)
-    }
-
-    fn remove_header(&self, _: HeaderMapKind, _: &[u8]) -> Result<(), HostError> {
-        Err(HostError)
-    }
-
-    fn with_request_body<T>(&self, _: usize, _: usize, _: impl FnOnce(&Body<'_>) -> T) -> Result<T, HostError> {
-        Err(HostError)
-    }
-
-    fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
-        Err(HostError)
-    }
-
-    fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {
-        Err(HostError)
-    }
-
-    fn reply(&self, _: &LocalReply<'_>) -> Result<(), HostError> {
-        Err(HostError)
-    }
-
-    fn resume_request(&self) -> Result<(), HostError> {
-        Err(HostError)
-    }
-
-    fn received_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    fn resume_response(&self) -> Result<(), HostError> {
-        Err(HostError)
-    }
-
+impl Gateway for MainHost<'_> {
     fn call(&self, call: &Call) -> Result<u32, HostError> {
         self.calls.and_then(|calls| calls.make(self.config, call)).ok_or(HostError)
     }
@@ -429,10 +379,6 @@ impl Host for MainHost<'_> {
 
     fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError> {
         self.add_to_metric(metric, value)
-    }
-
-    fn set_record(&self, _: &[u8]) -> Result<(), HostError> {
-        Err(HostError)
     }
 
     fn secret_reader(&self, name: &str, source: &str) -> Result<Arc<dyn SecretReader>, HostError> {

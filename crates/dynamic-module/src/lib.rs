@@ -1,4 +1,4 @@
-//! The filter as an Envoy dynamic module: it passes Envoy's hooks to the engine, and implements the engine's `Host`
+//! The filter as an Envoy dynamic module: it passes Envoy's hooks to the engine, and implements the engine's `Gateway` and `Host`
 //! (docs/dynamic-module.md).
 //!
 //! | module | subject |
@@ -8,7 +8,7 @@
 //! | `hooks` | the functions that Envoy calls |
 //! | `filter` | a configuration, shared by all workers |
 //! | `stream` | one request and its response |
-//! | `host` | the engine's `Host` |
+//! | `host` | the engine's `Gateway` and `Host` |
 //! | `outside` | HTTP calls, which the main thread makes |
 //! | `ticker` | a tick every second |
 //! | `metrics` | series as instruments with labels |

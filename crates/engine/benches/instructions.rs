@@ -10,102 +10,21 @@
 mod messages;
 
 use direct::attributes::FixedClaims;
-use edge_idempotency_engine::{
-    AttributeValue, Attributes, Body, Call, Configuration, Exchange, FilterAction, HeaderLines, HeaderMapKind, Headers,
-    Host, HostError, LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, Policy, RequestFlow, RouterHints,
-    Stream,
-};
+use edge_idempotency_engine::memory_gateway::MemoryGateway;
+use edge_idempotency_engine::{Configuration, Exchange, FilterAction, Headers, Policy, RequestFlow, Stream};
 use messages::{MessageLines, replay, request};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// A gateway that gives the same request and answer each time, and takes every edit.
-struct CountedGateway {
-    request: MessageLines,
-    answer: MessageLines,
-}
-
-impl HeaderLines for OwnedLines {
-    fn headers(&self) -> Option<Headers<'_>> {
-        Some(Headers::new(self.0.clone()))
-    }
-}
-
-struct OwnedLines(MessageLines);
-
-impl Attributes for CountedGateway {
-    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        JWT.metadata(path)
-    }
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-    fn now_unix_ms(&self) -> u64 {
-        0
-    }
-    fn router(&self) -> Option<&'static RouterHints> {
-        None
-    }
-}
-
-impl Host for CountedGateway {
-    type Lines = OwnedLines;
-    fn header_lines(&self, map: HeaderMapKind) -> OwnedLines {
-        OwnedLines(if map == HeaderMapKind::Request { self.request.clone() } else { self.answer.clone() })
-    }
-    fn set_header(&self, _: HeaderMapKind, name: &str, value: &[u8]) -> Result<(), HostError> {
-        black_box((name, value));
-        Ok(())
-    }
-    fn remove_header(&self, _: HeaderMapKind, name: &[u8]) -> Result<(), HostError> {
-        black_box(name);
-        Ok(())
-    }
-    fn with_request_body<T>(&self, _: usize, _: usize, _: impl FnOnce(&Body<'_>) -> T) -> Result<T, HostError> {
-        Err(HostError)
-    }
-    fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> {
-        Err(HostError)
-    }
-    fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> {
-        Err(HostError)
-    }
-    fn reply(&self, _: &LocalReply<'_>) -> Result<(), HostError> {
-        Err(HostError)
-    }
-    fn resume_request(&self) -> Result<(), HostError> {
-        Err(HostError)
-    }
-    fn resume_response(&self) -> Result<(), HostError> {
-        Err(HostError)
-    }
-    fn received_bytes(&self) -> Option<u64> {
-        None
-    }
-    fn call(&self, _: &Call) -> Result<u32, HostError> {
-        Err(HostError)
-    }
-    fn define_metric(&self, _: &MetricSeries<'_>) -> Result<MetricId, HostError> {
-        Ok(MetricId(1))
-    }
-    fn add_to_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
-        Ok(())
-    }
-    fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> {
-        Ok(())
-    }
-    fn set_record(&self, record: &[u8]) -> Result<(), HostError> {
-        black_box(record);
-        Ok(())
-    }
-    fn log_level(&self) -> LogLevel {
-        LogLevel::Info
-    }
-    fn log(&self, _: LogLevel, _: &str) {}
+/// A gateway with a request and an answer.
+fn gateway(request: MessageLines, answer: MessageLines) -> MemoryGateway<'static> {
+    let mut gateway = MemoryGateway { attributes: Some(&JWT), ..MemoryGateway::default() };
+    (gateway.request.headers, gateway.response.headers) = (request, answer);
+    gateway
 }
 
 #[inline(never)]
-fn keyed_stream(shared: &mut Configuration, host: &CountedGateway) -> FilterAction {
+fn keyed_stream(shared: &mut Configuration, host: &MemoryGateway<'_>) -> FilterAction {
     let mut stream = Stream::new(1, shared);
     stream.on_request_headers(host, shared, true);
     let action = stream.on_response_headers(host, shared, false);
@@ -163,7 +82,7 @@ callbacks!(keyed_request, keyed_response);
 callbacks!(idle_request, idle_response);
 
 #[inline(never)]
-fn idle_stream(shared: &mut Configuration, host: &CountedGateway) -> (u8, FilterAction) {
+fn idle_stream(shared: &mut Configuration, host: &MemoryGateway<'_>) -> (u8, FilterAction) {
     let mut stream = Stream::new(1, shared);
     stream.on_request_headers(host, shared, true);
     let action = stream.on_response_headers(host, shared, false);
@@ -174,23 +93,21 @@ fn idle_stream(shared: &mut Configuration, host: &CountedGateway) -> (u8, Filter
 fn main() {
     let (keyed_policy, idle_policy) =
         (Policy::from_json(POLICY).expect("a policy"), Policy::from_json(IDLE_POLICY).expect("a policy"));
-    let keyed = Headers::new(request(
-        "POST",
-        "/api/v1/conversations/send-message",
-        Some("8e03978e-40d5-43e8-bc93-6894a57f9324"),
-    ));
-    let idle = Headers::new(request("GET", "/api/v1/projects", None));
     let (stored, passed) = (Headers::new(answer(true)), Headers::new(answer(false)));
     let (keyed_policy, idle_policy) = (Arc::new(keyed_policy), Arc::new(idle_policy));
-    let gateway = CountedGateway {
-        request: request("POST", "/api/v1/conversations/send-message", Some("8e03978e-40d5-43e8-bc93-6894a57f9324")),
-        answer: answer(true),
-    };
-    let idle_gateway = CountedGateway { request: request("GET", "/api/v1/projects", None), answer: answer(false) };
+    let keyed_lines =
+        request("POST", "/api/v1/conversations/send-message", Some("8e03978e-40d5-43e8-bc93-6894a57f9324"));
+    let keyed = Headers::new(keyed_lines.clone());
+    let idle_lines = request("GET", "/api/v1/projects", None);
+    let idle = Headers::new(idle_lines.clone());
+    let (keyed_gateway, idle_gateway) = (gateway(keyed_lines, answer(true)), gateway(idle_lines, answer(false)));
     let mut keyed_shared = Configuration::of(Arc::clone(&keyed_policy));
     let mut idle_shared = Configuration::of(Arc::clone(&idle_policy));
     for _ in 0..1000 {
-        black_box(keyed_stream(&mut keyed_shared, &gateway));
+        // Each request is as the first one was.
+        keyed_gateway.edits.take();
+        idle_gateway.edits.take();
+        black_box(keyed_stream(&mut keyed_shared, &keyed_gateway));
         black_box(idle_stream(&mut idle_shared, &idle_gateway));
         let mut exchange = Exchange::new();
         black_box(keyed_request(&mut exchange, black_box(&keyed_policy), black_box(&keyed)));

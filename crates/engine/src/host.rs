@@ -1,5 +1,5 @@
-//! The interface between the engine and a gateway. The proxy-wasm filter implements it with host calls, the tests
-//! implement it in memory. Another kind of gateway needs one more implementation and nothing else.
+//! The interface between the engine and a gateway: the gateway itself, and a request in it. The proxy-wasm filter implements both with
+//! host calls. Another kind of gateway needs one more implementation and nothing else.
 //!
 //! No method panics: a failed operation is a [`HostError`].
 
@@ -9,6 +9,7 @@ use crate::exchange::HeaderMapKind;
 use crate::headers::Headers;
 use crate::identity::Attributes;
 use crate::policy::SecretReader;
+use crate::time::Clock;
 use std::sync::Arc;
 
 pub use crate::headers::RouterHints;
@@ -110,11 +111,60 @@ pub struct LocalReply<'r> {
     pub grpc_status: Option<u8>,
 }
 
-/// A gateway, at an event of one of its requests or of a configuration. [`Attributes`] are what the gateway knows about the
-/// request in addition to its headers. Every method about a request acts on that of the event.
+/// A gateway, at any event.
 ///
-/// No method may hand another event to the engine: what it causes (a reply to a call, another request) comes after the event.
-pub trait Host: Attributes {
+/// No method of a gateway or of a [`Host`] may hand another event to the engine: what it causes (a reply to a call, another request)
+/// comes after the event.
+pub trait Gateway: Clock {
+    /// Begins an HTTP call and returns the token that identifies its reply. The call goes on if the request ends.
+    ///
+    /// # Errors
+    /// The call was not made, and no reply will come.
+    fn call(&self, call: &Call) -> Result<u32, HostError>;
+
+    /// Defines a series of a metric, or finds it.
+    ///
+    /// # Errors
+    /// The gateway has no such metric.
+    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError>;
+
+    /// Adds to a counter.
+    ///
+    /// # Errors
+    /// The gateway did not count.
+    fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError>;
+
+    /// Records a value of a histogram.
+    ///
+    /// # Errors
+    /// The gateway did not record it.
+    fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError>;
+
+    /// Asks the gateway for a secret of its secret discovery service, while a configuration is loaded. `source`: a `ConfigSource` of
+    /// Envoy as JSON, empty for a secret that the gateway itself has.
+    ///
+    /// # Errors
+    /// The gateway has no such secrets.
+    fn secret_reader(&self, name: &str, source: &str) -> Result<Arc<dyn SecretReader>, HostError> {
+        let (_, _) = (name, source);
+        Err(HostError)
+    }
+
+    /// What operators of this gateway have to change.
+    fn advice(&self) -> &'static OperatorAdvice {
+        &OperatorAdvice::GENERAL
+    }
+
+    /// Writes a line into the gateway's log.
+    fn log(&self, level: LogLevel, line: &str);
+
+    /// The lowest level that the gateway's log shows.
+    fn log_level(&self) -> LogLevel;
+}
+
+/// A gateway at an event of one of its requests: every method of this trait acts on that request. [`Attributes`] are what the gateway
+/// knows about it in addition to its headers.
+pub trait Host: Gateway + Attributes {
     /// A copy of a header map.
     type Lines: HeaderLines;
 
@@ -181,55 +231,10 @@ pub trait Host: Attributes {
         None
     }
 
-    /// Begins an HTTP call and returns the token that identifies its reply. The call goes on if the request ends.
-    ///
-    /// # Errors
-    /// The call was not made, and no reply will come.
-    fn call(&self, call: &Call) -> Result<u32, HostError>;
-
-    /// Defines a series of a metric, or finds it.
-    ///
-    /// # Errors
-    /// The gateway has no such metric.
-    fn define_metric(&self, series: &MetricSeries<'_>) -> Result<MetricId, HostError>;
-
-    /// Adds to a counter.
-    ///
-    /// # Errors
-    /// The gateway did not count.
-    fn add_to_metric(&self, metric: MetricId, count: u64) -> Result<(), HostError>;
-
-    /// Records a value of a histogram.
-    ///
-    /// # Errors
-    /// The gateway did not record it.
-    fn record_in_metric(&self, metric: MetricId, value: u64) -> Result<(), HostError>;
-
     /// Makes the record of the request, a `google.protobuf.Struct`, available to the gateway's access log and traces. It
     /// replaces the record of an earlier call.
     ///
     /// # Errors
     /// The gateway did not take it.
     fn set_record(&self, record: &[u8]) -> Result<(), HostError>;
-
-    /// Asks the gateway for a secret of its secret discovery service, while a configuration is loaded. `source`: a `ConfigSource` of
-    /// Envoy as JSON, empty for a secret that the gateway itself has.
-    ///
-    /// # Errors
-    /// The gateway has no such secrets.
-    fn secret_reader(&self, name: &str, source: &str) -> Result<Arc<dyn SecretReader>, HostError> {
-        let (_, _) = (name, source);
-        Err(HostError)
-    }
-
-    /// What operators of this gateway have to change.
-    fn advice(&self) -> &'static OperatorAdvice {
-        &OperatorAdvice::GENERAL
-    }
-
-    /// Writes a line into the gateway's log.
-    fn log(&self, level: LogLevel, line: &str);
-
-    /// The lowest level that the gateway's log shows.
-    fn log_level(&self) -> LogLevel;
 }

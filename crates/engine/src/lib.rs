@@ -3,76 +3,30 @@
 //!
 //! # Hosts
 //!
-//! A host connects the engine to a gateway. It implements [`Host`], makes a [`Configuration`] of a policy document and a
+//! A host connects the engine to a gateway. It implements [`Gateway`] and [`Host`], makes a [`Configuration`] of a policy document and a
 //! [`Stream`] for each request, and hands events to them. Everything that a host needs is at the root of this crate.
 //!
-//! This host has one gateway in memory, without metrics, calls and metadata; it forwards a request with a namespaced key:
+//! The gateway of this host is in memory (`src/memory_gateway.rs` implements the traits). It forwards a request with a namespaced key:
 //!
 //! ```
-//! use edge_idempotency_engine::{
-//!     AttributeValue, Attributes, Body, Call, Configuration, FilterAction, HeaderLines, HeaderMapKind, Headers, Host, HostError,
-//!     LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, Metrics, Stream,
-//! };
-//! use std::cell::RefCell;
-//!
-//! #[derive(Default)]
-//! struct Gateway(RefCell<Vec<(String, Vec<u8>)>>);
-//! struct Lines(Vec<(String, Vec<u8>)>);
-//!
-//! impl HeaderLines for Lines {
-//!     fn headers(&self) -> Option<Headers<'_>> {
-//!         Some(Headers::new(self.0.iter().map(|(name, value)| (name.as_bytes(), value.as_slice())).collect()))
-//!     }
-//! }
-//! impl Attributes for Gateway {
-//!     fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> { AttributeValue::Absent }
-//!     fn route_endpoint(&self) -> AttributeValue<'_> { AttributeValue::Absent }
-//!     fn now_unix_ms(&self) -> u64 { 1_767_225_600_000 }
-//! }
-//! impl Host for Gateway {
-//!     type Lines = Lines;
-//!     fn header_lines(&self, _: HeaderMapKind) -> Lines { Lines(self.0.borrow().clone()) }
-//!     fn set_header(&self, _: HeaderMapKind, name: &str, value: &[u8]) -> Result<(), HostError> {
-//!         self.0.borrow_mut().retain(|(other, _)| other != name);
-//!         self.0.borrow_mut().push((name.to_owned(), value.to_owned()));
-//!         Ok(())
-//!     }
-//!     fn remove_header(&self, _: HeaderMapKind, name: &[u8]) -> Result<(), HostError> {
-//!         self.0.borrow_mut().retain(|(other, _)| other.as_bytes() != name);
-//!         Ok(())
-//!     }
-//!     fn with_request_body<T>(&self, _: usize, _: usize, _: impl FnOnce(&Body<'_>) -> T) -> Result<T, HostError> { Err(HostError) }
-//!     fn response_body(&self, _: usize) -> Result<Vec<u8>, HostError> { Err(HostError) }
-//!     fn set_response_body(&self, _: &[u8]) -> Result<(), HostError> { Err(HostError) }
-//!     fn reply(&self, reply: &LocalReply<'_>) -> Result<(), HostError> { panic!("{}", reply.details) }
-//!     fn resume_request(&self) -> Result<(), HostError> { Err(HostError) }
-//!     fn resume_response(&self) -> Result<(), HostError> { Err(HostError) }
-//!     fn received_bytes(&self) -> Option<u64> { None }
-//!     fn call(&self, _: &Call) -> Result<u32, HostError> { Err(HostError) }
-//!     fn define_metric(&self, _: &MetricSeries<'_>) -> Result<MetricId, HostError> { Err(HostError) }
-//!     fn add_to_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> { Err(HostError) }
-//!     fn record_in_metric(&self, _: MetricId, _: u64) -> Result<(), HostError> { Err(HostError) }
-//!     fn set_record(&self, _: &[u8]) -> Result<(), HostError> { Ok(()) }
-//!     fn log(&self, level: LogLevel, line: &str) { println!("{level:?} {line}") }
-//!     fn log_level(&self) -> LogLevel { LogLevel::Info }
-//! }
+//! use edge_idempotency_engine::memory_gateway::MemoryGateway;
+//! use edge_idempotency_engine::{Configuration, FilterAction, Metrics, Stream};
 //!
 //! let document = br#"{"version": 1, "backend": {"kind": "restate"},
 //!     "identity": {"sources": [{"name": "edge", "headers_owned_by": "the gateway",
 //!         "tenant": "x-tenant", "project": "x-project", "subject": {"field": "x-subject"}}]},
 //!     "routes": [{"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A"}]}"#;
-//! let gateway = Gateway::default();
+//! let mut gateway = MemoryGateway::default();
 //! let mut configuration = Configuration::load(&gateway, document, |_| None, &Metrics::default()).unwrap();
-//! for (name, value) in [
-//!     (":method", "POST"), (":authority", "api.example.com"), (":path", "/refunds"), ("idempotency-key", "k-1"),
-//!     ("x-tenant", "acme"), ("x-project", "shop"), ("x-subject", "user:alice"),
-//! ] {
-//!     gateway.set_header(HeaderMapKind::Request, name, value.as_bytes()).unwrap();
-//! }
+//! gateway.request.headers = vec![
+//!     (b":method", b"POST"), (b":authority", b"api.example.com"), (b":path", b"/refunds"), (b"idempotency-key", b"k-1"),
+//!     (b"x-tenant", b"acme"), (b"x-project", b"shop"), (b"x-subject", b"user:alice"),
+//! ];
 //! let mut stream = Stream::new(1, &configuration);
 //! assert_eq!(stream.on_request_headers(&gateway, &mut configuration, true), FilterAction::Continue);
-//! let key = gateway.0.borrow().iter().find(|(name, _)| name == "idempotency-key").cloned().unwrap().1;
-//! assert_eq!(key, b"t-acme:shop:user:alice:k-1");
+//! let edits = gateway.edits.take();
+//! let key = edits.iter().find(|edit| edit.name == b"idempotency-key").unwrap();
+//! assert_eq!(key.value.as_deref(), Some(b"t-acme:shop:user:alice:k-1".as_slice()));
 //! // Calls are answered, and time passes: whoever waited goes on.
 //! configuration.on_tick(&gateway);
 //! while let Some(1) = configuration.next_to_wake() {
@@ -93,7 +47,8 @@
 //! | `configuration` | the policy, and what its requests share |
 //! | `stream` | one request and its response in a gateway |
 //! | `body` | a body in pieces |
-//! | `host` | what the engine asks of a gateway |
+//! | `host` | what the engine asks of a gateway, and of a request in it |
+//! | `memory_gateway` | a gateway in memory |
 //! | `exchange` | one request and its response as a state machine |
 //! | `lookup` | bindings and secrets from stores: caches, who waits |
 //! | `collision` | fingerprints of requests, and claims at the guard |
@@ -146,6 +101,9 @@ pub mod json;
 pub mod key;
 #[doc(hidden)]
 pub mod lookup;
+#[cfg(feature = "memory-gateway")]
+#[doc(hidden)]
+pub mod memory_gateway;
 #[doc(hidden)]
 pub mod metrics;
 #[doc(hidden)]
@@ -165,7 +123,7 @@ pub use configuration::{Configuration, TICK_MS};
 pub use exchange::HeaderMapKind;
 pub use headers::{Headers, RouterHints};
 pub use host::{
-    HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, MetricKind, MetricSeries, OperatorAdvice,
+    Gateway, HeaderLines, Host, HostError, LocalReply, LogLevel, MetricId, MetricKind, MetricSeries, OperatorAdvice,
 };
 pub use identity::{AttributeValue, Attributes, MetadataJson, MetadataPath};
 pub use json::Issue;
@@ -174,6 +132,7 @@ pub use policy::{PolicyErrors, SecretReader};
 pub use protobuf::append_field;
 pub use stream::{FilterAction, Stream};
 pub use telemetry::RECORD_TYPE;
+pub use time::Clock;
 
 #[doc(hidden)]
 pub use events::{AwaitedBody, ResponseFlow, UnreadBody};

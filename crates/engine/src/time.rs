@@ -1,4 +1,10 @@
-//! Parses the timestamps of deliveries and checks their age.
+//! The clock; and parses the timestamps of deliveries and checks their age.
+
+/// The clock of a gateway.
+pub trait Clock {
+    /// Unix time in milliseconds.
+    fn now_unix_ms(&self) -> u64;
+}
 
 /// The format of a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

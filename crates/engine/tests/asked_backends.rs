@@ -1,8 +1,8 @@
 //! Whom the filter asks about a request: the guard and the Restate of the route's own backend, and no other.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use crate::common::Gateway;
-use edge_idempotency_engine::{CallReply, Configuration, FilterAction, Policy, Stream};
+use crate::common::posting;
+use edge_idempotency_engine::{Call, Configuration, FilterAction, Policy, Stream};
 use std::sync::Arc;
 
 /// Two Restates and an API with a guard. The same paths of the calls tell nothing about the backend.
@@ -30,30 +30,23 @@ const DOCUMENT: &str = r#"{
 /// as if nothing was stored.
 fn called(path: &'static [u8], method: &'static [u8]) -> Vec<[String; 4]> {
     let mut shared = Configuration::of(Arc::new(Policy::from_json(DOCUMENT.as_bytes()).unwrap()));
-    let mut gateway = Gateway::posting(path);
-    gateway.request[0].1 = method;
+    let mut gateway = posting(path);
+    gateway.request.headers[0].1 = method;
     let mut stream = Stream::new(1, &shared);
     let end = method == b"GET";
     if stream.on_request_headers(&gateway, &mut shared, end) == FilterAction::Pause || !end {
         stream.on_request_body(&gateway, &mut shared, 0, true);
     }
-    for answered in 0..3 {
-        let Some([.., path, _]) = gateway.called.borrow().get(answered).cloned() else { break };
-        let own = gateway.calls.borrow()[answered].clone();
-        let (status, body) = if path.ends_with("/claim") {
-            (200, own)
-        } else if path.ends_with("/lookup") {
-            (200, r#"{"invocationId": "inv_1"}"#.to_owned())
-        } else {
-            (404, "{}".to_owned())
-        };
-        shared.on_call_reply(&gateway, 7, &CallReply { status: Some(status), body: Some(body.as_bytes()) });
-        while shared.next_to_wake().is_some() {
-            stream.on_wake(&gateway, &mut shared);
-        }
-    }
-    assert_eq!(gateway.replies.borrow().as_slice(), [0_u16; 0]);
-    gateway.called.take()
+    gateway.answer_calls(&mut shared, &mut stream, |call| match call.line(":path") {
+        path if path.ends_with("/claim") => (Some(200), call.body.clone()),
+        path if path.ends_with("/lookup") => (Some(200), br#"{"invocationId": "inv_1"}"#.to_vec()),
+        _ => (Some(404), b"{}".to_vec()),
+    });
+    assert!(!gateway.has_replied());
+    let called = |call: &Call| {
+        [&call.cluster, call.line(":authority"), call.line(":path"), &call.timeout_ms.to_string()].map(str::to_owned)
+    };
+    gateway.calls.take().iter().map(called).collect()
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A stream whose caller has an API key that is looked up: what the gateway is told to hold back, and when the request goes on.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use crate::common::{Gateway, StaticLine};
+use crate::common::{StaticLine, requesting, statuses};
+use edge_idempotency_engine::memory_gateway::MemoryGateway;
 use edge_idempotency_engine::{CallReply, Configuration, FilterAction, Policy, Stream};
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ fn request(path: &'static [u8]) -> [StaticLine; 5] {
     [(b":method", b"POST"), (b":authority", b"a"), (b":path", path), (b"x-key", b"sk_1"), (b"idempotency-key", b"k-1")]
 }
 
-fn begin(gateway: &Gateway) -> (Stream, Configuration, FilterAction) {
+fn begin(gateway: &MemoryGateway<'_>) -> (Stream, Configuration, FilterAction) {
     let mut shared = Configuration::of(Arc::new(Policy::from_json(POLICY.as_bytes()).unwrap()));
     let mut stream = Stream::new(1, &shared);
     let action = stream.on_request_headers(gateway, &mut shared, false);
@@ -35,8 +36,9 @@ fn begin(gateway: &Gateway) -> (Stream, Configuration, FilterAction) {
     (stream, shared, action)
 }
 
-fn answer(stream: &mut Stream, shared: &mut Configuration, gateway: &Gateway, body: &str) {
-    shared.on_call_reply(gateway, 7, &CallReply { status: Some(200), body: Some(body.as_bytes()) });
+fn answer(stream: &mut Stream, shared: &mut Configuration, gateway: &MemoryGateway<'_>, body: &str) {
+    let reply = CallReply { status: Some(200), body: Some(body.as_bytes()) };
+    shared.on_call_reply(gateway, 0, &reply);
     while shared.next_to_wake().is_some() {
         stream.on_wake(gateway, shared);
     }
@@ -44,11 +46,11 @@ fn answer(stream: &mut Stream, shared: &mut Configuration, gateway: &Gateway, bo
 
 #[test]
 fn a_request_that_needs_no_body_has_none_of_it_read_and_goes_on_with_the_answer() {
-    let gateway = Gateway::with(&request(b"/plain"));
+    let gateway = requesting(&request(b"/plain"));
     let (mut stream, mut shared, action) = begin(&gateway);
     assert_eq!(action, FilterAction::PauseReading);
     answer(&mut stream, &mut shared, &gateway, HELD);
-    assert_eq!((gateway.resumed.get(), gateway.replies.borrow().len()), (1, 0));
+    assert_eq!((gateway.requests_resumed.get(), gateway.replies.borrow().len()), (1, 0));
     // The body passes behind the headers, however long it is.
     assert_eq!(stream.on_request_body(&gateway, &mut shared, 5000, true), FilterAction::Continue);
 }
@@ -56,10 +58,10 @@ fn a_request_that_needs_no_body_has_none_of_it_read_and_goes_on_with_the_answer(
 #[test]
 fn a_request_that_needs_its_body_waits_for_both() {
     for body_first in [true, false] {
-        let gateway = Gateway::with(&request(b"/compared"));
+        let gateway = requesting(&request(b"/compared"));
         let (mut stream, mut shared, action) = begin(&gateway);
         assert_eq!(action, FilterAction::Pause);
-        *gateway.body.borrow_mut() = b"{}".to_vec();
+        *gateway.request.body.borrow_mut() = b"{}".to_vec();
         if body_first {
             assert_eq!(stream.on_request_body(&gateway, &mut shared, 2, true), FilterAction::Pause);
             assert_eq!(gateway.calls.borrow().len(), 1);
@@ -70,29 +72,32 @@ fn a_request_that_needs_its_body_waits_for_both() {
             assert_eq!(stream.on_request_body(&gateway, &mut shared, 2, true), FilterAction::Pause);
         }
         // The claim at the guard.
-        assert_eq!((gateway.calls.borrow().len(), gateway.resumed.get(), gateway.replies.borrow().len()), (2, 0, 0));
+        assert_eq!(
+            (gateway.calls.borrow().len(), gateway.requests_resumed.get(), gateway.replies.borrow().len()),
+            (2, 0, 0)
+        );
     }
 }
 
 #[test]
 fn a_body_that_is_too_long_is_refused_before_and_behind_the_answer() {
     for body_first in [true, false] {
-        let gateway = Gateway::with(&request(b"/compared"));
+        let gateway = requesting(&request(b"/compared"));
         let (mut stream, mut shared, _) = begin(&gateway);
         if !body_first {
             answer(&mut stream, &mut shared, &gateway, HELD);
         }
         assert_eq!(stream.on_request_body(&gateway, &mut shared, 101, false), FilterAction::Pause);
-        assert_eq!(*gateway.replies.borrow(), [413]);
+        assert_eq!(statuses(&gateway), [413]);
         answer(&mut stream, &mut shared, &gateway, HELD);
-        assert_eq!((gateway.resumed.get(), gateway.replies.borrow().len()), (0, 1));
+        assert_eq!((gateway.requests_resumed.get(), gateway.replies.borrow().len()), (0, 1));
     }
 }
 
 /// A client that sends its body slowly is no sign that the gateway keeps bodies back.
 #[test]
 fn a_slow_client_whose_caller_is_known_is_waited_for() {
-    let gateway = Gateway::with(&request(b"/compared"));
+    let gateway = requesting(&request(b"/compared"));
     let (mut stream, mut shared, _) = begin(&gateway);
     answer(&mut stream, &mut shared, &gateway, HELD);
     for (received, replies) in [(HEAD, 0), (HEAD + 1, 1)] {
@@ -109,23 +114,23 @@ fn a_slow_client_whose_caller_is_known_is_waited_for() {
 
 #[test]
 fn a_caller_that_is_refused_is_told_so_once() {
-    let gateway = Gateway::with(&request(b"/plain"));
+    let gateway = requesting(&request(b"/plain"));
     let (mut stream, mut shared, _) = begin(&gateway);
     answer(&mut stream, &mut shared, &gateway, r#"{"data": {"valid": false, "code": "NOT_FOUND"}}"#);
-    assert_eq!((gateway.resumed.get(), gateway.replies.borrow().as_slice()), (0, [401].as_slice()));
+    assert_eq!((gateway.requests_resumed.get(), statuses(&gateway).as_slice()), (0, [401].as_slice()));
     // From the cache at once.
-    let mut other = Stream::new(2, &shared);
+    let (mut other, gateway) = (Stream::new(2, &shared), requesting(&request(b"/plain")));
     assert_eq!(other.on_request_headers(&gateway, &mut shared, false), FilterAction::Pause);
-    assert_eq!((gateway.calls.borrow().len(), gateway.replies.borrow().len()), (1, 2));
+    assert_eq!((gateway.calls.borrow().len(), gateway.replies.borrow().len()), (0, 1));
 }
 
 /// The gateway ends the wait with a response of its own.
 #[test]
 fn an_answer_behind_the_gateways_own_response_is_dropped() {
-    let gateway = Gateway::with(&request(b"/plain"));
+    let gateway = requesting(&request(b"/plain"));
     let (mut stream, mut shared, _) = begin(&gateway);
     assert_eq!(stream.on_response_headers(&gateway, &mut shared, true), FilterAction::Continue);
     answer(&mut stream, &mut shared, &gateway, HELD);
-    assert_eq!((gateway.resumed.get(), gateway.replies.borrow().len()), (0, 0));
+    assert_eq!((gateway.requests_resumed.get(), gateway.replies.borrow().len()), (0, 0));
     stream.on_end(&mut shared);
 }

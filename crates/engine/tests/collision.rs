@@ -2,21 +2,22 @@
 //! and what ends a wait.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use crate::common::Gateway;
-use edge_idempotency_engine::{CallReply, Configuration, FilterAction, Policy, Stream};
+use crate::common::{called_with, posting, statuses};
+use edge_idempotency_engine::memory_gateway::MemoryGateway;
+use edge_idempotency_engine::{Call, CallReply, Configuration, FilterAction, Policy, Stream};
 use std::cell::Cell;
 use std::sync::Arc;
 
 /// A request in a gateway, with what it shares with others.
 struct ComparedExchange {
-    gateway: Gateway,
+    gateway: MemoryGateway<'static>,
     stream: Stream,
     shared: Configuration,
 }
 
 impl ComparedExchange {
     /// A request whose headers have come.
-    fn of(gateway: Gateway, end_of_stream: bool) -> (Self, FilterAction) {
+    fn of(gateway: MemoryGateway<'static>, end_of_stream: bool) -> (Self, FilterAction) {
         let document = r#"{
             "version": 1,
             "backend": {"kind": "restate", "rewrite_path": true, "cluster": "restate", "guard": {}},
@@ -39,7 +40,7 @@ impl ComparedExchange {
 
     fn enforced() -> Self {
         let (exchange, action) =
-            Self::of(Gateway { received_bytes: Cell::new(Some(1000)), ..Gateway::posting(b"/enforced") }, false);
+            Self::of(MemoryGateway { received_bytes: Cell::new(Some(1000)), ..posting(b"/enforced") }, false);
         assert_eq!(action, FilterAction::Pause);
         exchange
     }
@@ -50,15 +51,15 @@ impl ComparedExchange {
 
     /// A request that is observed on this path.
     fn passing(path: &'static [u8]) -> Self {
-        let (exchange, action) = Self::of(Gateway::posting(path), false);
+        let (exchange, action) = Self::of(posting(path), false);
         assert_eq!(action, FilterAction::Continue);
         exchange
     }
 
     /// A part of the body comes; the gateway buffers a request that waits.
     fn part(&mut self, part: &[u8], end_of_stream: bool) -> FilterAction {
-        let mut body = self.gateway.body.borrow_mut();
-        if [&b"/observed"[..], b"/kept"].contains(&self.gateway.request_path()) {
+        let mut body = self.gateway.request.body.borrow_mut();
+        if [&b"/observed"[..], b"/kept"].contains(&self.gateway.request.headers[2].1) {
             body.clear();
         }
         body.extend(part);
@@ -69,13 +70,8 @@ impl ComparedExchange {
 
     /// The guard answers the claim, with this fingerprint or the claim's own.
     fn answer(&mut self, first: Option<&str>) {
-        let own = self.gateway.calls.borrow().last().unwrap().clone();
-        let body = first.map_or(own, |first| format!("\"{first}\""));
-        let reply = CallReply { status: Some(200), body: Some(body.as_bytes()) };
-        self.shared.on_call_reply(&self.gateway, 7, &reply);
-        while self.shared.next_to_wake().is_some() {
-            self.stream.on_wake(&self.gateway, &mut self.shared);
-        }
+        let body = |call: &Call| first.map_or_else(|| call.body.clone(), |first| format!("\"{first}\"").into_bytes());
+        self.gateway.answer_calls(&mut self.shared, &mut self.stream, |call| (Some(200), body(call)));
     }
 
     /// The counters of claims and collisions.
@@ -112,9 +108,9 @@ fn each_part_of_a_body_is_read_once() {
             next += length;
         }
         assert_eq!(next, 6);
-        fingerprints.extend(exchange.gateway.calls.borrow().clone());
+        fingerprints.push(called_with(&exchange.gateway));
         exchange.answer(None);
-        assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().len()), (1, 0));
+        assert_eq!((exchange.gateway.requests_resumed.get(), exchange.gateway.replies.borrow().len()), (1, 0));
     }
     assert_eq!(fingerprints.len(), 3);
     fingerprints.dedup();
@@ -126,7 +122,7 @@ fn a_body_above_the_limit_makes_no_claim() {
     let mut exchange = ComparedExchange::enforced();
     assert_eq!(exchange.part(b"12345678", false), FilterAction::Pause);
     assert_eq!(exchange.part(b"9", true), FilterAction::Pause);
-    assert_eq!((exchange.calls(), exchange.gateway.replies.borrow().as_slice()), (0, &[413][..]));
+    assert_eq!((exchange.calls(), statuses(&exchange.gateway).as_slice()), (0, &[413][..]));
 
     let mut exchange = ComparedExchange::observed();
     for part in ["1234", "5678", "9", "0"] {
@@ -144,7 +140,7 @@ fn a_verdict_behind_the_gateways_own_response_is_dropped() {
         exchange.part(b"abc", true);
         exchange.stream.on_response_headers(&exchange.gateway, &mut exchange.shared, true);
         exchange.answer(first);
-        assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().len()), (0, 0));
+        assert_eq!((exchange.gateway.requests_resumed.get(), exchange.gateway.replies.borrow().len()), (0, 0));
     }
 }
 
@@ -153,15 +149,14 @@ fn a_verdict_behind_the_gateways_own_response_is_dropped() {
 fn a_claim_that_waits_for_the_body_is_not_dropped() {
     let mut other = ComparedExchange::enforced();
     other.part(b"abc", true);
-    let own = other.gateway.calls.borrow().last().unwrap().clone();
-    let reply = CallReply { status: Some(200), body: Some(own.as_bytes()) };
-    other.shared.on_call_reply(&other.gateway, 7, &reply);
+    let reply = CallReply { status: Some(200), body: Some(&called_with(&other.gateway)) };
+    other.shared.on_call_reply(&other.gateway, 0, &reply);
     assert_eq!(other.shared.next_to_wake(), Some(1));
 
     let mut exchange = ComparedExchange::enforced();
     exchange.stream.on_wake(&exchange.gateway, &mut other.shared);
     exchange.part(b"def", true);
-    assert_eq!((exchange.gateway.resumed.get(), exchange.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+    assert_eq!((exchange.gateway.requests_resumed.get(), statuses(&exchange.gateway).as_slice()), (0, &[503][..]));
 }
 
 /// A gateway that keeps the body back ends the wait as for webhooks; while the guard is asked, nothing stalls.
@@ -174,7 +169,7 @@ fn a_body_that_is_kept_back_ends_the_wait() {
     };
     assert_eq!((1..=100).find(|_| is_woken(&mut exchange)), Some(6));
     exchange.stream.on_wake(&exchange.gateway, &mut exchange.shared);
-    assert_eq!(exchange.gateway.replies.borrow().as_slice(), [503]);
+    assert_eq!(statuses(&exchange.gateway).as_slice(), [503]);
 
     let mut exchange = ComparedExchange::enforced();
     exchange.part(b"abc", true);
@@ -208,27 +203,25 @@ fn an_observed_request_that_is_not_forwarded_as_a_whole_makes_no_claim() {
     assert_eq!((exchange.calls(), exchange.counted().len()), (0, 0));
 
     for end_of_stream in [false, true] {
-        let gateway = Gateway { refuses_edits: true, ..Gateway::posting(b"/observed") };
+        let gateway = MemoryGateway { refuses_edits: true, ..posting(b"/observed") };
         let (mut exchange, action) = ComparedExchange::of(gateway, end_of_stream);
         assert_eq!(action, FilterAction::Pause);
         if !end_of_stream {
             exchange.part(b"abc", true);
         }
-        assert_eq!((exchange.calls(), exchange.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+        assert_eq!((exchange.calls(), statuses(&exchange.gateway).as_slice()), (0, &[503][..]));
     }
 }
 
 #[test]
 fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
-    let (mut exchange, _) =
-        ComparedExchange::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/observed") }, false);
+    let (mut exchange, _) = ComparedExchange::of(MemoryGateway { refuses_calls: true, ..posting(b"/observed") }, false);
     exchange.part(b"abc", true);
     assert_eq!(exchange.counted(), [("idempotency_lookup_total;store=guard;result=guard_failed".to_owned(), 1)]);
 
-    let (mut exchange, _) =
-        ComparedExchange::of(Gateway { refuses_calls: true, ..Gateway::posting(b"/enforced") }, false);
+    let (mut exchange, _) = ComparedExchange::of(MemoryGateway { refuses_calls: true, ..posting(b"/enforced") }, false);
     assert_eq!(exchange.part(b"abc", true), FilterAction::Pause);
-    assert_eq!(exchange.gateway.replies.borrow().as_slice(), [503]);
+    assert_eq!(statuses(&exchange.gateway).as_slice(), [503]);
 }
 
 /// The gateway gives less of the body than has come. What was read is another body, so no fingerprint is made of it.
@@ -236,11 +229,11 @@ fn a_claim_that_the_gateway_does_not_make_is_a_failure_of_the_guard() {
 fn a_body_that_the_gateway_does_not_give_whole_makes_no_claim() {
     for path in [&b"/enforced"[..], b"/canonical"] {
         for withheld in [1, 100] {
-            let (mut exchange, action) = ComparedExchange::of(Gateway { withheld, ..Gateway::posting(path) }, false);
+            let (mut exchange, action) = ComparedExchange::of(MemoryGateway { withheld, ..posting(path) }, false);
             assert_eq!(action, FilterAction::Pause);
             exchange.part(b"[1]", false);
             assert_eq!(exchange.part(b" ", true), FilterAction::Pause);
-            assert_eq!((exchange.calls(), exchange.gateway.replies.borrow().as_slice()), (0, &[503][..]));
+            assert_eq!((exchange.calls(), statuses(&exchange.gateway).as_slice()), (0, &[503][..]));
         }
     }
     for path in [&b"/observed"[..], b"/kept"] {

@@ -2,14 +2,14 @@
 //! and how much of them is kept.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use crate::common::Gateway;
+use crate::common::posting;
+use edge_idempotency_engine::memory_gateway::MemoryGateway;
 use edge_idempotency_engine::{Configuration, FilterAction, Policy, Stream};
-use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A response in a gateway, with what it shares with others.
 struct PassingResponse {
-    gateway: Gateway,
+    gateway: MemoryGateway<'static>,
     stream: Stream,
     shared: Configuration,
 }
@@ -25,7 +25,8 @@ impl PassingResponse {
         let mut shared = Configuration::of(Arc::new(Policy::from_json(document.as_bytes()).unwrap()));
         let mut response = vec![(b":status".as_slice(), b"200".as_slice()), (b"content-type", b"application/json")];
         response.extend(length.map(|length| (b"content-length".as_slice(), length)));
-        let gateway = Gateway { response, ..Gateway::posting(b"/devices") };
+        let mut gateway = posting(b"/devices");
+        gateway.response.headers = response;
         let mut stream = Stream::new(1, &shared);
         assert_eq!(stream.on_request_headers(&gateway, &mut shared, true), FilterAction::Continue);
         assert_eq!(stream.on_response_headers(&gateway, &mut shared, false), FilterAction::Continue);
@@ -34,9 +35,9 @@ impl PassingResponse {
 
     /// A part of the body comes, and passes at once.
     fn part(&mut self, part: &[u8], end_of_stream: bool) {
-        self.gateway.response_part = RefCell::new(part.to_vec());
+        self.gateway.response.body.replace(part.to_vec());
         let action = self.stream.on_response_body(&self.gateway, &mut self.shared, part.len(), end_of_stream);
-        assert_eq!((action, self.gateway.bodies.get()), (FilterAction::Continue, 0));
+        assert_eq!((action, self.gateway.response_bodies.get()), (FilterAction::Continue, 0));
     }
 
     fn trailers(&mut self) {

@@ -1,7 +1,7 @@
 //! Signed callers: docs/identity.md and its vectors, every component changed, and keys that are nobody else's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-use direct::attributes::Clock;
+use direct::attributes::TimeOnly;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
@@ -109,7 +109,7 @@ fn judge_at(
         (b"x-project-id", parts.project.as_bytes()),
     ];
     lines.extend(signature.map(|signature| (b"x-schedule-signature".as_slice(), signature.as_bytes())));
-    let (headers, clock) = (Headers::new(lines), Clock(now * 1000));
+    let (headers, clock) = (Headers::new(lines), TimeOnly(now * 1000));
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
     let flow = exchange.request_headers(policy, &headers, &clock, &mut effects);
     if let RequestFlow::Paused(pause) = flow {

@@ -1,8 +1,9 @@
 //! What a stream does if a gateway ends a request's wait with a response of its own, and if it keeps a body back.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use crate::common::{Gateway, StaticLine};
+use crate::common::{StaticLine, logged, path_set, posting, requesting, statuses};
 use direct::attributes::NoAttributes;
+use edge_idempotency_engine::memory_gateway::MemoryGateway;
 use edge_idempotency_engine::problem::{Reason, Retry};
 use edge_idempotency_engine::{
     CallReply, Configuration, Exchange, FilterAction, Headers, Policy, ResponseFlow, Stream, UnreadBody,
@@ -59,23 +60,23 @@ fn configuration(document: &str) -> Configuration {
 #[test]
 fn a_result_behind_the_gateways_own_response_is_dropped() {
     let mut shared = configuration(POLICY);
-    let gateway = Gateway::with(&DELIVERY);
+    let gateway = requesting(&DELIVERY);
     let mut stream = Stream::new(1, &shared);
     assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Pause);
     assert_eq!(stream.on_response_headers(&gateway, &mut shared, true), FilterAction::Continue);
 
-    shared.on_call_reply(&gateway, 7, &CallReply { status: None, body: None });
+    shared.on_call_reply(&gateway, 0, &CallReply { status: None, body: None });
     assert!(shared.next_to_wake().is_none(), "the request waits for the lookup still");
     assert_eq!(stream.on_request_body(&gateway, &mut shared, 2, true), FilterAction::Pause);
     assert_eq!(stream.on_request_trailers(&gateway, &mut shared), FilterAction::Pause);
-    assert_eq!((gateway.replies.borrow().len(), gateway.resumed.get()), (0, 0));
+    assert_eq!((gateway.replies.borrow().len(), gateway.requests_resumed.get()), (0, 0));
 }
 
 /// Begins a request with a long path on a stream of its own, and gives the statuses of the filter's replies.
-fn begin(shared: &mut Configuration, id: u32, gateway: &Gateway) -> (Stream, Vec<u16>) {
+fn begin(shared: &mut Configuration, id: u32, gateway: &MemoryGateway<'_>) -> (Stream, Vec<u16>) {
     let mut stream = Stream::new(id, shared);
     assert_eq!(stream.on_request_headers(gateway, shared, false), FilterAction::Pause);
-    let replies = gateway.replies.borrow().clone();
+    let replies = statuses(gateway);
     (stream, replies)
 }
 
@@ -89,7 +90,7 @@ fn long(path: &str) -> &'static [u8] {
 fn a_cached_answer_needs_no_room() {
     let mut shared = configuration(POLICY);
     let to = |path: &'static [u8]| {
-        Gateway::with(&DELIVERY.map(|(name, value)| (name, if name == b":path" { path } else { value })))
+        requesting(&DELIVERY.map(|(name, value)| (name, if name == b":path" { path } else { value })))
     };
     let (looked_up, unknown) = (long("/h/gitlab/wh_looked_up"), long("/h/gitlab/wh_unknown"));
 
@@ -97,17 +98,17 @@ fn a_cached_answer_needs_no_room() {
     let gateway = to(unknown);
     let (mut stream, _) = begin(&mut shared, 1, &gateway);
     let body = br#"{"meta":{"requestId":"req_1"},"data":{"valid":false,"code":"NOT_FOUND"}}"#;
-    shared.on_call_reply(&gateway, 7, &CallReply { status: Some(200), body: Some(body) });
+    shared.on_call_reply(&gateway, 0, &CallReply { status: Some(200), body: Some(body) });
     assert_eq!(shared.next_to_wake(), Some(1));
     stream.on_wake(&gateway, &mut shared);
-    assert_eq!(*gateway.replies.borrow(), [404]);
+    assert_eq!(statuses(&gateway), [404]);
 
     let waiting: Vec<_> = (10..18).map(|id| begin(&mut shared, id, &to(looked_up))).collect();
     assert!(waiting.iter().all(|(_, replies)| replies.is_empty()));
     assert_eq!(begin(&mut shared, 20, &to(looked_up)).1, [503]);
     assert_eq!(begin(&mut shared, 21, &to(unknown)).1, [404]);
     // Who was refused does not wait for the answer.
-    shared.on_call_reply(&gateway, 7, &CallReply { status: None, body: None });
+    shared.on_call_reply(&gateway, 0, &CallReply { status: None, body: None });
     let mut answered: Vec<u32> = std::iter::from_fn(|| shared.next_to_wake()).collect();
     answered.sort_unstable();
     assert_eq!(answered, [10, 11, 12, 13, 14, 15, 16, 17]);
@@ -118,13 +119,13 @@ fn a_cached_answer_needs_no_room() {
 #[test]
 fn a_stream_goes_on_with_its_own_answer() {
     let mut shared = configuration(&recovery_policy(""));
-    let gateways = [Gateway::with(&RECOVERY), Gateway::with(&RECOVERY), Gateway::with(&RECOVERY)];
+    let gateways = [requesting(&RECOVERY), requesting(&RECOVERY), requesting(&RECOVERY)];
     let mut streams: Vec<Stream> = (0..3).map(|id| Stream::new(id, &shared)).collect();
     for (index, (stream, gateway)) in streams.iter_mut().zip(&gateways).enumerate() {
         stream.on_request_headers(gateway, &mut shared, true);
         if index < 2 {
             let body = format!(r#"{{"invocationId":"inv_{index}"}}"#);
-            shared.on_call_reply(gateway, 7, &CallReply { status: Some(200), body: Some(body.as_bytes()) });
+            shared.on_call_reply(gateway, 0, &CallReply { status: Some(200), body: Some(body.as_bytes()) });
         }
     }
     let mut named: Vec<u32> = std::iter::from_fn(|| shared.next_to_wake()).collect();
@@ -133,9 +134,9 @@ fn a_stream_goes_on_with_its_own_answer() {
     for index in [2, 0, 1, 0] {
         streams[index].on_wake(&gateways[index], &mut shared);
     }
-    let paths: Vec<String> = gateways.iter().map(|gateway| gateway.path.borrow().clone()).collect();
+    let paths: Vec<String> = gateways.iter().map(|gateway| path_set(gateway)).collect();
     assert_eq!(paths, ["/restate/attach/inv_0", "/restate/attach/inv_1", ""]);
-    assert_eq!(gateways.each_ref().map(|gateway| gateway.resumed.get()), [1, 1, 0]);
+    assert_eq!(gateways.each_ref().map(|gateway| gateway.requests_resumed.get()), [1, 1, 0]);
 }
 
 /// A call that is made for each request is not made for one that finds no room.
@@ -145,7 +146,7 @@ fn without_room_nothing_is_asked() {
     let guarded =
         guarded.replace(r#""target": "Refunds/create"}"#, r#""target": "Refunds/create", "in_flight": "conflict"}"#);
     let mut shared = configuration(&guarded);
-    let posting = || Gateway::posting(long("/refunds"));
+    let posting = || posting(long("/refunds"));
     let mut waiting = Vec::new();
     loop {
         let gateway = posting();
@@ -155,7 +156,7 @@ fn without_room_nothing_is_asked() {
             break;
         }
         // Its body has come, and the filter asks whether the key is in flight.
-        gateway.body.replace(b"{}".to_vec());
+        gateway.request.body.replace(b"{}".to_vec());
         stream.on_request_body(&gateway, &mut shared, 2, true);
         assert_eq!(gateway.calls.borrow().len(), 1);
         waiting.push(stream);
@@ -166,7 +167,7 @@ fn without_room_nothing_is_asked() {
 
 /// A stream that waits for the body of its request. Its headers have 49 bytes without the token, which is removed before the
 /// wait.
-fn awaits_body(gateway: &Gateway) -> (Stream, Configuration) {
+fn awaits_body(gateway: &MemoryGateway<'_>) -> (Stream, Configuration) {
     let binding = r#"{"tenant": "acme", "project": "shop", "provider": "gitlab", "secrets": ["token"]}"#;
     let webhooks = format!(r#""allow_inline_secrets": true, "webhooks": {{"static": {{"wh_looked_up": {binding}}}, "#);
     let mut shared = configuration(&POLICY.replace(r#""webhooks": {"#, &webhooks));
@@ -176,7 +177,7 @@ fn awaits_body(gateway: &Gateway) -> (Stream, Configuration) {
 }
 
 /// How many ticks pass until a stream is woken.
-fn ticks(shared: &mut Configuration, gateway: &Gateway) -> Option<usize> {
+fn ticks(shared: &mut Configuration, gateway: &MemoryGateway<'_>) -> Option<usize> {
     (1..=100).find(|_| {
         shared.on_tick(gateway);
         shared.next_to_wake().is_some()
@@ -185,7 +186,7 @@ fn ticks(shared: &mut Configuration, gateway: &Gateway) -> Option<usize> {
 
 #[test]
 fn a_request_is_refused_if_its_body_has_come_and_is_kept_back() {
-    let gateway = Gateway::with(&DELIVERY);
+    let gateway = requesting(&DELIVERY);
     let (mut stream, mut shared) = awaits_body(&gateway);
     assert_eq!(ticks(&mut shared, &gateway), Some(6));
     for received in [None, Some(49)] {
@@ -196,38 +197,39 @@ fn a_request_is_refused_if_its_body_has_come_and_is_kept_back() {
     }
     gateway.received_bytes.set(Some(50));
     stream.on_wake(&gateway, &mut shared);
-    assert_eq!((gateway.replies.borrow().len(), gateway.resumed.get()), (1, 0));
+    assert_eq!((gateway.replies.borrow().len(), gateway.requests_resumed.get()), (1, 0));
     assert_eq!(ticks(&mut shared, &gateway), None);
-    assert_eq!(gateway.logged("did not come within 5 s"), 1);
+    assert_eq!(logged(&gateway, "did not come within 5 s"), 1);
     // The log says so once.
     let mut other = Stream::new(2, &shared);
+    let gateway = MemoryGateway { received_bytes: Cell::new(Some(50)), ..requesting(&DELIVERY) };
     other.on_request_headers(&gateway, &mut shared, false);
     assert_eq!(ticks(&mut shared, &gateway), Some(6));
     other.on_wake(&gateway, &mut shared);
-    assert_eq!((gateway.replies.borrow().len(), gateway.logged("did not come within 5 s")), (2, 1));
+    assert_eq!((gateway.replies.borrow().len(), logged(&gateway, "did not come within 5 s")), (1, 0));
 }
 
 /// No later wait is ended, and none that began before.
 #[test]
 fn a_body_that_arrives_proves_that_bodies_arrive() {
-    let gateway = Gateway::with(&DELIVERY);
+    let gateway = requesting(&DELIVERY);
     let (mut stream, mut shared) = awaits_body(&gateway);
     let mut other = Stream::new(2, &shared);
-    other.on_request_headers(&gateway, &mut shared, false);
+    other.on_request_headers(&requesting(&DELIVERY), &mut shared, false);
     assert_eq!(stream.on_request_body(&gateway, &mut shared, 2, false), FilterAction::Pause);
-    Stream::new(3, &shared).on_request_headers(&gateway, &mut shared, false);
+    Stream::new(3, &shared).on_request_headers(&requesting(&DELIVERY), &mut shared, false);
     assert_eq!(ticks(&mut shared, &gateway), None);
 }
 
 /// A stream whose wait has ended in another way is left alone.
 #[test]
 fn a_wait_that_has_ended_is_not_ended_again() {
-    let gateway = Gateway { received_bytes: Cell::new(Some(50)), ..Gateway::with(&DELIVERY) };
+    let gateway = MemoryGateway { received_bytes: Cell::new(Some(50)), ..requesting(&DELIVERY) };
     let (mut stream, mut shared) = awaits_body(&gateway);
     assert_eq!(stream.on_response_headers(&gateway, &mut shared, true), FilterAction::Continue);
     assert_eq!(ticks(&mut shared, &gateway), Some(6));
     stream.on_wake(&gateway, &mut shared);
-    assert_eq!((gateway.replies.borrow().len(), gateway.logged("did not come")), (0, 0));
+    assert_eq!((gateway.replies.borrow().len(), logged(&gateway, "did not come")), (0, 0));
     assert_eq!(ticks(&mut shared, &gateway), None);
 }
 
@@ -235,7 +237,7 @@ fn a_wait_that_has_ended_is_not_ended_again() {
 #[test]
 fn a_lookup_may_take_its_time() {
     let mut shared = configuration(POLICY);
-    let gateway = Gateway::with(&DELIVERY);
+    let gateway = requesting(&DELIVERY);
     let mut stream = Stream::new(1, &shared);
     assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Pause);
     assert_eq!(ticks(&mut shared, &gateway), None);
@@ -247,28 +249,28 @@ fn a_recovery_goes_on_when_its_invocation_is_known() {
     let reply = CallReply { status: Some(200), body: Some(br#"{"invocationId":"inv_1"}"#) };
     for ended_by_gateway in [false, true] {
         let mut shared = configuration(&recovery_policy(""));
-        let gateway = Gateway::with(&RECOVERY);
+        let gateway = requesting(&RECOVERY);
         let mut stream = Stream::new(1, &shared);
         assert_eq!(stream.on_request_headers(&gateway, &mut shared, true), FilterAction::Pause);
         assert_eq!(gateway.calls.borrow().len(), 1);
         if ended_by_gateway {
             stream.on_response_headers(&gateway, &mut shared, true);
         }
-        shared.on_call_reply(&gateway, 7, &reply);
+        shared.on_call_reply(&gateway, 0, &reply);
         while let Some(id) = shared.next_to_wake() {
             assert_eq!(id, 1);
             stream.on_wake(&gateway, &mut shared);
         }
-        shared.on_call_reply(&gateway, 7, &reply);
+        shared.on_call_reply(&gateway, 0, &reply);
         assert!(shared.next_to_wake().is_none(), "one reply is enough");
         let expected = if ended_by_gateway { (0, "") } else { (1, "/restate/attach/inv_1") };
-        assert_eq!((gateway.resumed.get(), gateway.path.borrow().as_str()), expected);
+        assert_eq!((gateway.requests_resumed.get(), path_set(&gateway).as_str()), expected);
         assert_eq!((gateway.replies.borrow().len(), gateway.calls.borrow().len()), (0, 1));
     }
 }
 
 /// The counters that the gateway has after a flush, with their values.
-fn counted(gateway: &Gateway, shared: &mut Configuration) -> Vec<(String, u64)> {
+fn counted(gateway: &MemoryGateway<'_>, shared: &mut Configuration) -> Vec<(String, u64)> {
     shared.on_tick(gateway);
     gateway.metrics.borrow().clone()
 }
@@ -279,7 +281,7 @@ fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
     for request in [DELIVERY.as_slice(), &RECOVERY] {
         let policy = if request == RECOVERY { recovery_policy("") } else { POLICY.to_owned() };
         let mut shared = configuration(&policy);
-        let gateway = Gateway::with(request);
+        let gateway = requesting(request);
         let mut stream = Stream::new(1, &shared);
         assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Pause);
         stream.on_response_headers(&gateway, &mut shared, true);
@@ -291,10 +293,10 @@ fn a_request_that_the_gateway_ends_during_its_wait_is_not_counted() {
 #[test]
 fn a_refusal_after_the_decision_is_one_problem() {
     let mut shared = configuration(&recovery_policy(""));
-    let mut gateway = Gateway { refuses_edits: true, ..Gateway::with(&RECOVERY) };
-    gateway.request[0].1 = b"POST";
-    gateway.request[2].1 = b"/refunds";
-    gateway.request.push((b"idempotency-key", b"k"));
+    let mut gateway = MemoryGateway { refuses_edits: true, ..requesting(&RECOVERY) };
+    gateway.request.headers[0].1 = b"POST";
+    gateway.request.headers[2].1 = b"/refunds";
+    gateway.request.headers.push((b"idempotency-key", b"k"));
     let mut stream = Stream::new(1, &shared);
     assert_eq!(stream.on_request_headers(&gateway, &mut shared, true), FilterAction::Pause);
     // The reply passes the response's callbacks.
@@ -311,17 +313,18 @@ fn a_refusal_after_the_decision_is_one_problem() {
 #[test]
 fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {
     let mut shared = configuration(&recovery_policy(""));
-    let mut gateway = Gateway { request_trailers: vec![(b"idempotency-key", b"x")], ..Gateway::with(&RECOVERY) };
-    gateway.request[0].1 = b"POST";
-    gateway.request[2].1 = b"/refunds";
-    gateway.request.push((b"idempotency-key", b"k"));
+    let mut gateway = requesting(&RECOVERY);
+    gateway.request.trailers = vec![(b"idempotency-key", b"x")];
+    gateway.request.headers[0].1 = b"POST";
+    gateway.request.headers[2].1 = b"/refunds";
+    gateway.request.headers.push((b"idempotency-key", b"k"));
     let mut stream = Stream::new(1, &shared);
     assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Continue);
     assert_eq!(stream.on_response_headers(&gateway, &mut shared, false), FilterAction::Pause);
     gateway.refuses_edits = true;
     assert_eq!(stream.on_request_trailers(&gateway, &mut shared), FilterAction::Pause);
     stream.on_response_body(&gateway, &mut shared, 2, true);
-    assert_eq!((gateway.replies.borrow().len(), gateway.bodies.get()), (1, 1));
+    assert_eq!((gateway.replies.borrow().len(), gateway.response_bodies.get()), (1, 1));
 }
 
 /// The backend may have done the work of a request without a key, so nobody should send it again.
@@ -329,9 +332,9 @@ fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {
 fn a_fault_in_trailers_says_whether_the_request_can_be_sent_again() {
     for (key, expected) in [(true, Retry::SameKey), (false, Retry::Never)] {
         let mut shared = configuration(&recovery_policy("").replace("REQUIRED_A", "ACCEPTED"));
-        let mut gateway =
-            Gateway { request_trailers: vec![(b"idempotency-key", b"x")], ..Gateway::posting(b"/refunds") };
-        gateway.request.retain(|(name, _)| key || *name != b"idempotency-key");
+        let mut gateway = posting(b"/refunds");
+        gateway.request.trailers = vec![(b"idempotency-key", b"x")];
+        gateway.request.headers.retain(|(name, _)| key || *name != b"idempotency-key");
         let mut stream = Stream::new(1, &shared);
         assert_eq!(stream.on_request_headers(&gateway, &mut shared, false), FilterAction::Continue);
         gateway.refuses_edits = true;
@@ -347,10 +350,11 @@ fn shaped_policy() -> String {
 }
 
 /// A success of this route, with more headers.
-fn success(more: &[StaticLine]) -> Gateway {
-    let mut gateway = Gateway::posting(b"/refunds");
-    gateway.response = vec![(b":status", b"200"), (b"x-restate-id", b"inv_1"), (b"content-type", b"application/json")];
-    gateway.response.extend(more);
+fn success(more: &[StaticLine]) -> MemoryGateway<'static> {
+    let mut gateway = posting(b"/refunds");
+    gateway.response.headers =
+        vec![(b":status", b"200"), (b"x-restate-id", b"inv_1"), (b"content-type", b"application/json")];
+    gateway.response.headers.extend(more);
     gateway
 }
 
@@ -366,7 +370,10 @@ fn a_success_whose_body_is_kept_back_passes_unshaped() {
     stream.on_wake(&gateway, &mut shared);
     let unshaped = "idempotency_answer_unshaped_total;reason=body_kept_back;tenant=acme;project=shop;endpoint=refunds";
     assert!(counted(&gateway, &mut shared).contains(&(unshaped.to_owned(), 1)), "{:?}", gateway.metrics);
-    assert_eq!((gateway.responses_resumed.get(), gateway.replies.borrow().len(), gateway.bodies.get()), (1, 0, 0));
+    assert_eq!(
+        (gateway.responses_resumed.get(), gateway.replies.borrow().len(), gateway.response_bodies.get()),
+        (1, 0, 0)
+    );
 }
 
 /// A success that is too long for a `Location`, as its `content-length` tells, passes at once.
@@ -388,8 +395,8 @@ fn route_metadata_is_read_on_demand() {
     for (more, asked) in [("", 0), (r#""gateway_routes": false,"#, 0), (r#""gateway_routes": true,"#, 1)] {
         for path in others {
             let mut shared = configuration(&recovery_policy(more));
-            let mut gateway = Gateway::with(&RECOVERY);
-            gateway.request[2].1 = path;
+            let mut gateway = requesting(&RECOVERY);
+            gateway.request.headers[2].1 = path;
             let mut stream = Stream::new(1, &shared);
             stream.on_request_headers(&gateway, &mut shared, true);
             assert_eq!(gateway.endpoints.get(), asked, "{more} {}", path.escape_ascii());
@@ -405,7 +412,7 @@ const WAITS_OF_CALLER: usize = 16;
 fn a_request_beyond_the_bound_does_not_wait() {
     let document = recovery_policy("");
     let asked = |shared: &mut Configuration| {
-        let gateway = Gateway::with(&RECOVERY);
+        let gateway = requesting(&RECOVERY);
         let mut stream = Stream::new(1, shared);
         stream.on_request_headers(&gateway, shared, true);
         stream
@@ -426,11 +433,12 @@ fn a_request_beyond_the_bound_does_not_wait() {
 fn a_lost_answer_tells_whether_the_request_can_be_repeated() {
     let policy = Policy::from_json(shaped_policy().replace("REQUIRED_A", "ACCEPTED").as_bytes()).unwrap();
     let gateway = success(&[]);
-    let of = |name: &[u8]| gateway.request.iter().filter(|(other, _)| *other != name).copied().collect();
+    let of = |name: &[u8]| gateway.request.headers.iter().filter(|(other, _)| *other != name).copied().collect();
     for (left_out, expected) in [(&b"x-other"[..], Retry::SameKey), (b"idempotency-key", Retry::Never)] {
         let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
         exchange.request_headers(&policy, &Headers::new(of(left_out)), &NoAttributes, &mut effects);
-        let flow = exchange.response_headers(&policy, &Headers::new(gateway.response.clone()), &mut effects);
+        let response = Headers::new(gateway.response.headers.clone());
+        let flow = exchange.response_headers(&policy, &response, &mut effects);
         let ResponseFlow::AwaitBody(awaited) = flow else { panic!("{flow:?}") };
         exchange.response_body_unread(awaited, UnreadBody::IsLost, &policy, &mut effects);
         assert_eq!(exchange.refusal().unwrap().retry(), expected);

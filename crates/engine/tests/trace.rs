@@ -1,7 +1,7 @@
 //! The trace of a request has the steps in the order in which the exchange takes them, and ends with the refusal.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use crate::common::{Gateway, StaticLine};
+use crate::common::{StaticLine, requesting};
 use edge_idempotency_engine::exchange::TraceEvent;
 use edge_idempotency_engine::{Configuration, Policy, Stream};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const POLICY: &str = r#"{
 /// The steps with what was found in them, each in a word.
 fn traced(lines: &[StaticLine]) -> String {
     let mut configuration = Configuration::of(Arc::new(Policy::from_json(POLICY.as_bytes()).unwrap()));
-    let gateway = Gateway::with(lines);
+    let gateway = requesting(lines);
     let mut stream = Stream::traced(1, &configuration);
     stream.on_request_headers(&gateway, &mut configuration, false);
     stream.on_request_body(&gateway, &mut configuration, 2, true);

@@ -2,7 +2,7 @@
 //! section 2, "Waiting").
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use direct::attributes::Clock;
+use direct::attributes::TimeOnly;
 use direct::requests::{Request, Verdict, run};
 use direct::stores::answer;
 use edge_idempotency_engine::Body;
@@ -15,7 +15,7 @@ use simulated_stores::SimulatedStores;
 use std::sync::LazyLock;
 
 /// The beginning of the year 2026.
-const NOW: Clock = Clock(1_767_225_600_000);
+const NOW: TimeOnly = TimeOnly(1_767_225_600_000);
 
 const LIMIT: u64 = 8;
 

@@ -1,10 +1,8 @@
-//! Stand-ins for what a gateway knows about a request: filter metadata, and the endpoint that its route names. Their clock
-//! stands at the beginning of 1970.
+//! Stand-ins for what a gateway knows about a request: filter metadata, and the endpoint that its route names.
 
 use std::borrow::Cow;
 
-use edge_idempotency_engine::host::RouterHints;
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::{AttributeValue, Attributes, Clock, MetadataPath, RouterHints};
 use serde_json::Value;
 
 /// The metadata namespace and the member with which a gateway's route names its endpoint.
@@ -14,37 +12,31 @@ const ROUTE_ENDPOINT: [&str; 2] = ["edge.idempotency", "endpoint"];
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoAttributes;
 
-impl Attributes for NoAttributes {
-    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        0
-    }
-}
+impl Attributes for NoAttributes {}
 
 /// A gateway that knows the time only, in milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(pub u64);
+pub struct TimeOnly(pub u64);
 
-impl Attributes for Clock {
-    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        NoAttributes.metadata(path)
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        NoAttributes.route_endpoint()
-    }
-
+impl Clock for TimeOnly {
     fn now_unix_ms(&self) -> u64 {
         self.0
     }
 }
+
+impl Attributes for TimeOnly {}
+
+/// Gives stand-ins a clock that stands at the beginning of 1970.
+macro_rules! without_time {
+    ($($stand_in:ty),+) => {$(
+        impl Clock for $stand_in {
+            fn now_unix_ms(&self) -> u64 {
+                0
+            }
+        }
+    )+};
+}
+without_time!(NoAttributes, JsonAttributes, UntypedAttributes<'_>, FixedClaims, AnyAttributes);
 
 /// Metadata with JSON's types, as the gateway's whole metadata message gives them: texts can be used, other values
 /// cannot.
@@ -70,10 +62,6 @@ impl Attributes for JsonAttributes {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         typed(self.endpoint.as_ref())
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        0
     }
 
     fn router(&self) -> Option<&'static RouterHints> {
@@ -132,10 +120,6 @@ impl Attributes for UntypedAttributes<'_> {
         self.0.route_endpoint()
     }
 
-    fn now_unix_ms(&self) -> u64 {
-        0
-    }
-
     fn router(&self) -> Option<&'static RouterHints> {
         Some(&edge_idempotency_envoy::ROUTER)
     }
@@ -150,14 +134,6 @@ impl Attributes for FixedClaims {
         let last = path.segments().last().map(String::as_str);
         let claim = self.0.iter().find(|(name, _)| Some(*name) == last);
         claim.map_or(AttributeValue::Absent, |(_, value)| AttributeValue::Text(Cow::Borrowed(value.as_bytes())))
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        0
     }
 }
 
@@ -181,9 +157,5 @@ impl Attributes for AnyAttributes {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         self.endpoint.as_deref().map_or(AttributeValue::Absent, |bytes| AttributeValue::Text(Cow::Borrowed(bytes)))
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        0
     }
 }

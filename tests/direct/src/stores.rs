@@ -7,8 +7,7 @@ use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 
 /// What the stores reply to a call of the engine.
 pub fn reply_to(stores: &SimulatedStores, call: &Call) -> StoreReply {
-    let line = |name: &str| call.headers.iter().find(|(line, _)| *line == name).map_or("", |(_, value)| value.as_str());
-    let (method, path) = (line(":method").as_bytes(), line(":path").as_bytes());
+    let (method, path) = (call.line(":method").as_bytes(), call.line(":path").as_bytes());
     stores.reply_to(&StoreRequest { method, path, body: &call.body })
 }
 

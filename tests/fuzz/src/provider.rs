@@ -1,7 +1,7 @@
 //! Provider files: a document with one, and a delivery to it.
 
 use crate::{applied, lines};
-use direct::attributes::Clock;
+use direct::attributes::TimeOnly;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::Delivery;
@@ -38,7 +38,7 @@ pub fn provider(input: &[u8]) {
 
     let mut effects = Vec::new();
     let mut exchange = Exchange::new();
-    let clock = Clock(now_ms);
+    let clock = TimeOnly(now_ms);
     let mut flow = exchange.request_headers(&policy, &headers, &clock, &mut effects);
     if let RequestFlow::Paused(pause) = flow {
         assert!(effects.iter().all(|effect| matches!(effect, Effect::Remove { .. })));

@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use edge_idempotency_engine::headers::is_field_name;
-use edge_idempotency_engine::host::RouterHints;
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
 use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::json::{Issues, JsonCursor, ObjectCursor};
+use edge_idempotency_engine::memory_gateway::BorrowedLine;
+use edge_idempotency_engine::{AttributeValue, Attributes, Clock, MetadataPath, RouterHints};
 use simulated_stores::SimulatedStores;
 use std::borrow::Cow;
 use std::fmt;
@@ -114,9 +114,20 @@ impl Request {
 }
 
 impl Request {
+    /// The header lines.
+    pub fn lines(&self) -> Vec<BorrowedLine<'_>> {
+        self.headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect()
+    }
+
     /// Whether the request comes with metadata of the gateway.
     pub const fn has_metadata(&self) -> bool {
         self.metadata.is_some()
+    }
+}
+
+impl Clock for Request {
+    fn now_unix_ms(&self) -> u64 {
+        self.now_unix_ms
     }
 }
 
@@ -127,10 +138,6 @@ impl Attributes for Request {
 
     fn route_endpoint(&self) -> AttributeValue<'_> {
         lookup(self.route_metadata.as_ref(), ["edge.idempotency", "endpoint"])
-    }
-
-    fn now_unix_ms(&self) -> u64 {
-        self.now_unix_ms
     }
 
     fn router(&self) -> Option<&'static RouterHints> {

@@ -5,11 +5,11 @@ mod gateway;
 use crate::explain::request::Request;
 use crate::explain::sources::{self, SourceView};
 use crate::explain::trace::{self, Step, Steps};
+use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::exchange::Case;
 use edge_idempotency_engine::headers::Headers;
+use edge_idempotency_engine::memory_gateway::HeaderEdit;
 use edge_idempotency_engine::problem::Problem;
-use edge_idempotency_engine::{Configuration, Policy};
-use gateway::{Gateway, HeaderEdit};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -23,21 +23,20 @@ pub struct Verdict {
 
 /// Runs a request through the engine, as a gateway does.
 pub fn explain(policy: &Arc<Policy>, request: &Request) -> Verdict {
-    let lines = request.headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
-    let headers = Headers::new(lines);
-    let gateway = Gateway::new(policy, request);
-    let stream = gateway.run(&mut Configuration::of(Arc::clone(policy)));
+    let headers = Headers::new(request.lines());
+    let (stream, edits) = gateway::run(policy, request);
     let exchange = stream.exchange();
 
     let mut path = request.target.clone();
     let (mut set, mut removed) = (Map::new(), Vec::new());
-    for edit in gateway.into_edits() {
-        match edit {
-            HeaderEdit::Set(name, value) if name == ":path" => path = String::from_utf8_lossy(&value).into_owned(),
-            HeaderEdit::Set(name, value) => {
-                set.insert(name, String::from_utf8_lossy(&value).into());
+    for HeaderEdit { name, value, .. } in edits {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match value {
+            Some(value) if name == b":path" => path = text(&value),
+            Some(value) => {
+                set.insert(text(&name), text(&value).into());
             }
-            HeaderEdit::Remove(name) => removed.push(String::from_utf8_lossy(&name).into_owned()),
+            None => removed.push(text(&name)),
         }
     }
 

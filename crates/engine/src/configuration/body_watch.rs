@@ -4,7 +4,7 @@
 //! filter lets the headers pass, and the filter lets them pass when it has the body. As soon as one body has arrived
 //! during a wait, the gateway is known to be configured well, and nothing here is needed any more.
 
-use crate::host::{Host, LogLevel};
+use crate::host::{Gateway, LogLevel};
 use crate::telemetry::PREFIX;
 
 /// A wait of this many ticks lasts for at least five seconds, because the first tick can come at once.
@@ -83,10 +83,10 @@ impl BodyWatch {
     }
 
     /// Logs, once, that the gateway keeps a body back.
-    pub(crate) fn report<H: Host>(&mut self, host: &H) {
+    pub(crate) fn report<G: Gateway>(&mut self, gateway: &G) {
         if self.delivery != BodyDelivery::Reported {
             self.delivery = BodyDelivery::Reported;
-            host.log(LogLevel::Critical, &format!("{PREFIX} {}", host.advice().kept_back_body));
+            gateway.log(LogLevel::Critical, &format!("{PREFIX} {}", gateway.advice().kept_back_body));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::call::{Call, CallReply, CallsUnderWay};
 use crate::collision::{self, ObservedClaim, Unobserved};
-use crate::host::{Host, LogLevel};
+use crate::host::{Gateway, Host, LogLevel};
 use crate::lookup::{
     CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, SenderNetwork, StoreKind, UncachedLookup, invocation,
     output,
@@ -91,16 +91,16 @@ impl Dependencies {
     ///
     /// # Errors
     /// The call was not made: what it was for.
-    fn begin<H: Host>(
+    fn begin<G: Gateway>(
         &mut self,
-        host: &H,
+        gateway: &G,
         call: Call,
         id: SharedCallId,
         series: Option<HistogramSeries>,
     ) -> Result<(), SharedCallId> {
-        match host.call(&call) {
+        match gateway.call(&call) {
             Ok(token) => {
-                self.calls.begin(token, SharedCall { id, series, started_at: host.now_unix_ms() });
+                self.calls.begin(token, SharedCall { id, series, started_at: gateway.now_unix_ms() });
                 Ok(())
             }
             Err(_) => Err(id),
@@ -108,11 +108,11 @@ impl Dependencies {
     }
 
     /// Makes the claim of an observed request. Its verdict is counted when the reply comes.
-    pub(crate) fn observe<H: Host>(&mut self, host: &H, observed: ObservedClaim, metrics: &Metrics) {
+    pub(crate) fn observe<G: Gateway>(&mut self, gateway: &G, observed: ObservedClaim, metrics: &Metrics) {
         let call = collision::call(&observed.claim);
         let series = metrics.with(|series| observed.call_time(series, self.max_series));
         let id = SharedCallId::Observed(Box::new(observed));
-        if let Err(SharedCallId::Observed(observed)) = self.begin(host, call, id, series) {
+        if let Err(SharedCallId::Observed(observed)) = self.begin(gateway, call, id, series) {
             self.unclaimed.push(Unclaimed::Failed(observed));
         }
     }
@@ -152,18 +152,18 @@ impl Dependencies {
 
     /// Takes the reply to a call, or its failure, and records the call's time. Then
     /// [`Dependencies::next_answer`] gives the requests that continue.
-    pub(super) fn on_call_reply<H: Host>(
+    pub(super) fn on_call_reply<G: Gateway>(
         &mut self,
-        host: &H,
+        gateway: &G,
         token: u32,
         reply: &CallReply<'_>,
         series: &mut SeriesTable,
     ) {
         let Some(SharedCall { id, series: time, started_at }) = self.calls.end(token) else { return };
-        let now = host.now_unix_ms();
+        let now = gateway.now_unix_ms();
         if let Some(time) = time {
             let milliseconds = now.saturating_sub(started_at);
-            if !series.record(host, time, milliseconds) {
+            if !series.record(gateway, time, milliseconds) {
                 self.times.push((time, milliseconds));
             }
         }
@@ -174,19 +174,19 @@ impl Dependencies {
             }
             (SharedCallId::Store(id), Some(stores)) => {
                 stores.replied(&id, reply, now);
-                self.make_own_calls(host, series);
+                self.make_own_calls(gateway, series);
             }
             (SharedCallId::Store(_), None) | (SharedCallId::Abandoned, _) => {}
         }
     }
 
     /// Records the times that are for `series`, after another worker has taken the replies.
-    pub(super) fn record_times<H: Host>(&mut self, host: &H, series: &mut SeriesTable) {
-        self.times.retain(|(time, milliseconds)| !series.record(host, *time, *milliseconds));
+    pub(super) fn record_times<G: Gateway>(&mut self, gateway: &G, series: &mut SeriesTable) {
+        self.times.retain(|(time, milliseconds)| !series.record(gateway, *time, *milliseconds));
     }
 
     /// Takes a tick, before [`SeriesTable::flush`]. Then [`Dependencies::next_answer`] gives the requests that continue.
-    pub(super) fn on_tick<H: Host>(&mut self, host: &H, series: &mut SeriesTable) {
+    pub(super) fn on_tick<G: Gateway>(&mut self, gateway: &G, series: &mut SeriesTable) {
         for unclaimed in self.unclaimed.drain(..) {
             match unclaimed {
                 Unclaimed::Unobserved(request) => request.count(series, self.max_series),
@@ -197,8 +197,8 @@ impl Dependencies {
             }
         }
         let Some(stores) = &mut self.stores else { return };
-        stores.tick(host.now_unix_ms());
-        self.make_own_calls(host, series);
+        stores.tick(gateway.now_unix_ms());
+        self.make_own_calls(gateway, series);
         while let Some(health) = self.stores.as_mut().and_then(Lookups::changed_health) {
             let store = match health.kind {
                 StoreKind::Bindings => "the registry",
@@ -207,9 +207,9 @@ impl Dependencies {
             };
             match health.trouble {
                 Some(why) => {
-                    host.log(LogLevel::Warn, &format!("{PREFIX} {store} gives no answers: {}", why.name()));
+                    gateway.log(LogLevel::Warn, &format!("{PREFIX} {store} gives no answers: {}", why.name()));
                 }
-                None => host.log(LogLevel::Info, &format!("{PREFIX} {store} answers again")),
+                None => gateway.log(LogLevel::Info, &format!("{PREFIX} {store} answers again")),
             }
         }
     }
@@ -220,24 +220,24 @@ impl Dependencies {
     }
 
     /// Makes the calls that are due, which no request has asked for just now.
-    fn make_own_calls<H: Host>(&mut self, host: &H, series: &mut SeriesTable) {
+    fn make_own_calls<G: Gateway>(&mut self, gateway: &G, series: &mut SeriesTable) {
         let max_series = self.max_series;
-        self.make_calls(host, &mut |store| {
+        self.make_calls(gateway, &mut |store| {
             let about = series.subject(None, None, Some(NONE));
             series.histogram(&about, Histogram::LookupTime, store, max_series)
         });
     }
 
     /// Makes the calls that are due.
-    fn make_calls<H: Host>(&mut self, host: &H, series: &mut dyn FnMut(&'static str) -> Option<HistogramSeries>) {
+    fn make_calls<G: Gateway>(&mut self, gateway: &G, series: &mut dyn FnMut(&'static str) -> Option<HistogramSeries>) {
         let Some(stores) = &mut self.stores else { return };
         while let Some((id, call)) = stores.next_call() {
-            match host.call(&call) {
+            match gateway.call(&call) {
                 Ok(token) => {
-                    let (series, started_at) = (series(id.store_name()), host.now_unix_ms());
+                    let (series, started_at) = (series(id.store_name()), gateway.now_unix_ms());
                     self.calls.begin(token, SharedCall { id: SharedCallId::Store(id), series, started_at });
                 }
-                Err(_) => stores.replied(&id, &CallReply::NONE, host.now_unix_ms()),
+                Err(_) => stores.replied(&id, &CallReply::NONE, gateway.now_unix_ms()),
             }
         }
     }

@@ -11,7 +11,7 @@ mod dependencies;
 pub(crate) use dependencies::Dependencies;
 
 use crate::call::CallReply;
-use crate::host::{Host, LogLevel};
+use crate::host::{Gateway, LogLevel};
 use crate::lookup::LookupAnswer;
 use crate::metrics::{Count, Counter, Metrics, NONE};
 use crate::policy::document::LiveSecret;
@@ -67,30 +67,31 @@ impl Configuration {
     ///
     /// # Errors
     /// All errors of the document, each with its JSON pointer. The gateway should not take such a configuration.
-    pub fn load<H: Host>(
-        host: &H,
+    pub fn load<G: Gateway>(
+        gateway: &G,
         document: &[u8],
         variable: impl Fn(&str) -> Option<Vec<u8>>,
         metrics: &Metrics,
     ) -> Result<Self, PolicyErrors> {
         let subscribe = |secret: &LiveSecret| {
-            host.secret_reader(&secret.name, &secret.source).map(|reader| secret.attach(reader)).is_ok()
+            gateway.secret_reader(&secret.name, &secret.source).map(|reader| secret.attach(reader)).is_ok()
         };
-        let with_secrets =
-            |mut policy: Policy| policy.read_secrets(variable, subscribe, host.advice().environment).map(|()| policy);
+        let with_secrets = |mut policy: Policy| {
+            policy.read_secrets(variable, subscribe, gateway.advice().environment).map(|()| policy)
+        };
         let policy = Policy::from_json(document).and_then(with_secrets).inspect_err(|errors| {
-            host.log(LogLevel::Error, &format!("{PREFIX} {}", errors.headline()));
+            gateway.log(LogLevel::Error, &format!("{PREFIX} {}", errors.headline()));
             for error in &errors.0 {
-                host.log(LogLevel::Error, &format!("{PREFIX} policy {error}"));
+                gateway.log(LogLevel::Error, &format!("{PREFIX} policy {error}"));
             }
         })?;
-        host.log(LogLevel::Info, &format!("{PREFIX} {}", policy.summary()));
+        gateway.log(LogLevel::Info, &format!("{PREFIX} {}", policy.summary()));
         for warning in policy.warnings() {
-            host.log(LogLevel::Warn, &format!("{PREFIX} policy {warning}"));
+            gateway.log(LogLevel::Warn, &format!("{PREFIX} policy {warning}"));
         }
         let mut configuration = Self { metrics: metrics.clone(), ..Self::of(Arc::new(policy)) };
-        configuration.recorder.read_level(host);
-        metrics.with(|series| series.announce(host));
+        configuration.recorder.read_level(gateway);
+        metrics.with(|series| series.announce(gateway));
         Ok(configuration)
     }
 
@@ -104,7 +105,7 @@ impl Configuration {
     /// A configuration for another worker thread of the same gateway, with metrics of its own. Both have the same policy, the
     /// same caches, and the same calls: the reply to a call may be given to either, and either names all streams that go on.
     #[must_use]
-    pub fn for_worker<H: Host>(&self, host: &H, metrics: &Metrics) -> Self {
+    pub fn for_worker<G: Gateway>(&self, gateway: &G, metrics: &Metrics) -> Self {
         let mut configuration = Self {
             policy: self.policy.clone(),
             dependencies: self.dependencies.clone(),
@@ -114,34 +115,34 @@ impl Configuration {
             metrics: metrics.clone(),
             ..Self::default()
         };
-        configuration.recorder.read_level(host);
+        configuration.recorder.read_level(gateway);
         configuration
     }
 
-    /// Takes the reply to a call ([`Host::call`]), or its failure. An unknown token changes nothing.
-    pub fn on_call_reply<H: Host>(&mut self, host: &H, token: u32, reply: &CallReply<'_>) {
+    /// Takes the reply to a call ([`Gateway::call`]), or its failure. An unknown token changes nothing.
+    pub fn on_call_reply<G: Gateway>(&mut self, gateway: &G, token: u32, reply: &CallReply<'_>) {
         if let Some(mut dependencies) = self.dependencies() {
-            self.metrics.with(|series| dependencies.on_call_reply(host, token, reply, series));
+            self.metrics.with(|series| dependencies.on_call_reply(gateway, token, reply, series));
         }
     }
 
     /// Takes a tick, of which there has to be one every [`TICK_MS`] milliseconds: results expire, metrics and log lines are
     /// written.
-    pub fn on_tick<H: Host>(&mut self, host: &H) {
+    pub fn on_tick<G: Gateway>(&mut self, gateway: &G) {
         if let Some(mut dependencies) = self.dependencies() {
             self.metrics.with(|series| {
                 if !self.shares {
-                    dependencies.on_tick(host, series);
+                    dependencies.on_tick(gateway, series);
                 }
-                dependencies.record_times(host, series);
+                dependencies.record_times(gateway, series);
             });
         }
         if let Some(policy) = self.policy.as_ref().filter(|_| !self.shares) {
-            policy.live_secrets().for_each(|secret| secret.refresh(host.now_unix_ms()));
+            policy.live_secrets().for_each(|secret| secret.refresh(gateway.now_unix_ms()));
         }
         self.body_watch.on_tick();
-        self.metrics.with(|series| series.flush(host));
-        self.recorder.on_tick(host);
+        self.metrics.with(|series| series.flush(gateway));
+        self.recorder.on_tick(gateway);
     }
 
     /// The namespaces of all metadata that identity sources of the policy read.
@@ -174,12 +175,12 @@ impl Configuration {
     }
 
     /// Writes the metrics and log lines that are left when the gateway removes the configuration.
-    pub fn on_end<H: Host>(mut self, host: &H) {
+    pub fn on_end<G: Gateway>(mut self, gateway: &G) {
         if let Some(mut dependencies) = self.dependencies() {
-            self.metrics.with(|series| dependencies.record_times(host, series));
+            self.metrics.with(|series| dependencies.record_times(gateway, series));
         }
-        self.metrics.with(|series| series.flush(host));
-        self.recorder.report(host);
+        self.metrics.with(|series| series.flush(gateway));
+        self.recorder.report(gateway);
     }
 
     /// The policy; `None` in the default configuration.

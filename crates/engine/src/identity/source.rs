@@ -7,18 +7,22 @@ use super::metadata_path::MetadataPath;
 use super::payload::PayloadClaim;
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
 use crate::headers::{FieldValue, Headers, RouterHints};
+use crate::time::Clock;
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a host knows about a request in addition to its headers.
-pub trait Attributes {
+/// What a gateway knows about a request in addition to its headers. One that does not have something leaves it as it is here.
+pub trait Attributes: Clock {
     /// The dynamic metadata at a path, which an authentication filter has set.
-    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_>;
+    fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
+        let _ = path;
+        AttributeValue::Absent
+    }
     /// The endpoint that the gateway's route names in `filter_metadata["edge.idempotency"].endpoint`.
-    fn route_endpoint(&self) -> AttributeValue<'_>;
-    /// Unix time in milliseconds.
-    fn now_unix_ms(&self) -> u64;
-    /// The headers that control the gateway's router for one request; `None` if it has no such headers.
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Absent
+    }
+    /// The headers that control the gateway's router for one request.
     fn router(&self) -> Option<&'static RouterHints> {
         None
     }

@@ -3,17 +3,17 @@
 use super::series::{CountSubject, NONE};
 use super::{Counter, Histogram, HistogramSeries, SeriesTable};
 use crate::exchange::{Case, Exchange, KeyPresence};
-use crate::host::Host;
+use crate::host::Gateway;
 use crate::identity::Identity;
 use crate::lookup::invocation;
 use crate::policy::Policy;
 use crate::problem::{Code, Reason};
 
 /// Counts what is known about the request when it is forwarded or refused.
-pub(crate) fn count_request<H: Host>(exchange: &Exchange, policy: &Policy, host: &H, series: &mut SeriesTable) {
+pub(crate) fn count_request<G: Gateway>(exchange: &Exchange, policy: &Policy, gateway: &G, series: &mut SeriesTable) {
     let counting = &mut Counting::new(exchange, policy, series);
     if let Some(attempt) = exchange.attempt() {
-        counting.record_attempt(host, attempt);
+        counting.record_attempt(gateway, attempt);
     }
     for (store, result) in exchange.lookups() {
         counting.add(Counter::Lookup, [store, result]);
@@ -140,11 +140,11 @@ impl<'c> Counting<'c> {
     }
 
     #[inline(never)]
-    fn record_attempt<H: Host>(&mut self, host: &H, attempt: u8) {
+    fn record_attempt<G: Gateway>(&mut self, gateway: &G, attempt: u8) {
         let Self { exchange, policy, series, about } = self;
         let about = about.get_or_insert_with(|| subject(exchange, policy, series));
         if let Some(histogram) = series.histogram(about, Histogram::Attempt, NONE, policy.max_series()) {
-            series.record(host, histogram, attempt.into());
+            series.record(gateway, histogram, attempt.into());
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Count, Counter, Histogram};
 use crate::bytes::equal;
-use crate::host::{Host, MetricId, MetricKind, MetricSeries};
+use crate::host::{Gateway, MetricId, MetricKind, MetricSeries};
 use crate::policy::insert_number;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -90,23 +90,23 @@ struct Metric {
 
 impl Metric {
     /// The gateway's id, which the first call defines; `None` if the gateway has no such metric.
-    fn define<H: Host>(
+    fn define<G: Gateway>(
         &mut self,
-        host: &H,
+        gateway: &G,
         name: &'static str,
         kind: MetricKind,
         labels: Labels<'_>,
     ) -> Option<MetricId> {
         if self.id.is_none() {
-            self.id = host.define_metric(&MetricSeries { kind, name, labels: &labels() }).ok();
+            self.id = gateway.define_metric(&MetricSeries { kind, name, labels: &labels() }).ok();
         }
         self.id
     }
 
     /// Adds the count to the gateway's counter. A count that the gateway does not take waits for the next flush.
-    fn flush<H: Host>(&mut self, host: &H, name: &'static str, labels: Labels<'_>) {
-        let id = self.define(host, name, MetricKind::Counter, labels);
-        if id.is_some_and(|id| host.add_to_metric(id, self.count).is_ok()) {
+    fn flush<G: Gateway>(&mut self, gateway: &G, name: &'static str, labels: Labels<'_>) {
+        let id = self.define(gateway, name, MetricKind::Counter, labels);
+        if id.is_some_and(|id| gateway.add_to_metric(id, self.count).is_ok()) {
             self.count = 0;
         }
     }
@@ -170,8 +170,8 @@ impl Default for SeriesTable {
 
 impl SeriesTable {
     /// Gives the gateway the counter of folded increments, at 0. It shows that a configuration has started.
-    pub fn announce<H: Host>(&mut self, host: &H) {
-        self.folded.flush(host, FOLDED, &Vec::new);
+    pub fn announce<G: Gateway>(&mut self, gateway: &G) {
+        self.folded.flush(gateway, FOLDED, &Vec::new);
     }
 
     /// The series of a histogram. As for a counter, a tenant gets a series of its own if there is room; `limit` is that of
@@ -190,7 +190,7 @@ impl SeriesTable {
 
     /// Gives a value to a histogram of the gateway, at once. `false` if the series is another table's.
     #[inline(never)]
-    pub(crate) fn record<H: Host>(&mut self, host: &H, series: HistogramSeries, value: u64) -> bool {
+    pub(crate) fn record<G: Gateway>(&mut self, gateway: &G, series: HistogramSeries, value: u64) -> bool {
         let (HistogramSeries { table, id }, subjects) = (series, &self.subjects);
         if table != self.number {
             return false;
@@ -200,9 +200,9 @@ impl SeriesTable {
         };
         let Some(about) = subjects.get(*subject as usize) else { return true };
         let labels = || labels(*instrument, texts(values), texts(about));
-        if let Some(metric) = metric.define(host, instrument.name(), MetricKind::Histogram, &labels) {
+        if let Some(metric) = metric.define(gateway, instrument.name(), MetricKind::Histogram, &labels) {
             // A value that the gateway does not take is lost.
-            let _ = host.record_in_metric(metric, value);
+            let _ = gateway.record_in_metric(metric, value);
         }
         true
     }
@@ -311,18 +311,18 @@ impl SeriesTable {
     }
 
     /// Gives the counts to the gateway.
-    pub fn flush<H: Host>(&mut self, host: &H) {
+    pub fn flush<G: Gateway>(&mut self, gateway: &G) {
         let (series, subjects) = (&mut self.series, &self.subjects);
         self.waiting.retain(|id| {
             let Some(Series { instrument, values, subject, metric }) = series.get_mut(*id as usize) else {
                 return false;
             };
             let Some(about) = subjects.get(*subject as usize) else { return false };
-            metric.flush(host, instrument.name(), &|| labels(*instrument, texts(values), texts(about)));
+            metric.flush(gateway, instrument.name(), &|| labels(*instrument, texts(values), texts(about)));
             metric.count > 0
         });
         if self.folded.count > 0 {
-            self.folded.flush(host, FOLDED, &Vec::new);
+            self.folded.flush(gateway, FOLDED, &Vec::new);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::record::{Record, RecordPart};
 use super::struct_message::append;
 use crate::bytes::equal;
 use crate::exchange::{Exchange, Stage};
-use crate::host::{Host, LogLevel};
+use crate::host::{Gateway, Host, LogLevel};
 use crate::policy::Policy;
 
 /// The type of the message that [`Host::set_record`] gets.
@@ -40,23 +40,23 @@ pub(crate) struct GivenRecord {
 impl Recorder {
     /// Takes a tick, of which there is one a second: reads the level of the gateway's log, and at the end of a window writes
     /// how many lines were left out.
-    pub fn on_tick<H: Host>(&mut self, host: &H) {
-        self.read_level(host);
+    pub fn on_tick<G: Gateway>(&mut self, gateway: &G) {
+        self.read_level(gateway);
         if self.budget.tick() {
-            self.report(host);
+            self.report(gateway);
         }
     }
 
     /// Reads the level of the gateway's log.
-    pub fn read_level<H: Host>(&mut self, host: &H) {
-        self.level = host.log_level();
+    pub fn read_level<G: Gateway>(&mut self, gateway: &G) {
+        self.level = gateway.log_level();
     }
 
     /// Writes how many lines were left out since the last report.
-    pub fn report<H: Host>(&mut self, host: &H) {
+    pub fn report<G: Gateway>(&mut self, gateway: &G) {
         self.budget.end_window(|kind, code, count| {
             let (kind, code) = (kind.word(), code.name());
-            host.log(LogLevel::Info, &format!("{PREFIX} {count} {kind} lines with code {code} were left out"));
+            gateway.log(LogLevel::Info, &format!("{PREFIX} {count} {kind} lines with code {code} were left out"));
         });
     }
 
@@ -113,7 +113,7 @@ impl Recorder {
 
     /// Writes a line for a problem document that is sent, for a verdict of shadow mode, and at the level `debug` for every
     /// other exchange. `is_first`: the exchange has no line yet.
-    fn log<H: Host>(&mut self, host: &H, exchange: &Exchange, policy: &Policy, is_first: bool) {
+    fn log<G: Gateway>(&mut self, gateway: &G, exchange: &Exchange, policy: &Policy, is_first: bool) {
         let is_debug = self.level == LogLevel::Debug;
         // Where the record shows what enforcing would refuse, a line about a replaced error of the backend would be untrue.
         let shown = exchange.problem().map(|problem| problem.code);
@@ -130,13 +130,13 @@ impl Recorder {
             None if is_debug && exchange.stage() == Stage::ResponseDecided => (LogLevel::Debug, "request"),
             _ => return,
         };
-        write_line(host, level, word, exchange, policy);
+        write_line(gateway, level, word, exchange, policy);
     }
 }
 
 #[inline(never)]
-fn write_line<H: Host>(host: &H, level: LogLevel, word: &str, exchange: &Exchange, policy: &Policy) {
+fn write_line<G: Gateway>(gateway: &G, level: LogLevel, word: &str, exchange: &Exchange, policy: &Policy) {
     let id = exchange.request_id().map(|id| id.to_string());
     let record = exchange.record(policy).to_json_with(id.as_deref());
-    host.log(level, &format!("{PREFIX} {word} {record}"));
+    gateway.log(level, &format!("{PREFIX} {word} {record}"));
 }

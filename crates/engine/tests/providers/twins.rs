@@ -3,9 +3,8 @@
 
 use super::files::sources;
 use direct::requests::{OwnedLine, Request, Verdict, run};
-use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::headers::canonical;
-use edge_idempotency_engine::identity::{AttributeValue, Attributes, MetadataPath};
+use edge_idempotency_engine::{AttributeValue, Attributes, Clock, Policy};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use testkit::vectors::{self, Vector};
@@ -88,17 +87,15 @@ struct NamedRoute {
     now_ms: u64,
 }
 
-impl Attributes for NamedRoute {
-    fn metadata(&self, _: &MetadataPath) -> AttributeValue<'_> {
-        AttributeValue::Absent
-    }
-
-    fn route_endpoint(&self) -> AttributeValue<'_> {
-        AttributeValue::Text(b"hook".into())
-    }
-
+impl Clock for NamedRoute {
     fn now_unix_ms(&self) -> u64 {
         self.now_ms
+    }
+}
+
+impl Attributes for NamedRoute {
+    fn route_endpoint(&self) -> AttributeValue<'_> {
+        AttributeValue::Text(b"hook".into())
     }
 }
 
