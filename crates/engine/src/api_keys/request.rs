@@ -27,7 +27,6 @@ pub(crate) struct Asked<'r, 'p> {
 ///
 /// # Errors
 /// The request has no caller and needs one, or its API key is malformed.
-#[inline(never)]
 pub(crate) fn await_caller(
     exchange: &mut Exchange,
     policy: &Policy,

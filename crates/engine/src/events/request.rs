@@ -21,7 +21,6 @@ impl Exchange {
     /// Handles the request's headers. If the flow is [`RequestFlow::Continue`], the effects turn them into the headers
     /// for the backend. If the request waits, they are the edits that are made before the wait, and what follows is decided
     /// on `Pause::kept_lines`.
-    #[inline(never)]
     pub fn request_headers<'a>(
         &mut self,
         policy: &'a Policy,

@@ -241,7 +241,6 @@ fn in_flight(
 
 /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when
 /// the path is rewritten.
-#[inline(never)]
 fn open_claim(rules: &CollisionRules, decision: &Decision, request: &RoutedRequest<'_, '_>) -> Option<OpenClaim> {
     let RoutedRequest { line, path, matched, headers, .. } = *request;
     let key = decision.own_key()?;

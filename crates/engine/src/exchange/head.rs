@@ -120,7 +120,6 @@ impl<'a> EditedLines<'a> {
 
     /// Removes the headers that `provider` reads from a verified request, in every spelling. Only a header that `kept` names
     /// stays, as one line.
-    #[inline(never)]
     pub(crate) fn strip_unverified(
         &mut self,
         backend: &Backend,

@@ -176,7 +176,6 @@ impl SeriesTable {
 
     /// The series of a histogram. As for a counter, a tenant gets a series of its own if there is room; `limit` is that of
     /// [`SeriesTable::add_about`], and histograms have as much room again, in which each counts as [`Histogram::SERIES`].
-    #[inline(never)]
     pub(crate) fn histogram(
         &mut self,
         about: &CountSubject<'_>,
@@ -189,7 +188,6 @@ impl SeriesTable {
     }
 
     /// Gives a value to a histogram of the gateway, at once. `false` if the series is another table's.
-    #[inline(never)]
     pub(crate) fn record<G: Gateway>(&mut self, gateway: &G, series: HistogramSeries, value: u64) -> bool {
         let (HistogramSeries { table, id }, subjects) = (series, &self.subjects);
         if table != self.number {
@@ -245,7 +243,6 @@ impl SeriesTable {
     }
 
     /// The index of a series that may not exist yet, and whether it is one of `_other`.
-    #[inline(never)]
     fn find_or_define(
         &mut self,
         about: &CountSubject<'_>,
@@ -288,7 +285,6 @@ impl SeriesTable {
     }
 
     /// Makes a series, and gives its index.
-    #[inline(never)]
     fn define(&mut self, instrument: Instrument, about: [&str; 3], values: [&str; 2]) -> Option<u32> {
         let id = u32::try_from(self.series.len()).ok()?;
         let subject = self.find_subject(about).unwrap_or_else(|| {
@@ -338,7 +334,6 @@ pub fn metric_names() -> impl Iterator<Item = (MetricKind, &'static str, Vec<&'s
 }
 
 /// The labels of a series.
-#[inline(never)]
 fn labels(instrument: Instrument, own: [&str; 2], subject: [&str; 3]) -> Vec<(&'static str, String)> {
     let own = instrument.labels().iter().copied().zip(own);
     own.chain(SUBJECT_LABELS.into_iter().zip(subject)).map(|(label, value)| (label, label_value(value))).collect()

@@ -14,7 +14,6 @@ use crate::problem::{Problem, Reason};
 use crate::recovery::StoredResult;
 
 /// Sends a request for an operation to the backend's path of its answer; `None` if the path is not that of an operation.
-#[inline(never)]
 pub(crate) fn operation_request<'a>(
     exchange: &mut Exchange,
     policy: &'a Policy,

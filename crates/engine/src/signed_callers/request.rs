@@ -112,7 +112,6 @@ impl Continuation for WaitingSigned {
 
 /// The identity: tenant and project from the signed headers, and the subject of the caller. The `source` says for a refusal
 /// where they stand.
-#[inline(never)]
 fn identity<'p>(
     caller: &SignedCaller,
     (header_names, source): (&CallerHeaders, &'p IdentitySource),

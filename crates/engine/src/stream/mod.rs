@@ -284,7 +284,6 @@ impl Stream {
     }
 
     /// Acknowledges a delivery without a call.
-    #[inline(never)]
     fn acknowledge<H: Host>(&mut self, host: &H, detail: &str) -> FilterAction {
         let outcome = Outcome::Acknowledged.name();
         let details = format!("{outcome}.{}", self.exchange.reason().map_or("", Reason::name));

@@ -134,7 +134,6 @@ impl Recorder {
     }
 }
 
-#[inline(never)]
 fn write_line<G: Gateway>(gateway: &G, level: LogLevel, word: &str, exchange: &Exchange, policy: &Policy) {
     let id = exchange.request_id().map(|id| id.to_string());
     let record = exchange.record(policy).to_json_with(id.as_deref());

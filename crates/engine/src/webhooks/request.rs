@@ -336,7 +336,6 @@ struct Lacking<'m> {
 
 impl Lacking<'_> {
     /// Refuses or acknowledges the delivery.
-    #[inline(never)]
     fn end(
         &self,
         exchange: &mut Exchange,
