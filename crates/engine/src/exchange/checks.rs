@@ -139,7 +139,7 @@ impl BackendChecks {
         match verdict {
             ClaimVerdict::Match => Ok(()),
             ClaimVerdict::Mismatch => Err(Problem::key_reused()),
-            ClaimVerdict::Unknown(reason) => Err(exchange.because(reason, Problem::backend_check_failed())),
+            ClaimVerdict::Unknown(reason) => Err(exchange.with_reason(reason, Problem::backend_check_failed())),
         }
     }
 

@@ -271,7 +271,7 @@ impl Pause {
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
         exchange.end_pause(self);
-        let problem = exchange.because(reason, Problem::dependency_unavailable());
+        let problem = exchange.with_reason(reason, Problem::dependency_unavailable());
         exchange.flow_of(Err(problem), effects)
     }
 

@@ -4,29 +4,28 @@
 use super::result::StoredResult;
 use crate::api_keys::{Asked, await_caller};
 use crate::exchange::{
-    Awaits, Caller, CallerKey, Case, Continuation, Decision, EditedLines, Effect, Event, Exchange, MatchedRoute, Pause,
-    Place, RequestFlow, RequestHead, Resumed, TraceEvent, TraceStep, misplaced_slash, no_segment, only_finite,
-    only_get, refuse_dots,
+    Awaits, Caller, CallerKey, Case, Continuation, Decision, EditedLines, Effect, Event, Exchange, IncomingRequest,
+    MatchedRoute, Pause, Place, RequestFlow, RequestHead, Resumed, TraceEvent, TraceStep, misplaced_slash, no_segment,
+    only_finite, only_get, refuse_dots,
 };
-use crate::headers::{Headers, RouterHints};
-use crate::identity::{AttributeValue, Attributes, Identity};
+use crate::headers::RouterHints;
+use crate::identity::{AttributeValue, Identity};
 use crate::key::{self, KeyCharset, KeyRules};
 use crate::lookup::{self, InvocationQuestion, LookupAnswer, PendingLookup, invocation};
 use crate::percent::percent_decode;
+use crate::policy::RequestUrl;
 use crate::policy::recovery::{RecoveryPath, Wait};
-use crate::policy::{Policy, RequestUrl};
 use crate::problem::Problem;
 
 /// Reads a request for a stored result, which waits then; `None` if the path is no recovery path of a recoverable route. This makes no
 /// effects.
 pub(crate) fn recovery_request(
     exchange: &mut Exchange,
-    policy: &Policy,
+    incoming: IncomingRequest<'_, '_>,
     head: &RequestHead<'_>,
     url: RequestUrl<'_, '_>,
-    headers: &Headers<'_>,
-    attributes: &dyn Attributes,
 ) -> Result<Option<RequestFlow>, Problem> {
+    let IncomingRequest { policy, headers, attributes } = incoming;
     let path = url.path;
     let Some(recovery_path) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
     let endpoint = match policy.named_endpoint(attributes) {
@@ -155,7 +154,7 @@ impl Continuation for WaitingRecovery {
                         let limit = exchange.route(policy).map_or(0, |route| route.max_body_bytes);
                         return Ok(Pause::boxed(Awaits::Body { limit }, self));
                     }
-                    Err(reason) => exchange.because(reason, Problem::backend_check_failed()),
+                    Err(reason) => exchange.with_reason(reason, Problem::backend_check_failed()),
                 }
             }
             _ => Problem::internal_error(),

@@ -65,7 +65,8 @@ impl Recorder {
     pub(crate) fn record<H: Host>(
         &mut self,
         host: &H,
-        (exchange, policy): (&Exchange, &Policy),
+        exchange: &Exchange,
+        policy: &Policy,
         before: Stage,
         given: &mut GivenRecord,
     ) {
