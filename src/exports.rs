@@ -8,8 +8,9 @@
 use crate::abi::{self, AbiLogLevel, Action, MapType};
 use crate::attributes;
 use crate::host::WasmHost;
-use edge_idempotency_engine::policy::needs::needs_as_json;
-use edge_idempotency_engine::{CallReply, Configuration, FilterAction, MAX_REPLY_BYTES, Metrics, Stream, TICK_MS};
+use edge_idempotency_engine::{
+    CallReply, Configuration, FilterAction, MAX_REPLY_BYTES, Metrics, Stream, TICK_MS, needs_as_json,
+};
 use hashbrown::HashTable;
 use std::cell::RefCell;
 

@@ -247,6 +247,7 @@ func (p *plan) readPolicy(o LoadOptions) {
 		text, err := os.ReadFile(resolve(o.Directory, p.service.PolicyFile))
 		if err != nil {
 			p.mistakes.add(at, "", "the policy cannot be read: %v; name the policy document", err)
+			return
 		}
 		p.policyText = text
 	default:

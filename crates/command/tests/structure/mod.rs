@@ -223,6 +223,7 @@ const FOR_HOSTS: [&str; 31] = [
     "TICK_MS",
     "append_field",
     "metric_names",
+    "needs_as_json",
 ];
 
 #[test]
