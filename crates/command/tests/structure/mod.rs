@@ -191,7 +191,7 @@ fn imports_lead_to_the_file_that_defines_the_name() {
 }
 
 /// What a host can use of the engine. The modules of the engine are for the command and the tests.
-const FOR_HOSTS: [&str; 31] = [
+const FOR_HOSTS: [&str; 32] = [
     "AttributeValue",
     "Attributes",
     "Body",
