@@ -137,9 +137,25 @@ fn returned(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8
     if data.is_null() {
         return Ok(Vec::new());
     }
-    // SAFETY: the host has our `proxy_on_memory_allocate` allocate what it returns, which makes a boxed slice of exactly
-    // `size` bytes from the global allocator and gives up its ownership; the host has filled it.
-    Ok(unsafe { Vec::from_raw_parts(data, size, size) })
+    // SAFETY: the host has our `proxy_on_memory_allocate` allocate what it returns, and has filled it.
+    Ok(unsafe { allocated(data, size) })
+}
+
+/// Takes ownership of bytes that a host has put into guest memory.
+///
+/// # Safety
+/// `data` is what our `proxy_on_memory_allocate` has returned for this `size`, and nobody else owns it: that is a boxed slice of exactly
+/// `size` bytes from the global allocator. The host has filled it.
+pub(crate) unsafe fn allocated(data: *mut u8, size: usize) -> Vec<u8> {
+    // SAFETY: as above.
+    unsafe { Vec::from_raw_parts(data, size, size) }
+}
+
+/// Leaves a text in guest memory for a host, which ends the instance once it has copied the text: its address, then its length in the
+/// lower half.
+pub(crate) fn left(text: String) -> u64 {
+    let text = text.leak();
+    (text.as_ptr() as u64) << 32 | text.len() as u64
 }
 
 /// Writes a line to the host's log.

@@ -8,7 +8,9 @@
 use crate::abi::{self, AbiLogLevel, Action, MapType};
 use crate::attributes;
 use crate::host::WasmHost;
-use edge_idempotency_engine::{CallReply, Configuration, FilterAction, MAX_REPLY_BYTES, Metrics, Stream, TICK_MS};
+use edge_idempotency_engine::{
+    CallReply, Configuration, FilterAction, MAX_REPLY_BYTES, Metrics, Stream, TICK_MS, needs_as_json,
+};
 use hashbrown::HashTable;
 use std::cell::RefCell;
 
@@ -138,6 +140,15 @@ extern "C" fn _initialize() {
 #[unsafe(no_mangle)]
 extern "C" fn proxy_on_memory_allocate(size: usize) -> *mut u8 {
     Box::into_raw(Box::<[u8]>::new_uninit_slice(size)).cast()
+}
+
+/// What the policy of a document needs of its gateway, as JSON (`needs_as_json`). It is no callback of the ABI: the bridge in KrakenD
+/// calls it, in an instance without a configuration.
+#[unsafe(no_mangle)]
+extern "C" fn edge_idempotency_needs(document: *mut u8, size: usize) -> u64 {
+    // SAFETY: the bridge hands over a document of `size` bytes that it has had `proxy_on_memory_allocate` allocate.
+    let document = unsafe { abi::allocated(document, size) };
+    abi::left(needs_as_json(&document))
 }
 
 #[unsafe(no_mangle)]

@@ -66,6 +66,32 @@ func (s *slot) forget(in *instance) { s.instance.CompareAndSwap(in, nil) }
 // it the policy. A policy that the module refuses is an error with the module's own lines. Further instances start when
 // requests need them.
 func New(ctx context.Context, o Options) (*Bridge, error) {
+	b, err := prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.slots[0].start(b); err != nil {
+		return nil, errors.Join(err, b.Close(ctx))
+	}
+	if !o.withoutSpare {
+		b.goroutines.Go(b.keepSpare)
+	}
+	return b, nil
+}
+
+// Needs asks the module what the policy of the options needs of its gateway, without a start. The answer is JSON:
+// {"needs": {…}}, or {"errors": "…"} if the module refuses the policy.
+func Needs(ctx context.Context, o Options) ([]byte, error) {
+	b, err := prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	needs, err := b.newInstance().needs()
+	return needs, errors.Join(err, b.Close(ctx))
+}
+
+// prepare makes a bridge without instances.
+func prepare(ctx context.Context, o Options) (*Bridge, error) {
 	b := &Bridge{
 		options: o, level: LevelInfo, module: o.Compiled, metrics: &Metrics{}, stop: make(chan struct{}),
 		pauseLimit: pauseLimit, startPause: startPause, spare: make(chan *instance),
@@ -86,12 +112,6 @@ func New(ctx context.Context, o Options) (*Bridge, error) {
 		b.environment = append(b.environment, name+"="+o.Environment[name]+"\x00")
 	}
 	b.goroutines.Go(b.watchdog)
-	if _, err := b.slots[0].start(b); err != nil {
-		return nil, errors.Join(err, b.Close(ctx))
-	}
-	if !o.withoutSpare {
-		b.goroutines.Go(b.keepSpare)
-	}
 	return b, nil
 }
 

@@ -387,3 +387,17 @@ func TestAWakeIsTakenOnce(t *testing.T) {
 }
 
 // The module reads how much of a request has arrived.
+
+func TestTheModuleSaysWhatAPolicyNeeds(t *testing.T) {
+	for policy, wanted := range map[string]string{
+		webhookPolicy: `{"needs":{`, strings.Replace(webhookPolicy, "REQUIRED_A", "NONE", 1): `{"errors":"the policy document has 1 error:\n  /routes/1/policy: `, "": `{"errors":"`,
+	} {
+		text, err := Needs(context.Background(), Options{Compiled: compiledModule(t), Policy: []byte(policy)})
+		if err != nil || !strings.HasPrefix(string(text), wanted) {
+			t.Errorf("%q: %s, %v", policy, text, err)
+		}
+	}
+	if _, err := Needs(context.Background(), Options{Compiled: compiledGuest(t, "acts")}); err == nil || !strings.Contains(err.Error(), "use a module and a bridge of the same release") {
+		t.Errorf("a module without the function: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,13 +90,18 @@ type guestFunction struct {
 
 func (f *guestFunction) exported() bool { return f.function != nil }
 
-// startInstance starts an instance and gives it the policy. An error has the guest's own lines.
-func (b *Bridge) startInstance() (*instance, error) {
+func (b *Bridge) newInstance() *instance {
 	in := &instance{
 		bridge: b, streams: map[uint32]*stream{}, calls: map[uint32]*call{}, last: rootContext,
 		gone: make(chan struct{}),
 	}
 	in.ctx = context.WithValue(context.Background(), instanceKey{}, in)
+	return in
+}
+
+// startInstance starts an instance and gives it the policy. An error has the guest's own lines.
+func (b *Bridge) startInstance() (*instance, error) {
+	in := b.newInstance()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if err := in.start(); err != nil {
@@ -105,18 +111,39 @@ func (b *Bridge) startInstance() (*instance, error) {
 	return in, nil
 }
 
-func (in *instance) start() error {
-	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	module, err := in.bridge.module.runtime.InstantiateModule(in.ctx, in.bridge.module.compiled, config)
+// needs starts the instance without a policy, asks it what the policy needs, and ends it.
+func (in *instance) needs() ([]byte, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	defer in.end()
+	if err := in.initialize(); err != nil {
+		return nil, err
+	}
+	ask := guestFunction{needsExport, in.module.ExportedFunction(needsExport)}
+	if !ask.exported() {
+		return nil, fmt.Errorf("the module does not export %s: use a module and a bridge of the same release", needsExport)
+	}
+	policy := in.bridge.options.Policy
+	address, err := in.call(&guestFunction{allocators[0], in.allocator}, nil, uint64(len(policy)))
+	if err == nil && !in.memory.Write(uint32(address), policy) {
+		err = errors.New("it gives no memory")
+	}
 	if err != nil {
-		return fmt.Errorf("the module cannot be instantiated (its memory limit is in MemoryPages): %w", err)
+		return nil, fmt.Errorf("the module cannot take the policy (the limit of its memory is in MemoryPages): %w", err)
 	}
-	in.module, in.memory = module, module.ExportedMemory("memory")
-	in.find()
-	if err := in.startCall("_initialize"); err != nil {
-		return err
+	answer, err := in.call(&ask, nil, address, uint64(len(policy)))
+	if err != nil {
+		return nil, in.startFailure(ask.name, err)
 	}
-	if err := in.startCall("main", 0, 0); err != nil {
+	text, ok := in.text(answer>>32, answer&math.MaxUint32)
+	if !ok {
+		return nil, fmt.Errorf("%s returns a text outside of the module's memory: use a module and a bridge of the same release", needsExport)
+	}
+	return []byte(text), nil
+}
+
+func (in *instance) start() error {
+	if err := in.initialize(); err != nil {
 		return err
 	}
 	in.life = configuring
@@ -131,6 +158,21 @@ func (in *instance) start() error {
 	}
 	in.life, in.startLog = running, nil
 	return nil
+}
+
+// initialize makes the guest ready for a configuration.
+func (in *instance) initialize() error {
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	module, err := in.bridge.module.runtime.InstantiateModule(in.ctx, in.bridge.module.compiled, config)
+	if err != nil {
+		return fmt.Errorf("the module cannot be instantiated (its memory limit is in MemoryPages): %w", err)
+	}
+	in.module, in.memory = module, module.ExportedMemory("memory")
+	in.find()
+	if err := in.startCall("_initialize"); err != nil {
+		return err
+	}
+	return in.startCall("main", 0, 0)
 }
 
 // find looks up the exports once.

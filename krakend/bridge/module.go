@@ -179,7 +179,10 @@ func signature(params, results []api.ValueType) string {
 // allocators are the exports by which a module hands out memory, in the order of preference.
 var allocators = []string{"proxy_on_memory_allocate", "malloc"}
 
-// callbackTypes are the callbacks of the ABI that the bridge makes.
+// needsExport is the module's own: it says what a policy needs.
+const needsExport = "edge_idempotency_needs"
+
+// callbackTypes are the callbacks of the ABI that the bridge makes, and needsExport.
 var callbackTypes = map[string]string{
 	"_initialize":                 ">",
 	"main":                        "ii>i",
@@ -199,4 +202,5 @@ var callbackTypes = map[string]string{
 	"proxy_on_log":                "i>",
 	"proxy_on_done":               "i>i",
 	"proxy_on_delete":             "i>",
+	needsExport:                   "ii>I",
 }

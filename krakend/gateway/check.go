@@ -1,11 +1,11 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,9 +21,11 @@ type plan struct {
 	service  serviceConfig
 	// own is the text of service.
 	own        json.RawMessage
-	policy     policyView
 	policyText []byte
 	module     []byte
+	// needs is what the policy needs, and known says whether the module has told it.
+	needs policyNeeds
+	known bool
 	// environment holds the variables that the policy names and the process has.
 	environment map[string]string
 	bindings    map[string]*binding
@@ -33,7 +35,7 @@ type plan struct {
 	mistakes Mistakes
 	// spanForms are the gateway's propagators.
 	spanForms []string
-	// compared are the mistakes between krakend.json and the policy. They say nothing if the policy itself is wrong.
+	// compared are the mistakes between krakend.json and the policy.
 	compared Mistakes
 	notes    Mistakes
 }
@@ -76,16 +78,21 @@ func read(file string, o LoadOptions) (*plan, error) {
 		}
 	}
 	p.readModule(o)
-	known := p.readPolicy(o)
+	p.readPolicy(o)
+	p.readNeeds(o)
 	p.readUpstreams(o)
 	p.spanForms = p.readPropagators(o)
 	p.checkRouter()
 	p.checkNames(o)
-	if known {
+	if p.known {
 		p.checkHeldBodies()
 		p.checkPolicy()
-		p.checkEndpoints(o)
+	}
+	p.checkEndpoints(o)
+	if p.known {
 		p.noteSettingsOfCalls()
+	} else { // Nothing can be said of a policy that is not known.
+		p.compared = nil
 	}
 	return p, nil
 }
@@ -130,7 +137,7 @@ func (p *plan) options(o LoadOptions) bridge.Options {
 		Interpreter: p.service.Interpreter,
 	}
 	options.RequestBuffer, options.ResponseBuffer = p.buffers()
-	options.Unavailable = newProblems(&p.policy).message
+	options.Unavailable = newProblems(&p.needs).message
 	options.Upstreams = roundTrippers(p.upstreams)
 	if p.service.LogRecords == nil || *p.service.LogRecords {
 		options.Record = func(record []byte) { o.Log(bridge.LevelInfo, Namespace+": record "+string(record)) }
@@ -142,11 +149,7 @@ func (p *plan) options(o LoadOptions) bridge.Options {
 func (p *plan) buffers() (request, response int) {
 	request, response = p.service.RequestBufferBytes, p.service.ResponseBufferBytes
 	if request == 0 {
-		longest := defaultMaxBody
-		for _, route := range p.policy.Routes {
-			longest = max(longest, route.MaxBodyBytes)
-		}
-		request = longest + 64<<10
+		request = p.needs.RequestBuffer
 	}
 	if response == 0 {
 		response = bridge.DefaultBuffer
@@ -183,9 +186,12 @@ func (p *plan) readModule(o LoadOptions) {
 		p.mistakes.add(at, "", "name the .wasm file of the module")
 		return
 	}
+	if o.ModuleFile != "" {
+		p.service.Module = o.ModuleFile
+	}
 	module, err := os.ReadFile(resolve(o.Directory, p.service.Module))
-	if o.Elsewhere && errors.Is(err, fs.ErrNotExist) {
-		p.notes.add(at, "", "%s is not on this machine: it has to be on the gateway's", p.service.Module)
+	if o.Elsewhere && o.ModuleFile == "" && errors.Is(err, fs.ErrNotExist) {
+		p.notes.add(at, "", "%s is not on this machine, so the endpoints were not compared with the policy: give the module with --module FILE", p.service.Module)
 		return
 	}
 	if err != nil {
@@ -226,9 +232,8 @@ func (p *plan) checkNumbers() {
 	}
 }
 
-// readPolicy reads the policy document. It returns false if the document is not known; its own mistakes are the module's to
-// tell.
-func (p *plan) readPolicy(o LoadOptions) bool {
+// readPolicy reads the text of the policy document.
+func (p *plan) readPolicy(o LoadOptions) {
 	at := servicePointer + "/policy_file"
 	if o.PolicyFile != "" && p.service.PolicyFile != "" {
 		p.service.PolicyFile = o.PolicyFile
@@ -236,40 +241,48 @@ func (p *plan) readPolicy(o LoadOptions) bool {
 	switch {
 	case p.service.Policy != nil && p.service.PolicyFile != "":
 		p.mistakes.add(at, "", "the policy is there twice: keep policy or policy_file")
-		return false
 	case p.service.Policy != nil:
 		p.policyText = p.service.Policy
 	case p.service.PolicyFile != "":
 		text, err := os.ReadFile(resolve(o.Directory, p.service.PolicyFile))
 		if err != nil {
 			p.mistakes.add(at, "", "the policy cannot be read: %v; name the policy document", err)
-			return false
+			return
 		}
 		p.policyText = text
 	default:
 		p.mistakes.add(at, "", "there is no policy: write the document as policy, or name its file in policy_file")
-		return false
 	}
-	var whole any
-	err := json.Unmarshal(p.policyText, &whole)
+}
+
+// readNeeds asks the module what the policy needs. The mistakes of the policy itself are the module's own lines.
+func (p *plan) readNeeds(o LoadOptions) {
+	if p.module == nil || p.policyText == nil {
+		return
+	}
+	var answer moduleAnswer
+	text, err := bridge.Needs(context.Background(), p.options(o))
 	if err == nil {
-		err = json.Unmarshal(p.policyText, &p.policy)
+		answer, err = readNeeds(text)
 	}
-	if err != nil { // If the module refuses the document, its own lines take the place of this one.
-		p.compared.add("policy#", "", "the bridge cannot read it, so nothing can be checked: %v; write integers without a fraction", err)
-		return false
+	if err != nil {
+		p.mistakes.add(servicePointer+"/module", "", "%v", err)
+		return
 	}
-	names := map[string]bool{}
-	variables(whole, names)
+	if answer.Errors != "" {
+		p.mistakes.add("policy#", "", "%s", answer.Errors)
+		return
+	}
+	p.needs, p.known = answer.Needs, true
 	p.environment = map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	names := slices.Sorted(slices.Values(p.needs.Variables))
+	for _, name := range slices.Compact(names) {
 		if value, ok := o.LookupEnv(name); ok {
 			p.environment[name] = value
 		} else if o.Elsewhere {
 			p.notes.add("policy#", "", "the variable %s is not set here: set it where KrakenD runs, which refuses the policy without it", name)
 		}
 	}
-	return true
 }
 
 // resolve returns a path as seen from a directory.
@@ -302,36 +315,26 @@ func (p *plan) checkRouter() {
 
 // checkPolicy checks what the policy cannot have behind KrakenD.
 func (p *plan) checkPolicy() {
-	if !p.policy.GatewayRoutes {
+	if !p.needs.GatewayRoutes {
 		p.mistakes.add("policy#/gateway_routes", "", "set it to true: KrakenD chooses the endpoint, and the bridge tells the module its name")
 	}
-	for name, at := range p.policy.clusters() {
-		if p.upstreams[name] == nil {
-			p.mistakes.add(at, "", "the module calls %q, and %s/upstreams has no such name: add it", name, servicePointer)
+	for _, cluster := range p.needs.Clusters {
+		if name, at := cluster[0], cluster[1]; p.upstreams[name] == nil {
+			p.mistakes.add("policy#"+at+"/cluster", "", "the module calls %q, and %s/upstreams has no such name: add it", name, servicePointer)
 		}
 	}
-	p.checkSources("policy#/identity", p.policy.Identity)
-	for at := range p.policy.Routes {
-		p.checkSources("policy#"+pointer("routes", at, "identity"), p.policy.Routes[at].Identity)
-	}
-	for at := range p.policy.Routes {
-		for other := range p.policy.Routes[:at] {
-			one, two := &p.policy.Routes[other], &p.policy.Routes[at]
-			if shared := sharedMethod(one, two); shared != "" && anonymous(krakendPath(one.Path)) == anonymous(krakendPath(two.Path)) {
+	p.checkSources()
+	seen := map[served]string{}
+	for at, route := range p.needs.Routes {
+		for _, way := range route.Ways {
+			place := served{way: way}
+			place.Path = anonymous(krakendPath(way.Path))
+			if other, ok := seen[place]; ok && other != route.Endpoint && way.Result == "" {
 				p.mistakes.add("policy#"+pointer("routes", at), "", "%s %s is also the endpoint %s, and KrakenD does not choose by host: give one of the two another path, or run a gateway for each host",
-					shared, two.Path, one.Endpoint)
+					way.Method, way.Path, other)
+				break
 			}
+			seen[place] = route.Endpoint
 		}
 	}
-}
-
-func sharedMethod(one, two *routeView) string {
-	for _, method := range one.methods() {
-		for _, other := range two.methods() {
-			if method == other {
-				return method
-			}
-		}
-	}
-	return ""
 }

@@ -87,12 +87,15 @@ func (c *endpointCheck) add(member, format string, arguments ...any) {
 }
 
 // served says which way of a policy's route an endpoint of krakend.json serves.
-type served struct{ endpoint, method, path string }
+type served struct {
+	endpoint string
+	way
+}
 
 // checkEndpoints checks all endpoints and makes the bindings.
 func (p *plan) checkEndpoints(o LoadOptions) {
-	trusted := trustedHeaders{claims: p.claimHeaders(), owned: p.policy.ownedHeaders()}
-	seen := map[served]bool{}
+	trusted := trustedHeaders{claims: p.claimHeaders(), owned: p.needs.owns}
+	seen := map[[2]string]bool{}
 	ways := map[served]bool{}
 	router := map[string][]routedEndpoint{}
 	for index := range p.document.Endpoints {
@@ -102,7 +105,7 @@ func (p *plan) checkEndpoints(o LoadOptions) {
 			method = "GET"
 		}
 		c := &endpointCheck{plan: p, at: pointer("endpoints", index), where: method + " " + route.Endpoint, method: method, route: route, options: o}
-		if key := (served{"", method, anonymous(route.Endpoint)}); seen[key] {
+		if key := [2]string{method, anonymous(route.Endpoint)}; seen[key] {
 			c.add("", "an endpoint before has the same method and path: remove one of the two")
 		} else {
 			seen[key] = true
@@ -116,7 +119,7 @@ func (p *plan) checkEndpoints(o LoadOptions) {
 			if way, ok := c.way(bound.Endpoint); ok {
 				c.query(way)
 				c.bind(bound, way)
-				routed.For = krakendPath(way.path)
+				routed.For = krakendPath(way.Path)
 				ways[way] = ways[way] || anonymous(routed.For) == anonymous(route.Endpoint)
 			}
 		}
@@ -223,7 +226,7 @@ func (c *endpointCheck) boundText(index int) (json.RawMessage, string, bool) {
 // query notes parameters that the policy lets through and KrakenD does not.
 func (c *endpointCheck) query(way served) {
 	route := c.plan.route(way.endpoint)
-	if route == nil || route.Path != way.path {
+	if route == nil || way.Result != "" {
 		return
 	}
 	for _, name := range route.Query {
@@ -367,7 +370,7 @@ func isInvalidHost(host string) bool {
 func (c *endpointCheck) way(endpoint string) (served, bool) {
 	at := "/backend/0" + pointer("extra_config", Namespace, "endpoint")
 	route := c.plan.route(endpoint)
-	if operations, _ := c.plan.policy.operations(); endpoint == Operations && operations == "" {
+	if endpoint == Operations && c.plan.needs.Operations == nil {
 		c.add(at, "no backend of the policy has `operations`: remove the endpoint")
 		return served{}, false
 	} else if endpoint != Operations && route == nil {
@@ -380,8 +383,8 @@ func (c *endpointCheck) way(endpoint string) (served, bool) {
 	}
 	var ways []string
 	for _, way := range c.plan.ways() {
-		if way.endpoint == endpoint {
-			ways = append(ways, way.method+" "+krakendPath(way.path))
+		if way.endpoint == endpoint && !way.ofKrakenD() {
+			ways = append(ways, way.Method+" "+krakendPath(way.Path))
 		}
 	}
 	c.add("", "the policy's endpoint %s has %s: correct the method, the path or the name", endpoint, strings.Join(ways, ", "))
@@ -391,11 +394,15 @@ func (c *endpointCheck) way(endpoint string) (served, bool) {
 // ways lists all methods and paths of the policy.
 func (p *plan) ways() []served {
 	var ways []served
-	for at := range p.policy.Routes {
-		ways = append(ways, p.waysOf(&p.policy.Routes[at])...)
+	for _, route := range p.needs.Routes {
+		for _, way := range route.Ways {
+			ways = append(ways, served{route.Endpoint, way})
+		}
 	}
-	if operations, _ := p.policy.operations(); operations != "" {
-		ways = append(ways, served{Operations, "GET", operations}, served{Operations, "GET", operations + "/" + outputSegment})
+	if p.needs.Operations != nil {
+		for _, way := range p.needs.Operations.Ways {
+			ways = append(ways, served{Operations, way})
+		}
 	}
 	return ways
 }
@@ -407,9 +414,9 @@ func (p *plan) wayOf(method, path string) (found served, ok bool) {
 	given := strings.Split(path, "/")
 	for _, way := range p.ways() {
 		rank := ""
-		wanted := strings.Split(krakendPath(way.path), "/")
+		wanted := strings.Split(krakendPath(way.Path), "/")
 		for at, segment := range wanted {
-			if len(wanted) != len(given) || way.method != method {
+			if len(wanted) != len(given) || way.Method != method {
 				break
 			} else if segment == given[at] && !isParameter(segment) {
 				rank += "b"
@@ -425,10 +432,10 @@ func (p *plan) wayOf(method, path string) (found served, ok bool) {
 }
 
 // route finds a route by its endpoint's name.
-func (p *plan) route(endpoint string) *routeView {
-	for at := range p.policy.Routes {
-		if p.policy.Routes[at].Endpoint == endpoint {
-			return &p.policy.Routes[at]
+func (p *plan) route(endpoint string) *routeNeeds {
+	for at := range p.needs.Routes {
+		if p.needs.Routes[at].Endpoint == endpoint {
+			return &p.needs.Routes[at]
 		}
 	}
 	return nil
@@ -442,48 +449,27 @@ func (p *plan) suggestion(method, path string) string {
 	return "take a name of its routes"
 }
 
-// waysOf lists the methods and paths that a route needs in krakend.json.
-func (p *plan) waysOf(route *routeView) []served {
-	var ways []served
-	for _, method := range route.methods() {
-		ways = append(ways, served{route.Endpoint, method, route.Path})
-	}
-	if p.policy.recovers(route) {
-		base := strings.TrimSuffix(route.Path, "/") + "/" + recoverySegment + "/{key}"
-		ways = append(ways, served{route.Endpoint, "GET", base}, served{route.Endpoint, "GET", base + "/" + outputSegment})
-	}
-	return ways
-}
-
 // missingEndpoints notes the routes that no endpoint serves, and refuses routes of which a part is missing.
 func (p *plan) missingEndpoints(ways map[served]bool) {
-	for at := range p.policy.Routes {
-		route := &p.policy.Routes[at]
-		needed := p.waysOf(route)
-		count := 0
-		for _, way := range needed {
-			if ways[way] {
-				count++
-			}
-		}
-		if count == 0 {
+	for at, route := range p.needs.Routes {
+		if !slices.ContainsFunc(route.Ways, func(way way) bool { return ways[served{route.Endpoint, way}] }) {
 			p.notes.add("policy#"+pointer("routes", at), "", "no endpoint of krakend.json is bound to %s, so KrakenD answers 404 there", route.Endpoint)
 			continue
 		}
-		for _, way := range needed {
+		for _, way := range route.Ways {
 			switch {
-			case ways[way] || way.method == "HEAD" || way.method == "OPTIONS":
-			case way.path == route.Path:
-				p.compared.add("/endpoints", "", "%s has no endpoint %s %s: add it, or remove the method from the policy", way.endpoint, way.method, krakendPath(way.path))
+			case ways[served{route.Endpoint, way}] || way.ofKrakenD():
+			case way.Result == "":
+				p.compared.add("/endpoints", "", "%s has no endpoint %s %s: add it, or remove the method from the policy", route.Endpoint, way.Method, krakendPath(way.Path))
 			default:
-				p.compared.add("/endpoints", "", "%s has no endpoint %s %s, with which results are asked for: add it, or set `\"recovery\": false` in the policy", way.endpoint, way.method, krakendPath(way.path))
+				p.compared.add("/endpoints", "", "%s has no endpoint %s %s, with which results are asked for: add it, or set `\"recovery\": false` in the policy", route.Endpoint, way.Method, krakendPath(way.Path))
 			}
 		}
 	}
-	if operations, _ := p.policy.operations(); operations != "" {
-		for _, path := range []string{operations, operations + "/" + outputSegment} {
-			if !ways[served{Operations, "GET", path}] {
-				p.compared.add("/endpoints", "", "there is no endpoint GET %s bound to %q, to which answers send clients: add it, or remove `operations` from the policy", path, Operations)
+	if p.needs.Operations != nil {
+		for _, way := range p.needs.Operations.Ways {
+			if !ways[served{Operations, way}] {
+				p.compared.add("/endpoints", "", "there is no endpoint GET %s bound to %q, to which answers send clients: add it, or remove `operations` from the policy", way.Path, Operations)
 			}
 		}
 	}

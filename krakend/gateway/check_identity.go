@@ -8,45 +8,30 @@ import (
 	"time"
 )
 
-// checkSources checks identity rules of the policy: KrakenD gives claims of a token and nothing else.
-func (p *plan) checkSources(at string, rules *identityView) {
-	if rules == nil {
-		return
-	}
-	for index, source := range rules.Sources {
-		place := at + pointer("sources", index)
-		if source.Unkey != nil {
-			continue
+// checkSources checks the identity sources of the policy: KrakenD gives claims of a token and nothing else.
+func (p *plan) checkSources() {
+	first := p.metadataPath()
+	for _, source := range p.needs.allSources() {
+		at := "policy#" + source.Pointer
+		switch {
+		case source.HeadersOwnedBy != "":
+			p.mistakes.add(at+"/headers_owned_by", "", "KrakenD has no filter that owns headers, so a client could set them: take the identity from claims (`metadata`), or remove the source")
+		case source.APIKey == "" && !slices.Equal(first, source.Metadata):
+			p.mistakes.add(at+"/metadata", "", "behind KrakenD all sources read the claims of one token: write %s as elsewhere in the policy", mustJSON(first))
 		}
-		if source.Headers != "" {
-			p.mistakes.add(place+"/headers_owned_by", "", "KrakenD has no filter that owns headers, so a client could set them: take the identity from claims (`metadata`), or remove the source")
-			continue
-		}
-		if first := p.metadataPath(); !slices.Equal(first, source.Metadata) {
-			p.mistakes.add(place+"/metadata", "", "behind KrakenD all sources read the claims of one token: write %s as elsewhere in the policy", mustJSON(first))
-		}
-	}
-	for _, claim := range rules.claims() {
-		if _, ok := claimName(claim); !ok {
-			p.mistakes.add(at+"/sources", "", "the claim %s cannot be propagated: KrakenD reads a dot in a name as a step into an object; choose another claim", mustJSON(claim))
+		for _, claim := range source.Claims {
+			if _, ok := claimName(claim); !ok {
+				p.mistakes.add(at, "", "the claim %s cannot be propagated: KrakenD reads a dot in a name as a step into an object; choose another claim", mustJSON(claim))
+			}
 		}
 	}
 }
 
 // metadataPath is the path under which the policy reads claims: that of the first source that reads metadata.
 func (p *plan) metadataPath() []string {
-	all := []*identityView{p.policy.Identity}
-	for at := range p.policy.Routes {
-		all = append(all, p.policy.Routes[at].Identity)
-	}
-	for _, rules := range all {
-		if rules == nil {
-			continue
-		}
-		for _, source := range rules.Sources {
-			if len(source.Metadata) > 0 {
-				return source.Metadata
-			}
+	for _, source := range p.needs.allSources() {
+		if len(source.Metadata) > 0 {
+			return source.Metadata
 		}
 	}
 	return nil
@@ -76,15 +61,6 @@ func claimName(path []string) (name string, ok bool) {
 	return name, !isURL(name)
 }
 
-// allClaims are the claims that the policy reads anywhere.
-func (p *plan) allClaims() [][]string {
-	claims := p.policy.Identity.claims()
-	for at := range p.policy.Routes {
-		claims = append(claims, p.policy.Routes[at].Identity.claims()...)
-	}
-	return claims
-}
-
 // trustedHeaders say which headers tell a backend something that was verified.
 type trustedHeaders struct {
 	// claims: a validator writes them. owned: the policy sets or removes them.
@@ -94,7 +70,7 @@ type trustedHeaders struct {
 // claimHeaders are the headers into which validators put claims: those of bound endpoints any claim, others those that the policy
 // reads.
 func (p *plan) claimHeaders() func(name string) bool {
-	claims := p.allClaims()
+	read := claims(p.needs.allSources())
 	var headers []string
 	for index := range p.document.Endpoints {
 		route := &p.document.Endpoints[index]
@@ -104,7 +80,7 @@ func (p *plan) claimHeaders() func(name string) bool {
 		}
 		bound := slices.ContainsFunc(route.Backend, func(backend krakendBackend) bool { return backend.bound() })
 		for _, pair := range validator.PropagateClaims {
-			wanted := len(pair) == 2 && (bound || slices.ContainsFunc(claims, func(path []string) bool {
+			wanted := len(pair) == 2 && (bound || slices.ContainsFunc(read, func(path []string) bool {
 				name, ok := claimName(path)
 				return ok && name == pair[0]
 			}))
@@ -176,11 +152,13 @@ func (c *endpointCheck) bind(bound *boundBackend, way served) {
 
 // backend refuses an upstream that endpoints of two backends are bound to: one of the two would get requests, and keys, of the
 // other.
-func (c *endpointCheck) backend(at, upstream string, route *routeView) {
+func (c *endpointCheck) backend(at, upstream string, route *routeNeeds) {
 	p := c.plan
-	name := p.policy.backendName(route)
-	if route == nil {
-		_, name = p.policy.operations()
+	name := ""
+	if route != nil {
+		name = route.Backend
+	} else if p.needs.Operations != nil {
+		name = p.needs.Operations.Backend
 	}
 	if first, ok := p.backends[upstream]; ok && first != name {
 		c.add(at, "an endpoint before binds the upstream %q for the policy's backend %q, and this endpoint's backend is %q: take an upstream of its own", upstream, first, name)
@@ -190,16 +168,16 @@ func (c *endpointCheck) backend(at, upstream string, route *routeView) {
 }
 
 // identity checks the validator against the claims that the route reads. Nil: no validator stands before the endpoint.
-func (c *endpointCheck) identity(route *routeView) *identitySource {
+func (c *endpointCheck) identity(route *routeNeeds) *identitySource {
 	p := c.plan
 	const at = "/extra_config/auth~1validator"
-	rules := p.policy.identityOf(route)
-	needed := route == nil || route.needsIdentity()
+	sources := p.needs.sourcesOf(route)
+	needed := route == nil || route.NeedsIdentity
 	validator, ok := readValidator(c.route)
-	_, registry := rules.apiKeys()
-	if registry != nil && (route == nil || route.Webhook == nil) {
-		if !ok && !slices.ContainsFunc(c.route.InputHeaders, func(name string) bool { return name == "*" || strings.EqualFold(name, registry.Header) }) {
-			c.add("/input_headers", "add %q, in which callers send their API keys", registry.Header)
+	keys := apiKeyHeader(sources)
+	if keys != "" && (route == nil || !route.Webhook) {
+		if !ok && !slices.ContainsFunc(c.route.InputHeaders, func(name string) bool { return name == "*" || strings.EqualFold(name, keys) }) {
+			c.add("/input_headers", "add %q, in which callers send their API keys", keys)
 		}
 		if ok {
 			p.notes.add(c.at, c.where, "KrakenD's validator refuses who has no token, so callers with API keys cannot use the endpoint")
@@ -207,16 +185,16 @@ func (c *endpointCheck) identity(route *routeView) *identitySource {
 	}
 	if !ok {
 		switch {
-		case registry != nil:
+		case keys != "":
 			// The module asks for an API key.
-		case needed && route != nil && p.policy.takesSignedCallers(route):
+		case needed && route != nil && route.Signed:
 			p.notes.add(c.at, c.where, "without auth/validator only signed callers can use the endpoint")
 		case needed:
-			c.add(at, "the endpoint needs an identity: add the validator, with propagate_claims for %s", c.claimList(rules))
+			c.add(at, "the endpoint needs an identity: add the validator, with propagate_claims for %s", claimList(sources))
 		}
 		return nil
 	}
-	if needed && route != nil && p.policy.takesSignedCallers(route) {
+	if needed && route != nil && route.Signed {
 		p.notes.add(c.at, c.where, "KrakenD's validator refuses who has no token, so signed callers cannot use the endpoint")
 	}
 	source := &identitySource{namespace: p.metadataPath(), authHeader: validator.AuthHeaderName, cookie: validator.CookieKey}
@@ -234,7 +212,7 @@ func (c *endpointCheck) identity(route *routeView) *identitySource {
 		}
 		targets[textproto.CanonicalMIMEHeaderKey(pair[1])]++
 	}
-	for _, path := range rules.claims() {
+	for _, path := range claims(sources) {
 		name, _ := claimName(path)
 		pair := slices.IndexFunc(validator.PropagateClaims, func(pair []string) bool { return len(pair) == 2 && pair[0] == name })
 		if pair < 0 {
@@ -258,10 +236,10 @@ func (c *endpointCheck) identity(route *routeView) *identitySource {
 	return source
 }
 
-// claimList names the claims that rules read.
-func (c *endpointCheck) claimList(rules *identityView) string {
+// claimList names the claims that sources read.
+func claimList(sources []sourceNeeds) string {
 	var names []string
-	for _, path := range rules.claims() {
+	for _, path := range claims(sources) {
 		if name, ok := claimName(path); ok {
 			names = append(names, name)
 		}
@@ -271,15 +249,10 @@ func (c *endpointCheck) claimList(rules *identityView) string {
 
 // timeout checks that KrakenD waits as long as the module does.
 func (c *endpointCheck) timeout(way served) {
-	attaches := !strings.HasSuffix(way.path, "/"+outputSegment) &&
-		(way.endpoint == Operations || strings.HasSuffix(way.path, "/"+recoverySegment+"/{key}"))
-	if !attaches {
+	if way.Result != attach {
 		return
 	}
-	wait := defaultWaitMs * time.Millisecond
-	if ms := c.plan.policy.WaitMs; ms != nil {
-		wait = time.Duration(*ms) * time.Millisecond
-	}
+	wait := time.Duration(c.plan.needs.WaitMs) * time.Millisecond
 	timeout := time.Duration(c.route.Timeout)
 	if timeout == 0 {
 		timeout = time.Duration(c.plan.document.Timeout)

@@ -1,11 +1,17 @@
 package gateway
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+
+	"edge-idempotency/krakend/bridge"
 )
 
 const own, ownAt = "edge-idempotency", "/extra_config/plugin~1http-server/edge-idempotency"
@@ -83,7 +89,7 @@ func changes() map[string]change {
 		"short name twice":         {at("endpoints", 0, "INPUT_HEADERS"), list{"*"}, "/endpoints/0/input_headers", "there twice"},
 		"agent":                    {at("async_agent"), list{object{"backend": list{object{"extra_config": bind("refunds.create")}}}}, "/async_agent/0/backend/0/extra_config/plugin~1http-client", "bind endpoints only"},
 		"registry of API keys":     {policyAt("identity", "sources", 0), apiKeys, "policy#/identity/sources/0/unkey/cluster", "keys"},
-		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "nothing can be checked"},
+		"policy with a fraction":   {policyAt("routes", 0, "max_body_bytes"), 10.5, "policy#", "/routes/0/max_body_bytes: expected an integer"},
 		"much memory":              {at("extra_config", serverPlugin, own, "memory_mib"), 5000, ownAt + "/memory_mib", "at most 4096"},
 		"upstream with a path":     {at("extra_config", serverPlugin, own, "upstreams", "backend", "url"), "http://a/b", ownAt + "/upstreams/backend/url", "a port only"},
 		"upstream's authorities":   {at("extra_config", serverPlugin, own, "upstreams", "backend", "ca_file"), "/none.pem", ownAt + "/upstreams/backend/ca_file", "cannot be read"},
@@ -92,9 +98,9 @@ func changes() map[string]change {
 		"slash redirects":          {at("extra_config", "router", "disable_redirect_trailing_slash"), nil, "/extra_config/router/disable_redirect_trailing_slash", "set it to true"},
 		"gateway_routes":           {policyAt("gateway_routes"), nil, "policy#/gateway_routes", "set it to true"},
 		"cluster":                  {policyAt("backend", "cluster"), "restate", "policy#/backend/cluster", `calls "restate"`},
-		"source reads headers":     {policyAt("identity", "sources", 0), object{"name": "a", "headers_owned_by": "b", "tenant": "x-t", "subject": object{"field": "x-s"}}, "policy#/identity/sources/0/headers_owned_by", "no filter that owns headers"},
-		"two metadata paths":       {policyAt("routes", 0, "identity"), object{"sources": list{object{"name": "a", "metadata": list{"other"}, "tenant": "t", "subject": object{"field": "s"}}}}, "policy#/routes/0/identity/sources/0/metadata", "claims of one token"},
-		"dotted claim":             {policyAt("identity", "sources", 0, "tenant"), "a.b", "policy#/identity/sources", "reads a dot"},
+		"source reads headers":     {policyAt("identity", "sources", 0), object{"name": "a", "headers_owned_by": "b", "tenant": "x-t", "project": "x-p", "subject": object{"field": "x-s"}}, "policy#/identity/sources/0/headers_owned_by", "no filter that owns headers"},
+		"two metadata paths":       {policyAt("routes", 0, "identity"), object{"sources": list{object{"name": "a", "metadata": list{"other"}, "tenant": "t", "project": "p", "subject": object{"field": "s"}}}}, "policy#/routes/0/identity/sources/0/metadata", "claims of one token"},
+		"dotted claim":             {policyAt("identity", "sources", 0, "tenant"), "a.b", "policy#/identity/sources/0", "reads a dot"},
 		"hosts alone":              {policyAt("routes", 1), object{"endpoint": "other", "hosts": list{"a.example"}, "path": "/api/refunds", "policy": "PROHIBITED"}, "policy#/routes/1", "does not choose by host"},
 		"same endpoint twice":      {at("endpoints", 4), testEndpoint("POST", "/api/carts/{other}/checkout", "carts.checkout"), "/endpoints/4", "same method and path"},
 		"two backends":             {at("endpoints", 0, "backend"), list{object{"host": list{"http://a.invalid"}, "url_pattern": "/api/refunds", "extra_config": bind("refunds.create")}, object{"host": list{"http://b"}, "url_pattern": "/b"}}, "/endpoints/0/backend", "one backend"},
@@ -194,7 +200,7 @@ func TestCallersWithAPIKeysNeedTheirHeaderAndNoValidator(t *testing.T) {
 		set(config, nil, "endpoints", index, "extra_config", "auth/validator")
 	}
 	_, err := Check(writeConfig(t, config), LoadOptions{Plugin: true})
-	if err == nil || !strings.Contains(err.Error(), `/endpoints/0/input_headers`) || !strings.Contains(err.Error(), `add "X-Partner-Key"`) {
+	if err == nil || !strings.Contains(err.Error(), `/endpoints/0/input_headers`) || !strings.Contains(err.Error(), `add "x-partner-key"`) {
 		t.Errorf("without the header: %v", err)
 	}
 	for index := range 3 {
@@ -428,15 +434,52 @@ func TestTheModuleIsNotStartedWithNumbersOutOfRange(t *testing.T) {
 	}
 }
 
-// The module takes this number, and Go's decoder does not.
-func TestAPolicyThatCannotBeCheckedDoesNotStart(t *testing.T) {
-	text, err := os.ReadFile(writeConfig(t, testConfig(t, "http://backend:1")))
+// TestTheModuleAndTheBridgeHaveTheSameNames: a member that one of the two does not have would be a check that checks nothing.
+func TestTheModuleAndTheBridgeHaveTheSameNames(t *testing.T) {
+	config := testConfig(t, "http://backend:1")
+	set(config, object{"path": "/api/operations/{operation_id}", "secret": object{"env": "TAG"}}, policyAt("backend", "operations")...)
+	set(config, object{"sources": list{apiKeys}}, policyAt("identity")...)
+	set(config, object{"sources": testPolicy()["identity"].(object)["sources"]}, policyAt("routes", 0, "identity")...)
+	plan, err := read(writeConfig(t, config), LoadOptions{Plugin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(text), `"path": "/api/refunds"`, `"path": "/api/refunds", "max_body_bytes": 1048576.0`, 1)
-	if _, err := Load(writeText(t, changed), LoadOptions{Plugin: true}); err == nil || !strings.Contains(err.Error(), "1 mistake") || !strings.Contains(err.Error(), "nothing can be checked") {
-		t.Error(err)
+	text, err := bridge.Needs(context.Background(), plan.options(LoadOptions{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer moduleAnswer
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&answer); err != nil {
+		t.Errorf("%v: %s", err, text)
+	}
+	var given struct{ Needs any }
+	if err := json.Unmarshal(text, &given); err != nil {
+		t.Fatal(err)
+	}
+	lacking(t, "needs", reflect.TypeFor[policyNeeds](), given.Needs)
+}
+
+// lacking tells the members that the module's answer does not have.
+func lacking(t *testing.T, at string, wanted reflect.Type, given any) {
+	t.Helper()
+	switch wanted.Kind() {
+	case reflect.Pointer:
+		lacking(t, at, wanted.Elem(), given)
+	case reflect.Slice:
+		if items, ok := given.([]any); ok && len(items) > 0 {
+			lacking(t, at, wanted.Elem(), items[0])
+		}
+	case reflect.Struct:
+		for number := range wanted.NumField() {
+			name := wanted.Field(number).Tag.Get("json")
+			value, ok := given.(object)[name]
+			if !ok {
+				t.Errorf("%s has no %s", at, name)
+			}
+			lacking(t, at+"/"+name, wanted.Field(number).Type, value)
+		}
 	}
 }
 

@@ -70,8 +70,8 @@ type LoadOptions struct {
 	// Elsewhere says that the gateway runs on another machine, where the module is and the variables of the policy are set: if one
 	// is missing here, that is a note. It is for Check only.
 	Elsewhere bool
-	// PolicyFile takes the place of policy_file; empty: it does not.
-	PolicyFile string
+	// PolicyFile takes the place of policy_file, and ModuleFile that of module; empty: it does not.
+	PolicyFile, ModuleFile string
 	// Log gets the lines of the module and of the gateway. It is called from several goroutines. Nil: no log.
 	Log func(level bridge.Level, message string)
 	// LookupEnv reads environment variables: those that the policy names, and KrakenD's own. Nil stands for os.LookupEnv.
@@ -96,10 +96,9 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 	}
 	mistakes := plan.mistakes
 	var host *bridge.Bridge
-	if plan.module != nil && plan.policyText != nil {
+	if plan.known {
 		if host, err = bridge.New(context.Background(), plan.options(o)); err != nil {
 			mistakes.add(servicePointer, "", "%v", err)
-			plan.compared = nil
 		}
 	}
 	if mistakes = append(mistakes, plan.compared...); len(mistakes) > 0 {
@@ -108,8 +107,8 @@ func Load(file string, o LoadOptions) (*Gateway, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", file, mistakes)
 	}
-	return &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.policy),
-		owned: plan.policy.ownedHeaders(), log: o.Log, metricsListen: plan.service.MetricsListen, upstreams: plan.upstreams, propagators: plan.spanForms, claimHeaders: plan.headersOfClaims(), ready: plan.ready(), own: plan.own}, nil
+	return &Gateway{bridge: host, bindings: plan.bindings, problems: newProblems(&plan.needs),
+		owned: plan.needs.owns, log: o.Log, metricsListen: plan.service.MetricsListen, upstreams: plan.upstreams, propagators: plan.spanForms, claimHeaders: plan.headersOfClaims(), ready: plan.ready(), own: plan.own}, nil
 }
 
 // ready says what the gateway serves.
@@ -123,7 +122,7 @@ func (p *plan) ready() string {
 	return fmt.Sprintf("ready: %d of %d endpoints are bound to the policy; ", bound, len(p.document.Endpoints))
 }
 
-// Check validates krakend.json as Load does, without starting the module. The notes are what is allowed and probably not
+// Check validates krakend.json as Load does, without starting the module with the policy. The notes are what is allowed and probably not
 // meant.
 func Check(file string, o LoadOptions) (notes []string, err error) {
 	plan, err := read(file, o)

@@ -17,8 +17,8 @@ type problems struct {
 	errorMember  bool
 }
 
-func newProblems(policy *policyView) problems {
-	return problems{docsURL: policy.DocsURL, retryHeaders: policy.RetryHeaders, errorMember: policy.ErrorMember}
+func newProblems(needs *policyNeeds) problems {
+	return problems{docsURL: needs.DocsURL, retryHeaders: needs.RetryHeaders, errorMember: needs.ErrorMember}
 }
 
 // document is a problem document; the order of members is that of the module.

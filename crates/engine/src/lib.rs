@@ -128,6 +128,8 @@ pub use host::{
 pub use identity::{AttributeValue, Attributes, MetadataJson, MetadataPath};
 pub use json::Issue;
 pub use metrics::{Metrics, metric_names};
+#[cfg(feature = "needs")]
+pub use policy::needs::needs_as_json;
 pub use policy::{PolicyErrors, SecretReader};
 pub use protobuf::append_field;
 pub use stream::{FilterAction, Stream};

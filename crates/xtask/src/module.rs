@@ -23,8 +23,8 @@ const CALLBACKS: [&str; 12] = [
     "proxy_on_delete",
 ];
 
-/// The other exports that a host needs: the ABI's version, the initialisation, the memory.
-const RUNTIME: [&str; 3] = ["proxy_abi_version_0_2_1", "_initialize", MEMORY];
+/// The other exports that a host needs: the ABI's version, the initialisation, the memory, and what the bridge in KrakenD asks.
+const RUNTIME: [&str; 4] = ["proxy_abi_version_0_2_1", "_initialize", MEMORY, "edge_idempotency_needs"];
 
 const MEMORY: &str = "memory";
 
@@ -166,7 +166,7 @@ mod tests {
     fn linked(imports: &str, more: &str) -> Vec<u8> {
         let exports: String = CALLBACKS
             .iter()
-            .chain(&["proxy_abi_version_0_2_1", "_initialize", "malloc"])
+            .chain(&["proxy_abi_version_0_2_1", "_initialize", "edge_idempotency_needs", "malloc"])
             .map(|name| format!("(export \"{name}\" (func $kept))"))
             .collect();
         wat::parse_str(format!(

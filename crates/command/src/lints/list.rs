@@ -59,8 +59,8 @@ lints! {
               and `gateway_routes` need something of it. It does not read what a gateway has from a server, or what stands in another \
               file. With `--live` it asks only what an option says where it is.",
         instead: "Do what the message says: check the gateway's file (`check --envoy envoy.yaml`; for KrakenD `go run ./check --policy \
-              policy.json krakend.json` in `krakend/`), give the option, or put an OpenAPI description into one file, for example with \
-              `redocly bundle`.",
+              policy.json --module edge_idempotency.wasm krakend.json` in `krakend/`), give the option, or put an OpenAPI description \
+              into one file, for example with `redocly bundle`.",
     }
 
     LOST_PARAMETER {

@@ -84,7 +84,7 @@ pub(super) fn warnings(policy: &mut Policy, variable: Variables, perhaps_krakend
             &NOT_SEEN,
             "/gateway_routes",
             "the gateway names the endpoints, and this command has not seen its configuration",
-            "for KrakenD `go run ./check --policy policy.json krakend.json` in krakend/ compares the two files, for Envoy \
+            "for KrakenD `go run ./check --policy policy.json --module edge_idempotency.wasm krakend.json` in krakend/ compares the two files, for Envoy \
              `edge-idempotency check --envoy envoy.yaml`",
         ));
     }

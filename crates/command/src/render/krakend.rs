@@ -17,7 +17,7 @@ use super::browsers::cors;
 use super::json_text::compact_json;
 use super::needs::GatewayNeeds;
 use super::upstream::NamedUpstream;
-use edge_idempotency_engine::policy::needs::RouteNeeds;
+use edge_idempotency_engine::policy::needs::{RouteNeeds, Wait, Way};
 use paths::{ParameterNames, anonymous, krakend_path};
 use router::{Served, added};
 use serde_json::{Map, Value, json};
@@ -80,16 +80,6 @@ struct EndpointPlan<'p> {
     query: Vec<&'p str>,
 }
 
-/// What a request is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Request,
-    /// A stored result, for which it waits
-    Wait,
-    /// A stored result that is there
-    Output,
-}
-
 /// An endpoint for a part of another one's paths.
 fn part(endpoint: &Map<String, Value>, path: &str, behind: &str) -> Map<String, Value> {
     let own = format!("The endpoint before for these paths alone: KrakenD's router does not go back from {behind}.");
@@ -130,34 +120,30 @@ impl KrakendPlan {
         for route in &needs.routes {
             let (main, validator) = (upstream(route.backend), self.validator(route, needs)?);
             let own = self.backend_headers(route, needs, validator.is_some())?;
-            let mut add = |method: &str, path: String, way: Way| {
-                let path = names.unify(&path);
+            for Way { method, path, result } in route.ways() {
+                if OF_KRAKEND.contains(&method) {
+                    continue;
+                }
+                let path = names.unify(&krakend_path(&path));
                 served.entry(method.to_owned()).or_default().push((endpoints.len(), path.clone()));
-                let (waits, query) = (way == Way::Wait, if way == Way::Request { query(route) } else { Vec::new() });
+                let query = if result.is_none() { query(route) } else { Vec::new() };
+                let waits = result == Some(Wait::Attach);
                 let plan = EndpointPlan { method, path, name: &route.endpoint, upstream: main, waits, query };
                 let mut endpoint = self.endpoint(&plan, needs, validator.as_ref(), &own);
                 if let Some(comment) = self.comment(route, needs, validator.is_some()) {
                     endpoint.shift_insert(0, "@comment".to_owned(), json!(comment));
                 }
                 endpoints.push(endpoint);
-            };
-            for method in route.methods.iter().filter(|method| !OF_KRAKEND.contains(&method.as_str())) {
-                add(method, krakend_path(&route.path), Way::Request);
-            }
-            if route.recovery {
-                let base = krakend_path(&format!("{}/by-idempotency-key/{{key}}", route.path.trim_end_matches('/')));
-                add("GET", base.clone(), Way::Wait);
-                add("GET", format!("{base}/output"), Way::Output);
             }
             validators.extend(validator);
         }
-        if let Some((path, backend)) = &needs.operations {
+        if let Some((_, backend)) = &needs.operations {
             let validator = self.claims_validator(OPERATIONS, needs, &needs.sources)?;
-            for (path, waits) in [(path.clone(), true), (format!("{path}/output"), false)] {
+            for Way { method, path, result } in needs.operation_ways() {
                 let path = names.unify(&krakend_path(&path));
-                served.entry("GET".to_owned()).or_default().push((endpoints.len(), path.clone()));
-                let (upstream, query) = (upstream(*backend), Vec::new());
-                let plan = EndpointPlan { method: "GET", path, name: OPERATIONS, upstream, waits, query };
+                served.entry(method.to_owned()).or_default().push((endpoints.len(), path.clone()));
+                let (upstream, query, waits) = (upstream(*backend), Vec::new(), result == Some(Wait::Attach));
+                let plan = EndpointPlan { method, path, name: OPERATIONS, upstream, waits, query };
                 let own: Vec<String> = needs.api_keys().into_iter().map(str::to_owned).collect();
                 endpoints.push(self.endpoint(&plan, needs, validator.as_ref(), &own));
             }

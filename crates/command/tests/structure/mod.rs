@@ -191,7 +191,7 @@ fn imports_lead_to_the_file_that_defines_the_name() {
 }
 
 /// What a host can use of the engine. The modules of the engine are for the command and the tests.
-const FOR_HOSTS: [&str; 33] = [
+const FOR_HOSTS: [&str; 34] = [
     "AttributeValue",
     "Attributes",
     "Body",
@@ -225,6 +225,7 @@ const FOR_HOSTS: [&str; 33] = [
     "TICK_MS",
     "append_field",
     "metric_names",
+    "needs_as_json",
 ];
 
 #[test]

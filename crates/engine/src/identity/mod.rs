@@ -17,7 +17,7 @@ pub use attribute_value::AttributeValue;
 pub use metadata_json::MetadataJson;
 pub use metadata_path::MetadataPath;
 pub use payload::PayloadClaim;
-#[cfg(feature = "describe")]
+#[cfg(feature = "needs")]
 pub use source::SourceOrigin;
 pub use source::{
     Attributes, IdentityError, IdentityFault, IdentityFinding, IdentityPlace, IdentityRefusal, IdentitySource, Rules,

@@ -122,12 +122,12 @@ pub struct IdentitySource {
     /// Where requests have their API keys, if the registry of API keys gives the parts.
     pub api_key: Option<ApiKeyPlace>,
     /// Where its parts come from
-    #[cfg(feature = "describe")]
+    #[cfg(feature = "needs")]
     pub origin: SourceOrigin,
 }
 
 /// Where the parts of a source come from, as the document says it.
-#[cfg(feature = "describe")]
+#[cfg(feature = "needs")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceOrigin {
     /// The namespace of metadata, and the members down to where the source begins to read; empty for another kind of source
@@ -144,6 +144,15 @@ impl IdentitySource {
             (IdentityPart::Project, self.project.as_ref()),
             (IdentityPart::Subject, Some(&self.subject.field)),
         ]
+    }
+
+    /// The claims below its metadata path that tenant, project and subject are read from, as paths of names.
+    #[cfg(feature = "needs")]
+    pub fn claims(&self) -> [Option<&[String]>; 3] {
+        self.places().map(|(_, place)| match place {
+            Some(IdentityPlace::Metadata(path)) => path.segments().get(self.origin.metadata.len()..),
+            _ => None,
+        })
     }
 
     /// The values of tenant, project and subject. `holder` is what the registry says of the request's API key.

@@ -34,32 +34,44 @@ const DEFAULT_METHOD: &str = "POST";
 /// Compiles a document.
 #[inline(never)]
 pub(super) fn compile(document: &[u8]) -> Result<Policy, PolicyErrors> {
-    let json = Json::parse(document).map_err(|error| {
-        let message = format!("not a JSON document: {}", syntax_error::reason(document, &error));
-        PolicyErrors(vec![Issue { pointer: String::new(), message }])
-    })?;
-    let mut issues = Issues::default();
-    let mut document = Document::read(&JsonCursor::root_without_pointers(&json), &mut issues);
-    if !issues.0.is_empty() {
-        issues = Issues::default();
-        document = Document::read(&JsonCursor::root(&json), &mut issues);
-    }
-    let mut warnings = Issues::default();
-    let policy = Compiler { document: &document, issues: &mut issues, warnings: &mut warnings }.run();
-    if !issues.0.is_empty() {
-        return Err(PolicyErrors(issues.0));
-    }
+    let json = parse(document)?;
+    let (document, policy) = read(&json)?;
     #[cfg(feature = "describe")]
     let needs = super::needs::PolicyNeeds::of(&document, &policy);
     let bindings = document.webhooks.map(|webhooks| webhooks.bindings).unwrap_or_default();
     Ok(Policy {
-        warnings: warnings.0,
         callers: document.callers,
         bindings,
         #[cfg(feature = "describe")]
         needs,
         ..policy
     })
+}
+
+/// The text of a document as JSON.
+#[inline(never)]
+pub(super) fn parse(document: &[u8]) -> Result<Json<'_>, PolicyErrors> {
+    Json::parse(document).map_err(|error| {
+        let message = format!("not a JSON document: {}", syntax_error::reason(document, &error));
+        PolicyErrors(vec![Issue { pointer: String::new(), message }])
+    })
+}
+
+/// A document without errors, and its policy, which lacks the callers and bindings of the document.
+#[inline(never)]
+pub(super) fn read<'j>(json: &'j Json<'j>) -> Result<(Document<'j>, Policy), PolicyErrors> {
+    let mut issues = Issues::default();
+    let mut document = Document::read(&JsonCursor::root_without_pointers(json), &mut issues);
+    if !issues.0.is_empty() {
+        issues = Issues::default();
+        document = Document::read(&JsonCursor::root(json), &mut issues);
+    }
+    let mut warnings = Issues::default();
+    let policy = Compiler { document: &document, issues: &mut issues, warnings: &mut warnings }.run();
+    if !issues.0.is_empty() {
+        return Err(PolicyErrors(issues.0));
+    }
+    Ok((document, Policy { warnings: warnings.0, ..policy }))
 }
 
 struct Compiler<'d> {
@@ -157,7 +169,7 @@ impl Compiler<'_> {
         let providers = self.providers();
         self.check_signed_members(&routes, &providers);
         self.check_key_headers(&identities, caller_headers.as_ref(), &providers, &routes);
-        let written = self.written_headers(&identities);
+        let written = document.written_headers(&identities);
         for (declared, backend) in document.backends.iter().zip(&mut backends) {
             backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers, &written);
             backend.hide(declared.hide_headers.iter().chain(&written));
@@ -244,12 +256,7 @@ impl Compiler<'_> {
 
     fn has_identity(&self, route: &RouteDocument) -> bool {
         // An `identity` without a valid source has its own issue.
-        route.identity.is_some() || self.document.identity.is_some() || self.is_signed_for(route)
-    }
-
-    /// Whether a signed caller may call the route.
-    fn is_signed_for(&self, route: &RouteDocument) -> bool {
-        self.document.callers.iter().any(|caller| caller.routes.iter().any(|name| name == route.endpoint))
+        route.identity.is_some() || self.document.identity.is_some() || self.document.is_signed(route.endpoint)
     }
 
     /// Reports members of one route that contradict each other.

@@ -22,14 +22,14 @@ pub(crate) use backend::{BackendDocument, BackendsDocument};
 pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityOwner, IdentityRules};
 pub use live_secret::{LiveSecret, SecretReader};
-#[cfg_attr(not(feature = "describe"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
+#[cfg_attr(not(feature = "needs"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
 pub use retention::ServiceRetention;
 pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, RouteMembers, WebhookBlock};
 pub use routes::{KeySubject, PolicyKind, Scope};
 pub use secrets::Secret;
 pub(crate) use secrets::{SecretValues, secret_values};
 pub(crate) use stores::{KeyRegistry, OpenBao, Service, Unkey};
-#[cfg_attr(not(feature = "describe"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
+#[cfg_attr(not(feature = "needs"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
 pub use webhooks::Binding;
 pub(crate) use webhooks::{Webhooks, is_webhook_id};
 
@@ -263,6 +263,11 @@ pub(crate) struct Document<'j> {
 }
 
 impl<'j> Document<'j> {
+    /// Whether a signed caller may call this route.
+    pub(crate) fn is_signed(&self, endpoint: &str) -> bool {
+        self.callers.iter().any(|caller| caller.routes.iter().any(|name| name == endpoint))
+    }
+
     /// Reads a document and adds every problem to `issues`.
     pub(crate) fn read(root: &JsonCursor<'j>, issues: &mut Issues) -> Self {
         let Some(fields) = document::OBJECT.read(root, issues) else { return Self::default() };

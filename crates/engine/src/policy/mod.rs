@@ -12,7 +12,7 @@ pub mod defaults;
 pub(crate) mod document;
 mod find;
 pub(crate) mod members;
-#[cfg(feature = "describe")]
+#[cfg(feature = "needs")]
 pub mod needs;
 pub mod operations;
 pub(crate) mod path;

@@ -1,15 +1,23 @@
 //! What a policy needs of the gateway before it, and what callers see of it: for people and tools that configure, check and describe a
-//! gateway. It is made of the document and of the policy that it became, so that nobody else reads the document. The module does not have
-//! it (feature `describe`).
+//! gateway, and for the bridge in KrakenD. It is made of the document and of the policy that it became, so that nobody else reads the
+//! document.
 
+mod json;
+#[cfg(feature = "describe")]
 mod of_document;
+mod stores;
 
 pub use super::document::{Binding, ServiceRetention};
 use super::document::{Mode, PolicyKind};
+pub use super::recovery::Wait;
+use super::recovery::{OUTPUT, SEGMENT};
+#[cfg(feature = "describe")]
 use super::{Policy, Route};
 use crate::backend::BackendAbilities;
 use crate::identity::IdentitySource;
 use crate::policy::defaults::{BUFFER_MARGIN, GUARD, MAX_BODY_BYTES};
+pub use json::needs_as_json;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -198,6 +206,41 @@ pub enum SecretOrigin {
     },
 }
 
+/// A method and a path of a route or of operations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Way<'n> {
+    /// The method
+    pub method: &'n str,
+    /// The path, as the document writes it
+    pub path: String,
+    /// For a request for a result: whether it waits
+    pub result: Option<Wait>,
+}
+
+impl<'n> Way<'n> {
+    /// Those of a route.
+    fn of_route(methods: &'n [String], path: &str, recovers: bool) -> Vec<Self> {
+        let own = methods.iter().map(|method| Self { method, path: path.to_owned(), result: None });
+        let mut ways: Vec<Self> = own.collect();
+        if recovers {
+            let base = path.strip_suffix('/').unwrap_or(path);
+            ways.extend(Self::to_result([base, "/", SEGMENT, "/{key}"].concat()));
+        }
+        ways
+    }
+
+    /// The ways to ask for the result at a path.
+    fn to_result(path: String) -> [Self; 2] {
+        let output = [path.as_str(), "/", OUTPUT].concat();
+        [(path, Wait::Attach), (output, Wait::Output)].map(|(path, wait)| Self {
+            method: "GET",
+            path,
+            result: Some(wait),
+        })
+    }
+}
+
+#[cfg(feature = "describe")]
 impl Policy {
     /// What it needs of a gateway.
     pub const fn needs(&self) -> &PolicyNeeds {
@@ -216,6 +259,11 @@ impl Policy {
 }
 
 impl PolicyNeeds {
+    /// The ways to ask for the result of an operation; none without operations.
+    pub fn operation_ways(&self) -> Vec<Way<'_>> {
+        self.operations.iter().flat_map(|(path, _)| Way::to_result(path.clone())).collect()
+    }
+
     /// All identity sources, the document's first.
     pub fn all_sources(&self) -> impl Iterator<Item = &IdentitySource> {
         self.sources.iter().chain(self.routes.iter().filter_map(|route| route.sources.as_ref()).flatten())
@@ -302,6 +350,11 @@ impl RouteNeeds {
     /// Whether keys reach its backend: those of callers, or those that are made of deliveries.
     pub fn sends_keys(&self) -> bool {
         !matches!(self.policy, PolicyKind::Prohibited | PolicyKind::HandlerInternalC)
+    }
+
+    /// Its methods and paths, then those of requests for its results.
+    pub fn ways(&self) -> Vec<Way<'_>> {
+        Way::of_route(&self.methods, &self.path, self.recovery)
     }
 
     /// The service of its target.

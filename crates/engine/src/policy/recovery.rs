@@ -15,6 +15,7 @@ pub(super) const OUTPUT: &str = "output";
 
 /// Whether the response waits for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "needs", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Wait {
     /// It waits, at most for the policy's `recovery_wait_ms`.
     Attach,

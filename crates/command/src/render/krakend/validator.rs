@@ -3,7 +3,7 @@
 use super::{KrakendPlan, OPERATIONS};
 use crate::render::needs::GatewayNeeds;
 use crate::render::tokens::at_most_one;
-use edge_idempotency_engine::identity::{IdentityPlace, IdentitySource};
+use edge_idempotency_engine::identity::IdentitySource;
 use edge_idempotency_engine::policy::needs::RouteNeeds;
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ impl KrakendPlan {
             while headers.iter().any(|(_, other)| *other == header) {
                 header.push_str("-2");
             }
-            headers.push((claim_name(&path)?, header));
+            headers.push((claim_name(path)?, header));
         }
         let mut validator = json!({"alg": algorithm});
         let more = if keys.contains("://") {
@@ -112,12 +112,11 @@ impl TokenValidator {
 }
 
 /// The claims that identity sources read: what each says, and its path.
-fn claims(sources: &[IdentitySource]) -> Vec<(&'static str, Vec<String>)> {
-    let mut claims: Vec<(&str, Vec<String>)> = Vec::new();
+fn claims(sources: &[IdentitySource]) -> Vec<(&'static str, &[String])> {
+    let mut claims: Vec<(&str, &[String])> = Vec::new();
     for source in sources {
-        for (what, (_, place)) in ["Tenant", "Project", "Subject"].into_iter().zip(source.places()) {
-            let Some(IdentityPlace::Metadata(path)) = place else { continue };
-            let path: Vec<String> = path.segments().iter().skip(source.origin.metadata.len()).cloned().collect();
+        for (what, path) in ["Tenant", "Project", "Subject"].into_iter().zip(source.claims()) {
+            let Some(path) = path else { continue };
             if claims.iter().all(|(_, other)| *other != path) {
                 claims.push((what, path));
             }

@@ -6,7 +6,7 @@ use crate::backend::{Backend, BackendKind, GuardService, InvocationStore, restat
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
 use crate::json::cursor::suggestion;
 use crate::policy::defaults::GUARD;
-use crate::policy::document::{BackendDocument, CallerHeaders, Collision, IdentityRules};
+use crate::policy::document::{BackendDocument, CallerHeaders, Collision, Document, IdentityRules};
 use crate::policy::text_index::TextIndex;
 use crate::policy::{CLOSED, CLOSED_UNDECLARED, REWRITE_MARK, Route, SERVICES, Target};
 use crate::provider::Provider;
@@ -181,18 +181,6 @@ impl<'d> Compiler<'d> {
         }
     }
 
-    /// The request headers that the filter writes for backends: names, or prefixes with `*`. No backend gets a client's, and no
-    /// client a backend's (docs/contract.md section 6).
-    pub(super) fn written_headers(&self, identities: &[IdentityRules]) -> Vec<String> {
-        let document = self.document;
-        let parameters = document.parameter_prefix.iter().map(|prefix| format!("{prefix}*"));
-        let of_identity = identities.iter().flat_map(|rules| rules.forward.names());
-        let key_headers = document.backends.iter().filter_map(|backend| backend.key_header.as_deref());
-        let names = [IDEMPOTENCY_KEY, REWRITE_MARK].into_iter().chain(document.shadow_key_header.as_deref());
-        let names = names.chain(key_headers);
-        names.chain(of_identity).map(str::to_owned).chain(parameters).collect()
-    }
-
     /// The request headers that are removed before a backend. `written`: those that the filter writes.
     #[inline(never)]
     pub(super) fn strip(
@@ -263,6 +251,19 @@ impl<'d> Compiler<'d> {
                 self.issues.add(backend.pointer(""), message);
             }
         }
+    }
+}
+
+impl Document<'_> {
+    /// The request headers that the filter writes for backends: names, or prefixes with `*`. No backend gets a client's, and no
+    /// client a backend's (docs/contract.md section 6). `identities`: those of the document and of its routes.
+    pub(in crate::policy) fn written_headers(&self, identities: &[IdentityRules]) -> Vec<String> {
+        let parameters = self.parameter_prefix.iter().map(|prefix| format!("{prefix}*"));
+        let of_identity = identities.iter().flat_map(|rules| rules.forward.names());
+        let key_headers = self.backends.iter().filter_map(|backend| backend.key_header.as_deref());
+        let names = [IDEMPOTENCY_KEY, REWRITE_MARK].into_iter().chain(self.shadow_key_header.as_deref());
+        let names = names.chain(key_headers);
+        names.chain(of_identity).map(str::to_owned).chain(parameters).collect()
     }
 }
 

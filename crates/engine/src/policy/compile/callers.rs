@@ -42,7 +42,7 @@ impl Compiler<'_> {
             project: Some(IdentityPlace::Header(headers.project.clone())),
             subject: SubjectRule { field: IdentityPlace::Constant(caller.subject.as_str().to_owned()), kind: None },
             api_key: None,
-            #[cfg(feature = "describe")]
+            #[cfg(feature = "needs")]
             origin: Default::default(),
         };
         self.document.callers.iter().zip(headers.into_iter().cycle()).map(source).collect()

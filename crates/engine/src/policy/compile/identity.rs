@@ -3,7 +3,6 @@
 use super::{Compiler, RouteDocument};
 use crate::identity::{IdentityPlace, IdentitySource};
 use crate::policy::document::{CallerHeaders, IdentityRules, Scope};
-use crate::policy::target::IDENTITY_NAMES;
 
 impl Compiler<'_> {
     /// Reports constant subjects that are reserved, and warns about those that two sources have.
@@ -103,17 +102,14 @@ impl Compiler<'_> {
     /// Checks the sources of one `identity` object at `at` against the routes that use it.
     fn check_sources(&mut self, at: &str, rules: &IdentityRules, users: &[(usize, &RouteDocument)]) {
         let fits = |(_, route): &&(usize, &RouteDocument)| route.scope != Scope::Project && route.webhook.is_none();
-        let needs = |(_, route): &&(usize, &RouteDocument)| {
-            let needs_identity = route.policy.is_case_a() || names_identity(route);
-            route.scope == Scope::Project && route.webhook.is_none() && needs_identity
-        };
+        let needs = |(_, route): &&(usize, &RouteDocument)| route.scope == Scope::Project && route.needs_identity();
         let Some((_, first)) = users.iter().find(needs) else { return };
         let without = || rules.sources.iter().enumerate().filter(|(_, source)| source.project.is_none());
         if !rules.sources.is_empty() && without().count() == rules.sources.len() {
             let names: Vec<String> = without().map(|(_, source)| format!("`{}`", source.name)).collect();
             for (index, route) in users.iter().filter(needs) {
                 // A route for signed callers works without the document's sources.
-                if route.identity.is_none() && self.is_signed_for(route) {
+                if route.identity.is_none() && self.document.is_signed(route.endpoint) {
                     continue;
                 }
                 let message = format!(
@@ -135,10 +131,4 @@ impl Compiler<'_> {
             }
         }
     }
-}
-
-/// Whether the route's target names a part of the caller's identity.
-fn names_identity(route: &RouteDocument) -> bool {
-    let names = |target: &str| IDENTITY_NAMES.iter().any(|name| target.contains(&format!("{{{name}}}")));
-    route.target.is_some_and(names)
 }

@@ -4,7 +4,7 @@ use super::header_names::parse_identity_header;
 use super::stores::{KeyRegistry, Unkey, key_registry, read_key_registry};
 use super::webhooks::parse_subject;
 use super::{parse_name, parse_text};
-#[cfg(feature = "describe")]
+#[cfg(feature = "needs")]
 use crate::identity::SourceOrigin;
 use crate::identity::{
     ApiKeyPlace, IdentityPlace, IdentitySource, KeyMember, MetadataPath, PayloadClaim, SubjectRule, Tenant,
@@ -255,7 +255,7 @@ fn read_source(
         Some(path)
     });
     let api_key = source::UNKEY.at(&fields, issues).and_then(|at| read_api_keys(&at, owner, registry, issues));
-    #[cfg(feature = "describe")]
+    #[cfg(feature = "needs")]
     let origin = SourceOrigin { metadata: namespace.clone().unwrap_or_default(), owner: headers_owner.clone() };
     let kind = match (namespace, headers_owner, &api_key) {
         (Some(path), None, None) => SourceKind::Metadata(path),
@@ -302,7 +302,7 @@ fn read_source(
         project: project.map_or(Some(None), |project| project.map(Some))?,
         subject: subject?,
         api_key,
-        #[cfg(feature = "describe")]
+        #[cfg(feature = "needs")]
         origin,
     };
     if source.places().into_iter().filter_map(|(_, place)| place).all(IdentityPlace::is_constant) {

@@ -19,7 +19,7 @@ members! {
 
 /// The retention of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(not(feature = "describe"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
+#[cfg_attr(not(feature = "needs"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
 pub struct ServiceRetention {
     /// The service's name in the backend
     pub service: String,

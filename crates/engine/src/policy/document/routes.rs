@@ -13,6 +13,7 @@ use crate::policy::defaults;
 use crate::policy::members::{
     Choice, Custom, Flag, Integer, Member, OptionalChoice, OptionalFlag, OptionalInteger, Text, Texts, members,
 };
+use crate::policy::target::IDENTITY_NAMES;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -420,6 +421,12 @@ impl Deref for RouteDocument<'_> {
 }
 
 impl<'j> RouteDocument<'j> {
+    /// Whether requests without an identity are refused, since keys or the target hold a part of it.
+    pub(crate) fn needs_identity(&self) -> bool {
+        let names = |target: &str| IDENTITY_NAMES.iter().any(|name| target.contains(&format!("{{{name}}}")));
+        self.webhook.is_none() && (self.policy.is_case_a() || self.target.is_some_and(names))
+    }
+
     /// Reads one route.
     pub(crate) fn read(at: &JsonCursor<'j>, issues: &mut Issues) -> Option<Self> {
         let fields = route::OBJECT.read(at, issues)?;

@@ -1,13 +1,11 @@
 //! Makes what a policy needs of its document and of what became of it.
 
-use super::{BackendNeeds, GuardNeeds, PolicyNeeds, RouteNeeds, SecretNeeds, SecretOrigin, StoreNeeds, StoreUse};
+use super::stores::{secrets, services};
+use super::{BackendNeeds, GuardNeeds, PolicyNeeds, RouteNeeds, StoreNeeds};
 use crate::identity::IdentitySource;
-use crate::json::cursor::child;
 use crate::key::KeyCharset;
 use crate::policy::answer::AnswerMapping;
-use crate::policy::document::{
-    BackendDocument, Collision, Document, PolicyKind, RouteDocument, Secret, Service, Unmatched,
-};
+use crate::policy::document::{BackendDocument, Collision, Document, PolicyKind, RouteDocument, Service, Unmatched};
 use crate::policy::target::target_parts;
 use crate::policy::{OPERATION_ID, Policy, Route};
 use std::collections::BTreeSet;
@@ -114,7 +112,7 @@ impl RouteNeeds {
             query: declared.target.filter(|_| rewrites).map(|_| declared.query.clone()),
             webhook: declared.webhook.is_some(),
             provider: declared.webhook.as_ref().and_then(|webhook| webhook.provider.clone()),
-            signed: document.callers.iter().any(|caller| caller.routes.iter().any(|name| name == declared.endpoint)),
+            signed: document.is_signed(declared.endpoint),
             keyed: declared.policy.is_case_a() && declared.webhook.is_none(),
             recovery: route.recovery.is_some(),
             claims: declared.collision != Collision::Off,
@@ -137,60 +135,7 @@ fn stores(document: &Document) -> Vec<StoreNeeds> {
         cluster: service.cluster.clone(),
         has_credential: service.credential.is_some(),
     };
-    services(document).map(|(used_for, pointer, service)| store(used_for, pointer, service)).collect()
-}
-
-fn services<'d>(document: &'d Document) -> impl Iterator<Item = (StoreUse, String, &'d Service)> {
-    let webhooks = document.webhooks.as_ref();
-    let unkey = webhooks.and_then(|webhooks| webhooks.unkey.as_ref()).map(|unkey| &unkey.service);
-    let openbao = webhooks.and_then(|webhooks| webhooks.openbao.as_ref()).map(|openbao| &openbao.service);
-    let sources = document.identity.iter().flat_map(|rules| rules.sources.iter().enumerate());
-    let asking = sources.filter(|(_, source)| source.api_key.is_some()).map(|(index, _)| index).next();
-    let registry = document.identity.as_ref().and_then(|rules| rules.registry.as_ref()?.1.as_ref());
-    let own = |used_for, name: &str, service: Option<&'d Service>| {
-        service.map(|service| (used_for, child("/webhooks", name), service))
-    };
-    let api_keys = asking
-        .zip(registry)
-        .map(|(index, unkey)| (StoreUse::ApiKeys, format!("/identity/sources/{index}/unkey"), &unkey.service));
-    let of_webhooks = [own(StoreUse::Bindings, "unkey", unkey), own(StoreUse::Secrets, "openbao", openbao)];
-    of_webhooks.into_iter().flatten().chain(api_keys)
-}
-
-fn secrets(document: &Document) -> Vec<SecretNeeds> {
-    let mut found = Vec::new();
-    let mut add = |pointer: String, secret: &Secret| {
-        let origin = match secret {
-            Secret::Env(name) => SecretOrigin::Variable(name.clone()),
-            Secret::Sds(live) => {
-                SecretOrigin::Discovered { name: live.name.clone(), is_asked: !live.source.is_empty() }
-            }
-            Secret::Value(_) => SecretOrigin::Document,
-        };
-        found.push(SecretNeeds { pointer, origin });
-    };
-    let (registries, of_webhooks): (Vec<_>, Vec<_>) =
-        services(document).partition(|(used_for, ..)| *used_for == StoreUse::ApiKeys);
-    let mut add_credential = |(used_for, pointer, service): (StoreUse, String, &Service)| {
-        if let Some(secret) = &service.credential {
-            add(child(&pointer, used_for.credential()), secret);
-        }
-    };
-    registries.into_iter().chain(of_webhooks).for_each(&mut add_credential);
-    for backend in document.backends.iter() {
-        let Some(operations) = &backend.operations else { continue };
-        let at = child(&backend.pointer("operations"), "secret");
-        for (index, secret) in operations.secrets.iter().enumerate() {
-            add(if operations.secrets.len() == 1 { at.clone() } else { format!("{at}/{index}") }, secret);
-        }
-    }
-    let bindings = document.webhooks.iter().flat_map(|webhooks| &webhooks.bindings);
-    let bindings = bindings.map(|(id, binding)| (child("/webhooks/static", id), &binding.secrets));
-    let callers = document.callers.iter().map(|caller| (child("/callers", &caller.name), &caller.secrets));
-    for (at, secrets) in bindings.chain(callers) {
-        secrets.iter().enumerate().for_each(|(index, secret)| add(format!("{at}/secrets/{index}"), secret));
-    }
-    found
+    services(document).into_iter().map(|(used_for, pointer, service)| store(used_for, pointer, service)).collect()
 }
 
 /// The paths of backends themselves, then the guard, then what the document closes.
@@ -214,6 +159,8 @@ fn sample_target(target: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::needs::{SecretOrigin, needs_as_json};
+    use serde_json::{Value, json};
 
     const DOCUMENT: &str = r#"{
         "version": 1, "allow_inline_secrets": true, "backend": "b",
@@ -295,5 +242,53 @@ mod tests {
         assert_eq!(clusters, [("restate", "/backends/b"), ("unkey", "/identity/sources/1/unkey")]);
         assert_eq!(needs.api_keys(), Some("x-api-key"));
         assert_eq!(needs.answer_headers, ["x-operation-id"]);
+    }
+
+    #[test]
+    fn a_host_reads_the_same() {
+        let route = |endpoint: &str, backend: &str, ways: Value, more: Value| {
+            let mut route = json!({"endpoint": endpoint, "hosts": [], "backend": backend, "needs_identity": false, "signed": false,
+                "webhook": false, "query": [], "ways": ways, "sources": null});
+            let (Value::Object(members), Value::Object(more)) = (&mut route, more) else { panic!("objects") };
+            members.extend(more);
+            route
+        };
+        let way = |method: &str, path: &str, result: Value| json!({"method": method, "path": path, "result": result});
+        let source = |pointer: &str, own: [Value; 4]| {
+            let [metadata, owner, api_key, claims] = own;
+            json!({"pointer": pointer, "metadata": metadata, "headers_owned_by": owner, "api_key": api_key, "claims": claims})
+        };
+        let needs = json!({
+            "docs_url": null, "retry_headers": [], "error_member": false, "gateway_routes": false, "wait_ms": 30000,
+            "request_buffer": (1 << 20) + (64 << 10),
+            "clusters": [["unkey", "/identity/sources/1/unkey"], ["restate", "/backends/b"]],
+            "variables": ["ROOT", "TAG", "ROOT"],
+            "written_headers": ["idempotency-key", "x-edge-idempotency"],
+            "operations": {"backend": "b", "ways": [
+                way("GET", "/operations/{operation_id}", json!("attach")),
+                way("GET", "/operations/{operation_id}/output", json!("output")),
+            ]},
+            "sources": [
+                source("/identity/sources/0", [json!(["ns", "jwt"]), json!(null), json!(null), json!([["t"], ["deep", "p"], ["s"]])]),
+                source("/identity/sources/1", [json!([]), json!(null), json!("x-api-key"), json!([])]),
+            ],
+            "routes": [
+                route("refund", "b", json!([
+                    way("POST", "/r/{id}/", json!(null)),
+                    way("GET", "/r/{id}/by-idempotency-key/{key}", json!("attach")),
+                    way("GET", "/r/{id}/by-idempotency-key/{key}/output", json!("output")),
+                ]), json!({"needs_identity": true})),
+                route("list", "c", json!([way("GET", "/r", json!(null)), way("HEAD", "/r", json!(null))]), json!({})),
+                route("hook", "b", json!([way("POST", "/h", json!(null))]), json!({"webhook": true})),
+                route("other", "a", json!([way("POST", "/o", json!(null))]), json!({"sources": [
+                    source("/routes/3/identity/sources/0", [json!([]), json!("proxy"), json!(null), json!([])]),
+                ]})),
+            ],
+        });
+        let told: Value = serde_json::from_str(&needs_as_json(DOCUMENT.as_bytes())).unwrap();
+        assert_eq!(told, json!({"needs": needs}));
+        let refused: Value = serde_json::from_str(&needs_as_json(br#"{"version": 2}"#)).unwrap();
+        let errors = Policy::from_json(br#"{"version": 2}"#).unwrap_err().to_string();
+        assert_eq!(refused, json!({"errors": errors}));
     }
 }
