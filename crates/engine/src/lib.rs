@@ -70,11 +70,12 @@ mod body;
 mod bytes;
 mod codes;
 mod configuration;
+mod in_flight;
 mod memory;
-mod operations;
 mod percent;
 mod protobuf;
 mod recovery;
+mod shadow;
 mod signed_callers;
 mod stream;
 mod time;
@@ -106,6 +107,8 @@ pub mod lookup;
 pub mod memory_gateway;
 #[doc(hidden)]
 pub mod metrics;
+#[doc(hidden)]
+pub mod operations;
 #[doc(hidden)]
 pub mod policy;
 #[doc(hidden)]

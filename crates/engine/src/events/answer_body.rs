@@ -10,10 +10,10 @@ use crate::exchange::{
 use crate::headers::{Headers, REPLAYED, RETRY, STATUS, distinct};
 use crate::json::{Json, to_text};
 use crate::lookup::{LookupAnswer, OutputQuestion, Progress, call_name};
+use crate::operations::is_invocation_id;
 use crate::operations::set_operation;
 use crate::policy::Policy;
 use crate::policy::answer::Unmapped;
-use crate::policy::operations::is_invocation_id;
 use crate::problem::{Problem, Retry};
 use serde::Serialize;
 

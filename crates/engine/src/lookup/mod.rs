@@ -25,12 +25,14 @@ pub use invocation::InvocationQuestion;
 pub use output::{OutputQuestion, Progress};
 pub use pacing::SenderNetwork;
 
+use crate::api_keys::KeyRegistry;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::collision::{self, Claim};
 use crate::identity::{ApiKey, KeyHolder};
 use crate::policy::Policy;
-use crate::policy::document::{Binding, KeyRegistry, OpenBao, Secret, Unkey};
+use crate::policy::document::{OpenBao, Secret, Unkey};
+use crate::webhooks::Binding;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::{CacheDecision, LookupCache, LookupOutcome, RequestedCall};

@@ -4,12 +4,13 @@
 
 mod of_document;
 
-pub use super::document::{Binding, ServiceRetention};
+pub use super::document::ServiceRetention;
 use super::document::{Mode, PolicyKind};
 use super::{Policy, Route};
 use crate::backend::BackendAbilities;
 use crate::identity::IdentitySource;
 use crate::policy::defaults::{BUFFER_MARGIN, GUARD, MAX_BODY_BYTES};
+pub use crate::webhooks::document::Binding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

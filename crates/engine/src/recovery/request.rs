@@ -1,6 +1,7 @@
 //! The request for a stored result. It waits for the id of the invocation, and then it is turned into the backend's request for its
 //! result.
 
+use super::path::{RecoveryPath, Wait};
 use super::result::StoredResult;
 use crate::api_keys::{Asked, await_caller};
 use crate::exchange::{
@@ -13,7 +14,6 @@ use crate::identity::{AttributeValue, Attributes, Identity};
 use crate::key::{self, KeyCharset, KeyRules};
 use crate::lookup::{self, InvocationQuestion, LookupAnswer, PendingLookup, invocation};
 use crate::percent::percent_decode;
-use crate::policy::recovery::{RecoveryPath, Wait};
 use crate::policy::{Policy, RequestUrl};
 use crate::problem::Problem;
 

@@ -1,13 +1,12 @@
 //! Makes what a policy needs of its document and of what became of it.
 
 use super::{BackendNeeds, GuardNeeds, PolicyNeeds, RouteNeeds, SecretNeeds, SecretOrigin, StoreNeeds, StoreUse};
+use crate::collision::Collision;
 use crate::identity::IdentitySource;
 use crate::json::cursor::child;
 use crate::key::KeyCharset;
 use crate::policy::answer::AnswerMapping;
-use crate::policy::document::{
-    BackendDocument, Collision, Document, PolicyKind, RouteDocument, Secret, Service, Unmatched,
-};
+use crate::policy::document::{BackendDocument, Document, PolicyKind, RouteDocument, Secret, Service, Unmatched};
 use crate::policy::target::target_parts;
 use crate::policy::{OPERATION_ID, Policy, Route};
 use std::collections::BTreeSet;
