@@ -116,6 +116,8 @@ pub mod problem;
 #[doc(hidden)]
 pub mod provider;
 #[doc(hidden)]
+pub mod questions;
+#[doc(hidden)]
 pub mod telemetry;
 #[doc(hidden)]
 pub mod uuid;

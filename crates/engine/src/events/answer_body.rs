@@ -9,12 +9,12 @@ use crate::exchange::{
 };
 use crate::headers::{Headers, REPLAYED, RETRY, STATUS, distinct};
 use crate::json::{Json, to_text};
-use crate::lookup::{LookupAnswer, OutputQuestion, Progress, call_name};
 use crate::operations::is_invocation_id;
 use crate::operations::set_operation;
 use crate::policy::Policy;
 use crate::policy::answer::Unmapped;
 use crate::problem::{Problem, Retry};
+use crate::questions::{LookupAnswer, OutputQuestion, Progress, call_name};
 use serde::Serialize;
 
 /// The longest error body that is read, in bytes. A problem document replaces a longer one.

@@ -15,10 +15,10 @@ use crate::collision::CollisionRules;
 use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
-use crate::lookup::{self, LookupAnswer, OutputQuestion, PendingLookup, Progress, invocation};
 use crate::policy::path::split_query;
 use crate::policy::{Mode, Policy, Route};
 use crate::problem::{Problem, Reason};
+use crate::questions::{self, LookupAnswer, OutputQuestion, PendingLookup, Progress};
 use std::sync::Arc;
 
 /// A request that is decided and waits for checks before it is forwarded. A check that is done is `None`.
@@ -150,7 +150,7 @@ impl BackendChecks {
         if self.claim.is_some() || self.in_flight.take().is_none() {
             return Err(Problem::internal_error());
         }
-        exchange.note_lookup(invocation::STORE, lookup::call_name(&progress));
+        exchange.note_lookup(questions::STORE, questions::call_name(&progress));
         match progress {
             Ok(Progress::Processing) => Err(Problem::key_in_flight()),
             Ok(_) | Err(_) => Ok(()),

@@ -11,24 +11,17 @@
 //! | `pacing` | how many calls unknown keys cause |
 //! | `unkey` | bindings, and holders of API keys: `keys.verifyKey` |
 //! | `openbao` | secrets: the KV engine, version 2 |
-//! | `invocation` | the id of a Restate invocation, for recovery; not a part of [`Lookups`], since nothing of it is cached |
-//! | `output` | how far the work of an invocation is; not a part of [`Lookups`] either |
 
 mod cache;
-pub(crate) mod invocation;
 mod openbao;
-pub(crate) mod output;
 mod pacing;
 mod unkey;
 
-pub use invocation::InvocationQuestion;
-pub use output::{OutputQuestion, Progress};
 pub use pacing::SenderNetwork;
 
 use crate::api_keys::KeyRegistry;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
-use crate::collision::{self, Claim};
 use crate::identity::{ApiKey, KeyHolder};
 use crate::policy::Policy;
 use crate::policy::document::{OpenBao, Secret, Unkey};
@@ -108,41 +101,6 @@ impl LookupRequest {
     }
 }
 
-/// The lookup that a request or its answer waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PendingLookup<'r> {
-    /// A binding or secrets
-    Store(&'r LookupRequest),
-    /// The id of an invocation
-    Invocation(&'r InvocationQuestion),
-    /// The first fingerprint under the key of a claim
-    Claim(&'r Claim),
-    /// How far the work of an invocation is
-    Output(&'r OutputQuestion),
-}
-
-/// What is asked without a cache: each lookup is a call of its own, and [`Lookups`] knows nothing of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UncachedLookup {
-    /// [`PendingLookup::Invocation`]
-    Invocation,
-    /// [`PendingLookup::Claim`]
-    Claim,
-    /// [`PendingLookup::Output`]
-    Output,
-}
-
-impl UncachedLookup {
-    /// The answer that the reply to the call gives. A reply that cannot be used gives an answer with the reason.
-    pub fn read_reply(self, reply: &CallReply<'_>) -> LookupAnswer {
-        match self {
-            Self::Invocation => LookupAnswer::Invocation(invocation::read(reply)),
-            Self::Claim => LookupAnswer::FirstClaim(collision::read(reply)),
-            Self::Output => LookupAnswer::Output(output::read(reply)),
-        }
-    }
-}
-
 /// Why a store gives no value. The reasons are log values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookupFailure {
@@ -161,17 +119,6 @@ pub enum LookupFailure {
 
 /// The reason of a lookup whose call was not made, or whose reply was lost.
 const LOST: Reason = Reason::LookupLost;
-
-impl PendingLookup<'_> {
-    /// The store as metrics write it.
-    pub(crate) const fn store_name(self) -> &'static str {
-        match self {
-            Self::Store(request) => request.kind.name(),
-            Self::Invocation(_) | Self::Output(_) => invocation::STORE,
-            Self::Claim(_) => collision::STORE,
-        }
-    }
-}
 
 /// Where the result of a lookup came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,21 +165,15 @@ impl<T> StoreAnswer<T> {
     }
 }
 
-/// The answer to a [`PendingLookup`]. The reasons of failures are log values.
+/// What a store answers to a [`LookupRequest`].
 #[derive(Debug, Clone)]
-pub enum LookupAnswer {
+pub enum LookupResult {
     /// The webhook's binding; it lists no secrets
     Binding(StoreAnswer<Arc<Binding>>),
     /// Secrets, in the order in which they are tried
     Secrets(StoreAnswer<Arc<Vec<Secret>>>),
     /// The holder of an API key
     Holder(StoreAnswer<Arc<KeyHolder>>),
-    /// The invocation's id, `inv_[A-Za-z0-9]+`
-    Invocation(Result<Box<str>, Reason>),
-    /// The fingerprint of the first claim under the key
-    FirstClaim(Result<Box<str>, Reason>),
-    /// How far the work of the invocation is
-    Output(Result<Progress, Reason>),
 }
 
 /// The value that a store has for a key.
@@ -246,7 +187,7 @@ enum StoreValue {
     Holder(Arc<KeyHolder>),
 }
 
-impl LookupAnswer {
+impl LookupResult {
     /// The answer of a store. Its value tells what was asked; where it has none, `kind` does.
     fn of_store(kind: StoreKind, StoreAnswer { result, origin }: StoreAnswer<StoreValue>) -> Self {
         match (result, kind) {
@@ -261,20 +202,12 @@ impl LookupAnswer {
 }
 
 /// A call was made, and it gave a value; as metrics write it.
-const FETCHED: &str = "miss";
-
-/// The result of a call without a cache, as metrics write it: `miss`, or the reason of a failure.
-pub(crate) const fn call_name<T>(result: &Result<T, Reason>) -> &'static str {
-    match result {
-        Ok(_) => FETCHED,
-        Err(reason) => reason.name(),
-    }
-}
+pub(crate) const FETCHED: &str = "miss";
 
 impl LookupRequest {
     /// The answer if the call was not made, or its reply was lost.
-    pub(crate) fn lost(&self) -> LookupAnswer {
-        LookupAnswer::of_store(self.kind, StoreAnswer::unavailable(LOST))
+    pub(crate) fn lost(&self) -> LookupResult {
+        LookupResult::of_store(self.kind, StoreAnswer::unavailable(LOST))
     }
 }
 
@@ -314,7 +247,7 @@ pub struct Lookups {
     api_keys: LookupCache,
     last_call: u32,
     calls: Vec<(CallId, Call)>,
-    answers: Vec<(u32, LookupAnswer)>,
+    answers: Vec<(u32, LookupResult)>,
 }
 
 impl Lookups {
@@ -347,14 +280,14 @@ impl Lookups {
         request: &LookupRequest,
         sender: &dyn Fn() -> Option<SenderNetwork>,
         now: u64,
-    ) -> Option<LookupAnswer> {
+    ) -> Option<LookupResult> {
         let kind = request.kind;
         match self.store(kind).decide(&request.key, request.force_refresh, sender, now) {
             CacheDecision::Answer { answer, refresh } => {
                 if refresh {
                     self.call((request.kind, request.question.as_ref()), &request.key, now, None);
                 }
-                Some(LookupAnswer::of_store(kind, answer))
+                Some(LookupResult::of_store(kind, answer))
             }
             CacheDecision::Wait(call) => {
                 if call.is_some() {
@@ -372,12 +305,12 @@ impl Lookups {
     }
 
     /// The next request that has waited, and its answer.
-    pub fn next_answer(&mut self) -> Option<(u32, LookupAnswer)> {
+    pub fn next_answer(&mut self) -> Option<(u32, LookupResult)> {
         self.answers.pop()
     }
 
     /// The answer for one request, if there is one already.
-    pub fn answer_for(&mut self, stream: u32) -> Option<LookupAnswer> {
+    pub fn answer_for(&mut self, stream: u32) -> Option<LookupResult> {
         let index = self.answers.iter().position(|(waiter, _)| *waiter == stream)?;
         Some(self.answers.swap_remove(index).1)
     }
@@ -483,6 +416,6 @@ impl Lookups {
     /// Ends a call and queues the answers of the requests that wait for it.
     fn complete(&mut self, kind: StoreKind, key: &Arc<str>, outcome: LookupOutcome, now: u64) {
         let answers = self.store(kind).complete(key, outcome, now).into_iter();
-        self.answers.extend(answers.map(|(stream, answer)| (stream, LookupAnswer::of_store(kind, answer))));
+        self.answers.extend(answers.map(|(stream, answer)| (stream, LookupResult::of_store(kind, answer))));
     }
 }

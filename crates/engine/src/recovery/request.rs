@@ -12,10 +12,10 @@ use crate::exchange::{
 use crate::headers::{Headers, RouterHints};
 use crate::identity::{AttributeValue, Attributes, Identity};
 use crate::key::{self, KeyCharset, KeyRules};
-use crate::lookup::{self, InvocationQuestion, LookupAnswer, PendingLookup, invocation};
 use crate::percent::percent_decode;
 use crate::policy::{Policy, RequestUrl};
 use crate::problem::Problem;
+use crate::questions::{self, InvocationQuestion, LookupAnswer, PendingLookup};
 
 /// Reads a request for a stored result, which waits then; `None` if the path is no recovery path of a recoverable route. This makes no
 /// effects.
@@ -145,7 +145,7 @@ impl Continuation for WaitingRecovery {
             }
             (Event::Answer(LookupAnswer::Invocation(id)), None) => {
                 exchange.begin(TraceStep::Stores);
-                exchange.note_lookup(invocation::STORE, lookup::call_name(&id));
+                exchange.note_lookup(questions::STORE, questions::call_name(&id));
                 match id {
                     Ok(id) => {
                         let operations = exchange.operations(policy);
