@@ -88,7 +88,6 @@ type StreamEvent<'e> = dyn FnMut(&mut Stream, &WasmHost, &mut Configuration) -> 
 
 /// Runs `event` with a stream and its configuration. Returns `otherwise` if there is no such context. The module has the search
 /// for them once, and not in each callback.
-#[inline(never)]
 fn with_stream(id: u32, otherwise: Action, event: &mut StreamEvent<'_>) -> Action {
     let found = |contexts: &mut Contexts| {
         let StreamContext { root, stream } = contexts.streams.get_mut(id)?;

@@ -126,9 +126,11 @@ pub(crate) struct StreamHost<'e> {
 impl<'e> StreamHost<'e> {
     pub(crate) fn new(
         request: RequestHandle<'e>,
-        (calls, namespaces): (&'e Calls, &'e [HandedNamespace]),
+        calls: &'e Calls,
+        namespaces: &'e [HandedNamespace],
         thread: &'e ThreadMetrics,
-        (phase, mut held): (Phase, Held),
+        phase: Phase,
+        mut held: Held,
         record: &'e RefCell<TypedRecord>,
     ) -> Self {
         let (metadata, edited, samples, afterwards) = Default::default();
@@ -270,11 +272,11 @@ impl Host for StreamHost<'_> {
         max: usize,
         read: impl FnOnce(&Body<'_>) -> T,
     ) -> Result<T, HostError> {
-        Ok(self.request.with_body(self.request_parts(), (start, max), |pieces| read(&Body::of_pieces(pieces))))
+        Ok(self.request.with_body(self.request_parts(), start, max, |pieces| read(&Body::of_pieces(pieces))))
     }
 
     fn response_body(&self, max: usize) -> Result<Vec<u8>, HostError> {
-        Ok(self.request.with_body(self.response_parts(), (0, max), |pieces| pieces.concat()))
+        Ok(self.request.with_body(self.response_parts(), 0, max, |pieces| pieces.concat()))
     }
 
     fn set_response_body(&self, body: &[u8]) -> Result<(), HostError> {

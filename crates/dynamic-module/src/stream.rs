@@ -64,7 +64,7 @@ impl EnvoyStream {
     pub(crate) fn on_request_headers(&self, request: RequestHandle<'_>, end_of_stream: bool) -> Done<HeadersStatus> {
         crate::panics::plant(request);
         self.has_begun.set(true);
-        let done = self.event(request, ("request_headers", Phase::Other), |stream, host, shared| {
+        let done = self.event(request, "request_headers", Phase::Other, |stream, host, shared| {
             if !host.has_metadata() {
                 self.filter.tell_of_metadata();
                 return stream.on_misconfigured(host, shared);
@@ -78,14 +78,14 @@ impl EnvoyStream {
         if self.ignores(Stream::ignores_request_body) {
             return Done::at_once(BodyStatus::Continue);
         }
-        let done = self.event(request, ("request_body", Phase::Request), |stream, host, shared| {
+        let done = self.event(request, "request_body", Phase::Request, |stream, host, shared| {
             stream.on_request_body(host, shared, host.body_size(), end_of_stream)
         });
         done.map(|action| self.hold(action, |held| &mut held.request))
     }
 
     pub(crate) fn on_request_trailers(&self, request: RequestHandle<'_>) -> Done<TrailersStatus> {
-        let done = self.event(request, ("request_trailers", Phase::Other), |stream, host, shared| {
+        let done = self.event(request, "request_trailers", Phase::Other, |stream, host, shared| {
             stream.on_request_trailers(host, shared)
         });
         done.map(trailers_status)
@@ -96,7 +96,7 @@ impl EnvoyStream {
             return Done::at_once(HeadersStatus::Continue);
         }
         self.is_answered.set(true);
-        let done = self.event(request, ("response_headers", Phase::Other), |stream, host, shared| {
+        let done = self.event(request, "response_headers", Phase::Other, |stream, host, shared| {
             stream.on_response_headers(host, shared, end_of_stream)
         });
         done.map(headers_status)
@@ -106,7 +106,7 @@ impl EnvoyStream {
         if !self.has_begun.get() || self.ignores(Stream::ignores_response_body) {
             return Done::at_once(BodyStatus::Continue);
         }
-        let done = self.event(request, ("response_body", Phase::Response), |stream, host, shared| {
+        let done = self.event(request, "response_body", Phase::Response, |stream, host, shared| {
             stream.on_response_body(host, shared, host.body_size(), end_of_stream)
         });
         done.map(|action| self.hold(action, |held| &mut held.response))
@@ -116,7 +116,7 @@ impl EnvoyStream {
         if !self.has_begun.get() {
             return Done::at_once(TrailersStatus::Continue);
         }
-        let done = self.event(request, ("response_trailers", Phase::Other), |stream, host, shared| {
+        let done = self.event(request, "response_trailers", Phase::Other, |stream, host, shared| {
             stream.on_response_trailers(host, shared)
         });
         done.map(trailers_status)
@@ -124,7 +124,7 @@ impl EnvoyStream {
 
     /// Goes on after the main thread has found that it can.
     pub(crate) fn on_wake(&self, request: RequestHandle<'_>) -> Done<()> {
-        let done = self.event(request, ("scheduled", Phase::Other), |stream, host, shared| {
+        let done = self.event(request, "scheduled", Phase::Other, |stream, host, shared| {
             stream.on_wake(host, shared);
             FilterAction::Continue
         });
@@ -178,7 +178,8 @@ impl EnvoyStream {
     fn event(
         &self,
         request: RequestHandle<'_>,
-        (hook, phase): (&'static str, Phase),
+        hook: &'static str,
+        phase: Phase,
         event: impl FnOnce(&mut Stream, &StreamHost<'_>, &mut Configuration) -> FilterAction,
     ) -> Done<EventAction> {
         let run = || {
@@ -208,13 +209,8 @@ impl EnvoyStream {
         let Ok(mut state) = self.state.try_borrow_mut() else { return bare_refusal() };
         let State { stream: Some(stream), held, can_wake } = &mut *state else { return bare_refusal() };
         let Some((mut worker, thread)) = self.filter.worker(self.worker) else { return bare_refusal() };
-        let host = StreamHost::new(
-            request,
-            (self.filter.calls(), self.filter.metadata()),
-            thread,
-            (phase, *held),
-            &self.record,
-        );
+        let host =
+            StreamHost::new(request, self.filter.calls(), self.filter.metadata(), thread, phase, *held, &self.record);
         let action = event(stream, &host, &mut worker.configuration);
         if stream.awaits_call() && !*can_wake {
             *can_wake = true;

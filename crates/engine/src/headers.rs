@@ -109,7 +109,6 @@ pub struct RouterHints {
 }
 
 /// The canonical form of a header name for comparison: lower case, `_` as `-`.
-#[inline(never)]
 pub fn canonical(name: &str) -> String {
     name.bytes().map(|byte| char::from(fold(byte))).collect()
 }
@@ -186,7 +185,6 @@ impl NamePrefilter {
     const LENGTHS: usize = 32;
 
     /// The prefilter of a set and of further names.
-    #[inline(never)]
     pub(crate) fn new(set: &NameSet, names: &[&str]) -> Self {
         let mut ends = [ByteMask::default(); Self::LENGTHS];
         let of_set = set.exact.iter().flat_map(|same_length| same_length.names.iter().map(|name| &**name));
@@ -291,7 +289,6 @@ pub(crate) fn sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
 }
 
 /// The few texts of a document without duplicates, sorted. Built by insertion: another sort would be code of its own.
-#[inline(never)]
 pub(crate) fn distinct_texts(texts: Vec<&str>) -> Vec<&str> {
     let mut sorted = Vec::new();
     for text in texts {

@@ -113,7 +113,6 @@ impl SharedMemory {
     ///
     /// # Errors
     /// There is no memory for them, and nothing is taken.
-    #[inline(never)]
     pub(crate) fn take(&mut self, sender: &Arc<str>, bytes: usize) -> Result<(), NoMemory> {
         let used = self.used.checked_add(bytes).filter(|used| *used <= self.limit).ok_or(NoMemory::Full)?;
         let place = self.find(sender);
@@ -138,7 +137,6 @@ impl SharedMemory {
     }
 
     /// Gives bytes back that [`SharedMemory::take`] took for this sender.
-    #[inline(never)]
     pub(crate) fn give_back(&mut self, sender: &Arc<str>, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
         let Ok(at) = self.find(sender) else { return };

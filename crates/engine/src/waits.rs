@@ -33,7 +33,6 @@ impl Waits {
     ///
     /// # Errors
     /// The caller, or its tenant, has no place left; the reason for logs.
-    #[inline(never)]
     pub(crate) fn begin(&self, caller: &Identity) -> Result<WaitPlace, Reason> {
         let tenant = key::prefix(&caller.tenant, None);
         let caller = key::prefix(&caller.tenant, Some((&caller.project, Some(&caller.subject))));
@@ -66,7 +65,6 @@ fn find(counts: &Counts, who: &str) -> Result<usize, usize> {
 }
 
 impl Drop for WaitPlace {
-    #[inline(never)]
     fn drop(&mut self) {
         let mut counts = self.waits.counts();
         for who in &self.who {

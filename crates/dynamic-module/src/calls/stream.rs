@@ -106,7 +106,8 @@ impl<'e> RequestHandle<'e> {
     pub(crate) fn with_body<T>(
         self,
         parts: impl IntoIterator<Item = BodyType>,
-        (start, max): (usize, usize),
+        start: usize,
+        max: usize,
         read: impl FnOnce(&[&[u8]]) -> T,
     ) -> T {
         let (mut skip, mut room, mut pieces) = (start, max, Vec::new());

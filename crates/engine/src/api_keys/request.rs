@@ -28,7 +28,6 @@ pub(crate) struct Asked<'r, 'p> {
 ///
 /// # Errors
 /// The request has no caller and needs one, or its API key is malformed.
-#[inline(never)]
 pub(crate) fn await_caller(
     exchange: &mut Exchange,
     policy: &Policy,
@@ -46,7 +45,7 @@ pub(crate) fn await_caller(
         Some(source) if source.api_key.is_none() => Ok(None),
         Some(_) => {
             let key =
-                place.find(headers).map_err(|why| exchange.because(why, Problem::api_key_invalid(Some(place))))?;
+                place.find(headers).map_err(|why| exchange.with_reason(why, Problem::api_key_invalid(Some(place))))?;
             let key = key.ok_or_else(Problem::internal_error)?;
             let permissions = route.and_then(|route| route.api_key.permissions.clone());
             let question = KeyQuestion { key, permissions };
@@ -99,13 +98,13 @@ impl Continuation for AsksHolder {
             Err(why) => Err(match why {
                 LookupFailure::Unknown(reason) => {
                     let place = resumed.policy.identity_of(exchange.route(resumed.policy)).api_keys();
-                    exchange.because(reason, Problem::api_key_invalid(place))
+                    exchange.with_reason(reason, Problem::api_key_invalid(place))
                 }
-                LookupFailure::Forbidden(reason) => exchange.because(reason, Problem::api_key_forbidden()),
+                LookupFailure::Forbidden(reason) => exchange.with_reason(reason, Problem::api_key_forbidden()),
                 LookupFailure::RateLimited { seconds } => {
-                    exchange.because(Reason::ApiKeyRateLimited, Problem::rate_limited(seconds))
+                    exchange.with_reason(Reason::ApiKeyRateLimited, Problem::rate_limited(seconds))
                 }
-                LookupFailure::Unavailable(reason) => exchange.because(reason, Problem::backend_check_failed()),
+                LookupFailure::Unavailable(reason) => exchange.with_reason(reason, Problem::backend_check_failed()),
             }),
         }
     }

@@ -95,7 +95,6 @@ impl Backend {
     }
 
     /// Hides response headers from clients: names, or prefixes with `*`.
-    #[inline(never)]
     pub(crate) fn hide<'n>(&mut self, patterns: impl Iterator<Item = &'n String>) {
         patterns.for_each(|pattern| self.hide.insert(pattern));
         let marks = match &self.protocol {

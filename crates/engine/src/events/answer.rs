@@ -147,7 +147,6 @@ impl Exchange {
 
 /// Gives a caller the key back that its request brought, if the backend's answer has it as the backend got it. Any other value of
 /// the header, the filter's namespaced key included, stays hidden.
-#[inline(never)]
 fn return_key<'a>(decision: &Decision, headers: &Headers<'a>, effects: &mut Vec<Effect<'a>>) {
     let mut lines = headers.iter().filter(|(name, _)| *name == IDEMPOTENCY_KEY.as_bytes()).map(|(_, value)| value);
     match decision {

@@ -2,8 +2,8 @@
 
 use crate::api_keys::{Asked, await_caller};
 use crate::exchange::{
-    Caller, Effect, Exchange, KeyReading, MatchedRoute, RequestFlow, RequestHead, RoutedRequest, Stage, TraceEvent,
-    TraceStep, decide_key, forward_when_ready, may_wait,
+    Caller, Effect, Exchange, IncomingRequest, KeyReading, MatchedRoute, RequestFlow, RequestHead, RoutedRequest,
+    Stage, TraceEvent, TraceStep, decide_key, forward_when_ready, may_wait,
 };
 use crate::headers::Headers;
 use crate::identity::Attributes;
@@ -21,7 +21,6 @@ impl Exchange {
     /// Handles the request's headers. If the flow is [`RequestFlow::Continue`], the effects turn them into the headers
     /// for the backend. If the request waits, they are the edits that are made before the wait, and what follows is decided
     /// on `Pause::kept_lines`.
-    #[inline(never)]
     pub fn request_headers<'a>(
         &mut self,
         policy: &'a Policy,
@@ -29,7 +28,7 @@ impl Exchange {
         attributes: &'a dyn Attributes,
         effects: &mut Vec<Effect<'a>>,
     ) -> RequestFlow {
-        let result = decide(self, policy, headers, attributes, effects);
+        let result = decide(self, IncomingRequest { policy, headers, attributes }, effects);
         let flow = self.flow_of(result, effects);
         if self.stage() == Stage::RequestDecided && self.identity().is_none() {
             self.identify(policy, headers, attributes);
@@ -46,11 +45,10 @@ impl Exchange {
 /// Decides about a request from its head, and edits it if it is forwarded.
 fn decide<'a>(
     exchange: &mut Exchange,
-    policy: &'a Policy,
-    headers: &Headers<'a>,
-    attributes: &'a dyn Attributes,
+    incoming: IncomingRequest<'_, 'a>,
     effects: &mut Vec<Effect<'a>>,
 ) -> Result<RequestFlow, Problem> {
+    let IncomingRequest { policy, headers, attributes } = incoming;
     let mut head = RequestHead::read(policy, headers);
     exchange.request_id = head.request_id;
     exchange.facts.attempt = head.attempt;
@@ -65,7 +63,7 @@ fn decide<'a>(
         Err(why) => {
             let problem = Problem::path_ambiguous(why);
             let matched = exchange.watched(policy, head.line.target, problem, policy.only_watches())?;
-            return apply_policy(exchange, policy, &mut head, ("", &matched), headers, attributes, effects);
+            return apply_policy(exchange, incoming, &mut head, "", &matched, effects);
         }
     };
     if policy.is_closed(path.as_str()) {
@@ -74,17 +72,17 @@ fn decide<'a>(
     }
     exchange.begin(TraceStep::Route);
     let url = RequestUrl { authority, path: &path };
-    if let Some(flow) = recovery_request(exchange, policy, &head, url, headers, attributes)? {
+    if let Some(flow) = recovery_request(exchange, incoming, &head, url)? {
         return Ok(flow);
     }
     if let Some(why) = path.needs_visible_key() {
         return Err(Problem::path_ambiguous(why));
     }
-    if let Some(flow) = operation_request(exchange, policy, &mut head, &path, headers, attributes, effects)? {
+    if let Some(flow) = operation_request(exchange, incoming, &mut head, &path, effects)? {
         return Ok(flow);
     }
     let matched = exchange.match_route(policy, &head, url, attributes)?;
-    apply_policy(exchange, policy, &mut head, (path.as_str(), &matched), headers, attributes, effects)
+    apply_policy(exchange, incoming, &mut head, path.as_str(), &matched, effects)
 }
 
 /// The path and the authority of a request, as every program reads them.
@@ -114,15 +112,15 @@ fn read_url<'r>(
 /// Decides about a request whose route is known, by its normalised path.
 fn apply_policy<'a>(
     exchange: &mut Exchange,
-    policy: &'a Policy,
+    incoming: IncomingRequest<'_, 'a>,
     head: &mut RequestHead<'a>,
-    (path, matched): (&str, &MatchedRoute<'a, '_>),
-    headers: &Headers<'a>,
-    attributes: &'a dyn Attributes,
+    path: &str,
+    matched: &MatchedRoute<'a, '_>,
     effects: &mut Vec<Effect<'a>>,
 ) -> Result<RequestFlow, Problem> {
+    let IncomingRequest { policy, headers, attributes } = incoming;
     head.refuse_rpc(policy.backend_of(matched.route))?;
-    head.edited.choose(policy, policy.backend_of(matched.route));
+    head.edited.limit_to(policy, policy.backend_of(matched.route));
     if let Some(name) = exchange.kept_key_header(policy) {
         head.edited.keep(name);
     }

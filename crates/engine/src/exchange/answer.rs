@@ -32,7 +32,6 @@ impl AnswerAction {
 }
 
 /// Sets a header of the response.
-#[inline(never)]
 pub(crate) fn set<'a>(name: &'a str, value: impl Into<Cow<'a, [u8]>>, effects: &mut Vec<Effect<'a>>) {
     effects.push(Effect::Set { map: HeaderMapKind::Response, name, value: value.into() });
 }

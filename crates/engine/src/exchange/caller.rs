@@ -84,7 +84,6 @@ pub(crate) const fn wider_scope(scope: Scope) -> Option<Project> {
 
 impl Exchange {
     /// Reads the identity of a request that was decided without one, by the rules of its route: its record has it.
-    #[inline(never)]
     pub(crate) fn identify(&mut self, policy: &Policy, headers: &Headers<'_>, attributes: &dyn Attributes) {
         let route = self.route(policy);
         // Who sends a webhook or a signed request is known when its signature is verified, and not before.

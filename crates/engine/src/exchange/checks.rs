@@ -139,7 +139,7 @@ impl BackendChecks {
         match verdict {
             ClaimVerdict::Match => Ok(()),
             ClaimVerdict::Mismatch => Err(Problem::key_reused()),
-            ClaimVerdict::Unknown(reason) => Err(exchange.because(reason, Problem::backend_check_failed())),
+            ClaimVerdict::Unknown(reason) => Err(exchange.with_reason(reason, Problem::backend_check_failed())),
         }
     }
 
@@ -241,7 +241,6 @@ fn in_flight(
 
 /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when
 /// the path is rewritten.
-#[inline(never)]
 fn open_claim(rules: &CollisionRules, decision: &Decision, request: &RoutedRequest<'_, '_>) -> Option<OpenClaim> {
     let RoutedRequest { line, path, matched, headers, .. } = *request;
     let key = decision.own_key()?;

@@ -3,10 +3,19 @@
 use super::Exchange;
 use crate::backend::{Backend, restate};
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name, sorted};
+use crate::identity::Attributes;
 use crate::policy::Policy;
 use crate::problem::{CallerProtocol, Problem};
 use crate::provider::{IdentifierHeaders, Provider};
 use crate::uuid::Uuid;
+
+/// A request whose headers have come.
+#[derive(Clone, Copy)]
+pub(crate) struct IncomingRequest<'r, 'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) headers: &'r Headers<'a>,
+    pub(crate) attributes: &'a dyn Attributes,
+}
 
 /// The method of a request, and its path with its query, as the client sent them.
 #[derive(Debug, Clone, Copy, Default)]
@@ -100,7 +109,7 @@ impl<'a> EditedLines<'a> {
     }
 
     /// Leaves the headers to the request's backend that only other backends do not get.
-    pub(crate) fn choose(&mut self, policy: &Policy, backend: &Backend) {
+    pub(crate) fn limit_to(&mut self, policy: &Policy, backend: &Backend) {
         if policy.backends().nth(1).is_some() {
             self.strip.retain(|(name, _)| is_stripped(backend, name));
         }
@@ -120,7 +129,6 @@ impl<'a> EditedLines<'a> {
 
     /// Removes the headers that `provider` reads from a verified request, in every spelling. Only a header that `kept` names
     /// stays, as one line.
-    #[inline(never)]
     pub(crate) fn strip_unverified(
         &mut self,
         backend: &Backend,

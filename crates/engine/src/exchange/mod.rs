@@ -40,7 +40,7 @@ pub(crate) use caller::{Caller, wider_scope};
 pub(crate) use checks::{forward_when_ready, may_wait};
 pub(crate) use decision::{CallerKey, Decision};
 pub(crate) use facts::{BackendAnswer, KeyPresence, PayloadDigest};
-pub(crate) use head::{EditedLines, RequestHead, RequestLine};
+pub(crate) use head::{EditedLines, IncomingRequest, RequestHead, RequestLine};
 pub(crate) use key::{KeyReading, decide_key};
 pub use outcome::{Case, Outcome};
 pub use pause::{Awaits, Event, Pause, Resumed, Waiter};
@@ -242,7 +242,6 @@ impl Exchange {
     }
 
     /// Whether the request waits for its result: only if the policy lets requests wait, and the caller has a place left.
-    #[inline(never)]
     pub(crate) fn granted(&mut self, policy: &Policy, wait: Wait, caller: &Identity) -> Wait {
         if wait == Wait::Output || policy.recovery_wait_ms() == 0 {
             return Wait::Output;

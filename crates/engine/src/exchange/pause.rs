@@ -271,12 +271,11 @@ impl Pause {
         effects: &mut Vec<Effect<'_>>,
     ) -> RequestFlow {
         exchange.end_pause(self);
-        let problem = exchange.because(reason, Problem::dependency_unavailable());
+        let problem = exchange.with_reason(reason, Problem::dependency_unavailable());
         exchange.flow_of(Err(problem), effects)
     }
 
     /// The header lines that are read when the wait is over.
-    #[inline(never)]
     pub fn kept_lines<'a>(&self, exchange: &Exchange, policy: &Policy, headers: &Headers<'a>) -> Headers<'a> {
         let Some(signed) = self.continuation.signed(exchange, policy) else { return Headers::default() };
         if signed.is_refused {
@@ -297,7 +296,6 @@ impl Pause {
     }
 
     /// Removes the headers of the request which the backend must not get whatever the wait brings.
-    #[inline(never)]
     pub(crate) fn edit_before_wait<'a>(
         &self,
         exchange: &Exchange,
@@ -351,7 +349,6 @@ pub(crate) struct KeptRequest {
 
 impl KeptRequest {
     /// What is kept of a request with its route.
-    #[inline(never)]
     pub(crate) fn of(request: &RoutedRequest<'_, '_>) -> Self {
         let RoutedRequest { line, path, matched, .. } = request;
         let is_normal = split_query(line.target).0 == path.as_bytes();
@@ -400,7 +397,6 @@ pub(crate) struct UnverifiedRequest {
 
 impl UnverifiedRequest {
     /// What is kept of a request to this authority.
-    #[inline(never)]
     pub(crate) fn of(policy: &Policy, request: &RoutedRequest<'_, '_>, authority: &[u8]) -> Self {
         let origin = || {
             let is_http = matches!(request.headers.field(":scheme"), FieldValue::One(b"http"));

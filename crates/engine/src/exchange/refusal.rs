@@ -11,11 +11,11 @@ impl Exchange {
     /// The problem of a request whose signature was not verified. `refused` makes the one for a request that is at fault itself.
     pub(crate) fn unverified(&mut self, error: VerifyError, refused: fn() -> Problem) -> Problem {
         let problem = if error.is_receivers_fault() { Problem::dependency_unavailable() } else { refused() };
-        self.because(error.reason(), problem)
+        self.with_reason(error.reason(), problem)
     }
 
     /// The problem, with a reason that only logs and metrics show.
-    pub(crate) fn because(&mut self, reason: Reason, problem: Problem) -> Problem {
+    pub(crate) fn with_reason(&mut self, reason: Reason, problem: Problem) -> Problem {
         self.facts.reason = Some(reason);
         problem
     }

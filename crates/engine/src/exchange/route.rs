@@ -96,7 +96,6 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
 
     /// The headers that carry the path's parameters to the backend. A value is percent-encoded except for unreserved
     /// characters, so it has one spelling and no control byte.
-    #[inline(never)]
     pub(crate) fn parameters(&self) -> Vec<(&'p str, Vec<u8>)> {
         let names = self.route.map(|route| route.parameter_headers.as_slice()).unwrap_or_default();
         let encoded = |(name, value): (&'p String, &&str)| {

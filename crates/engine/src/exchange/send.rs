@@ -18,7 +18,6 @@ use crate::problem::Problem;
 use std::borrow::Cow;
 
 /// Edits the request for the backend, by the decision: it goes there.
-#[inline(never)]
 pub(crate) fn send<'a>(
     exchange: &mut Exchange,
     decision: Decision,
@@ -78,7 +77,6 @@ impl Decision {
     }
 
     /// Edits the headers for the backend. `added` are the headers with the path's parameters, and those that repeat the key.
-    #[inline(never)]
     pub(crate) fn edit_headers<'a>(
         &self,
         edited: &EditedLines<'a>,

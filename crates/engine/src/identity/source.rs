@@ -147,7 +147,6 @@ impl IdentitySource {
     }
 
     /// The values of tenant, project and subject. `holder` is what the registry says of the request's API key.
-    #[inline(never)]
     pub fn values<'a>(
         &'a self,
         headers: &Headers<'a>,
@@ -292,7 +291,6 @@ impl<'p> IdentityRefusal<'p> {
     }
 
     /// The parts that are missing or wrong, in the order of the sources; at most 12. A constant is never missing.
-    #[inline(never)]
     pub fn findings(&self) -> Vec<IdentityFinding<'p>> {
         let mut findings = Vec::new();
         for source in self.sources {

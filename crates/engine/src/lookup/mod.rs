@@ -285,13 +285,13 @@ impl Lookups {
         match self.store(kind).decide(&request.key, request.force_refresh, sender, now) {
             CacheDecision::Answer { answer, refresh } => {
                 if refresh {
-                    self.call((request.kind, request.question.as_ref()), &request.key, now, None);
+                    self.call(request.kind, request.question.as_ref(), &request.key, now, None);
                 }
                 Some(LookupResult::of_store(kind, answer))
             }
             CacheDecision::Wait(call) => {
                 if call.is_some() {
-                    self.call((request.kind, request.question.as_ref()), &request.key, now, call);
+                    self.call(request.kind, request.question.as_ref(), &request.key, now, call);
                 }
                 self.store(request.kind).add_waiter(&request.key, stream, request.force_refresh);
                 None
@@ -351,7 +351,7 @@ impl Lookups {
                 if is_lost {
                     self.complete(kind, &key, LookupOutcome::unreachable(kind), now);
                 } else {
-                    self.call((kind, None), &key, now, None);
+                    self.call(kind, None, &key, now, None);
                 }
             }
         }
@@ -395,7 +395,8 @@ impl Lookups {
     /// waits for it.
     fn call(
         &mut self,
-        (kind, question): (StoreKind, Option<&KeyQuestion>),
+        kind: StoreKind,
+        question: Option<&KeyQuestion>,
         key: &Arc<str>,
         now: u64,
         requested: Option<RequestedCall>,

@@ -139,7 +139,6 @@ impl<'c> Counting<'c> {
         series.add_about(about, counter, values, policy.max_series());
     }
 
-    #[inline(never)]
     fn record_attempt<G: Gateway>(&mut self, gateway: &G, attempt: u8) {
         let Self { exchange, policy, series, about } = self;
         let about = about.get_or_insert_with(|| subject(exchange, policy, series));

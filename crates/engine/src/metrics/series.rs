@@ -150,11 +150,11 @@ fn series_hash(instrument: Instrument, subject: u32, values: [&str; 2]) -> u64 {
     hash(subject << 5 | instrument.number(), values)
 }
 
-fn are<const COUNT: usize>(known: &[Box<str>; COUNT], values: [&str; COUNT]) -> bool {
+fn same_labels<const COUNT: usize>(known: &[Box<str>; COUNT], values: [&str; COUNT]) -> bool {
     known.iter().zip(values).all(|(known, value)| equal(known.as_bytes(), value.as_bytes()))
 }
 
-fn texts<const COUNT: usize>(values: &[Box<str>; COUNT]) -> [&str; COUNT] {
+fn label_texts<const COUNT: usize>(values: &[Box<str>; COUNT]) -> [&str; COUNT] {
     values.each_ref().map(|value| &**value)
 }
 
@@ -176,7 +176,6 @@ impl SeriesTable {
 
     /// The series of a histogram. As for a counter, a tenant gets a series of its own if there is room; `limit` is that of
     /// [`SeriesTable::add_about`], and histograms have as much room again, in which each counts as [`Histogram::SERIES`].
-    #[inline(never)]
     pub(crate) fn histogram(
         &mut self,
         about: &CountSubject<'_>,
@@ -189,7 +188,6 @@ impl SeriesTable {
     }
 
     /// Gives a value to a histogram of the gateway, at once. `false` if the series is another table's.
-    #[inline(never)]
     pub(crate) fn record<G: Gateway>(&mut self, gateway: &G, series: HistogramSeries, value: u64) -> bool {
         let (HistogramSeries { table, id }, subjects) = (series, &self.subjects);
         if table != self.number {
@@ -199,7 +197,7 @@ impl SeriesTable {
             return true;
         };
         let Some(about) = subjects.get(*subject as usize) else { return true };
-        let labels = || labels(*instrument, texts(values), texts(about));
+        let labels = || labels(*instrument, label_texts(values), label_texts(about));
         if let Some(metric) = metric.define(gateway, instrument.name(), MetricKind::Histogram, &labels) {
             // A value that the gateway does not take is lost.
             let _ = gateway.record_in_metric(metric, value);
@@ -245,7 +243,6 @@ impl SeriesTable {
     }
 
     /// The index of a series that may not exist yet, and whether it is one of `_other`.
-    #[inline(never)]
     fn find_or_define(
         &mut self,
         about: &CountSubject<'_>,
@@ -272,7 +269,7 @@ impl SeriesTable {
     }
 
     fn find_subject(&self, values: [&str; 3]) -> Option<u32> {
-        let is_it = |id: &u32| self.subjects.get(*id as usize).is_some_and(|known| are(known, values));
+        let is_it = |id: &u32| self.subjects.get(*id as usize).is_some_and(|known| same_labels(known, values));
         self.subject_index.find(hash(0, values), is_it).copied()
     }
 
@@ -281,20 +278,19 @@ impl SeriesTable {
         let is_it = |id: &u32| {
             let known = self.series.get(*id as usize);
             known.is_some_and(|known| {
-                known.instrument == instrument && known.subject == subject && are(&known.values, values)
+                known.instrument == instrument && known.subject == subject && same_labels(&known.values, values)
             })
         };
         self.index.find(series_hash(instrument, subject, values), is_it).copied()
     }
 
     /// Makes a series, and gives its index.
-    #[inline(never)]
     fn define(&mut self, instrument: Instrument, about: [&str; 3], values: [&str; 2]) -> Option<u32> {
         let id = u32::try_from(self.series.len()).ok()?;
         let subject = self.find_subject(about).unwrap_or_else(|| {
             let (id, subjects) = (u32::try_from(self.subjects.len()).unwrap_or(u32::MAX), &mut self.subjects);
             subjects.push(about.map(Into::into));
-            let hash_of = |id: &u32| subjects.get(*id as usize).map_or(0, |known| hash(0, texts(known)));
+            let hash_of = |id: &u32| subjects.get(*id as usize).map_or(0, |known| hash(0, label_texts(known)));
             insert_number(&mut self.subject_index, hash(0, about), id, &hash_of);
             id
         });
@@ -304,7 +300,7 @@ impl SeriesTable {
         let series = &self.series;
         let hash_of = |id: &u32| {
             let known = series.get(*id as usize);
-            known.map_or(0, |known| series_hash(known.instrument, known.subject, texts(&known.values)))
+            known.map_or(0, |known| series_hash(known.instrument, known.subject, label_texts(&known.values)))
         };
         insert_number(&mut self.index, series_hash(instrument, subject, values), id, &hash_of);
         Some(id)
@@ -318,7 +314,7 @@ impl SeriesTable {
                 return false;
             };
             let Some(about) = subjects.get(*subject as usize) else { return false };
-            metric.flush(gateway, instrument.name(), &|| labels(*instrument, texts(values), texts(about)));
+            metric.flush(gateway, instrument.name(), &|| labels(*instrument, label_texts(values), label_texts(about)));
             metric.count > 0
         });
         if self.folded.count > 0 {
@@ -338,7 +334,6 @@ pub fn metric_names() -> impl Iterator<Item = (MetricKind, &'static str, Vec<&'s
 }
 
 /// The labels of a series.
-#[inline(never)]
 fn labels(instrument: Instrument, own: [&str; 2], subject: [&str; 3]) -> Vec<(&'static str, String)> {
     let own = instrument.labels().iter().copied().zip(own);
     own.chain(SUBJECT_LABELS.into_iter().zip(subject)).map(|(label, value)| (label, label_value(value))).collect()
@@ -366,8 +361,8 @@ mod tests {
 
     fn counts(table: &SeriesTable) -> Vec<(String, u64)> {
         let counted = |series: &Series| {
-            let about = texts(&table.subjects[series.subject as usize]);
-            (name(series.instrument, texts(&series.values), about), series.metric.count)
+            let about = label_texts(&table.subjects[series.subject as usize]);
+            (name(series.instrument, label_texts(&series.values), about), series.metric.count)
         };
         table.series.iter().map(counted).collect()
     }
@@ -432,7 +427,11 @@ mod tests {
             let about = table.subject(tenant, tenant.map(|_| "shop"), Some(endpoint));
             let HistogramSeries { id, .. } = table.histogram(&about, Histogram::LookupTime, "guard", limit).unwrap();
             let series = &table.series[id as usize];
-            let name = name(series.instrument, texts(&series.values), texts(&table.subjects[series.subject as usize]));
+            let name = name(
+                series.instrument,
+                label_texts(&series.values),
+                label_texts(&table.subjects[series.subject as usize]),
+            );
             name.strip_prefix("idempotency_lookup_milliseconds;store=guard;").unwrap().to_owned()
         };
         for tenant in ["a", "b", "c", "a"] {

@@ -40,9 +40,9 @@ impl OperationsDocument {
         let prefix = operations::PATH.read(&fields, issues);
         let secret = operations::SECRET.at(&fields, issues)?;
         let secrets = if secret.is_array() {
-            read_secrets(&secret, (inline, Live::Refused), issues)
+            read_secrets(&secret, inline, Live::Refused, issues)
         } else {
-            read_secret(&secret, (inline, Live::Refused), issues).into_iter().collect()
+            read_secret(&secret, inline, Live::Refused, issues).into_iter().collect()
         };
         Some(Self { prefix: prefix?, secrets })
     }

@@ -3,32 +3,29 @@
 use super::rules::Operations;
 use crate::api_keys::{Asked, await_caller};
 use crate::exchange::{
-    Caller, Decision, Effect, Exchange, HeaderMapKind, Place, RequestFlow, RequestHead, TraceEvent, TraceStep,
-    only_finite, only_get, wider_scope,
+    Caller, Decision, Effect, Exchange, HeaderMapKind, IncomingRequest, Place, RequestFlow, RequestHead, TraceEvent,
+    TraceStep, only_finite, only_get, wider_scope,
 };
-use crate::headers::{Headers, distinct};
-use crate::identity::{Attributes, Identity, IdentityError, IdentityPart, IdentityRefusal, Project};
-use crate::policy::Policy;
+use crate::headers::distinct;
+use crate::identity::{Identity, IdentityError, IdentityPart, IdentityRefusal, Project};
 use crate::policy::path::NormalPath;
 use crate::problem::{Problem, Reason};
 use crate::recovery::StoredResult;
 
 /// Sends a request for an operation to the backend's path of its answer; `None` if the path is not that of an operation.
-#[inline(never)]
 pub(crate) fn operation_request<'a>(
     exchange: &mut Exchange,
-    policy: &'a Policy,
+    incoming: IncomingRequest<'_, 'a>,
     head: &mut RequestHead<'a>,
     path: &NormalPath<'_>,
-    headers: &Headers<'a>,
-    attributes: &dyn Attributes,
     effects: &mut Vec<Effect<'a>>,
 ) -> Result<Option<RequestFlow>, Problem> {
+    let IncomingRequest { policy, headers, attributes } = incoming;
     let Some(operations) = policy.operations() else { return Ok(None) };
     let Some((id, wait)) = operations.parse(path.as_str()) else { return Ok(None) };
     exchange.note(|| TraceEvent::Operation);
     exchange.place = Place::Operation;
-    head.edited.choose(policy, policy.backend_of_operations());
+    head.edited.limit_to(policy, policy.backend_of_operations());
     only_get(head.line.method)?;
     head.refuse_rpc(policy.backend_of_operations())?;
     only_finite(headers).inspect_err(|_| exchange.begin(TraceStep::Body))?;
@@ -47,7 +44,7 @@ pub(crate) fn operation_request<'a>(
         if operations.has_key() {
             return Err(Problem::operation_unknown());
         }
-        return Err(exchange.because(Reason::SecretInvalid, Problem::dependency_unavailable()));
+        return Err(exchange.with_reason(Reason::SecretInvalid, Problem::dependency_unavailable()));
     };
     let caller = Identity { project, ..caller };
     let wait = exchange.granted(policy, wait, &caller);

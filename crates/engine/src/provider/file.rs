@@ -54,8 +54,7 @@ impl Provider {
         if let Some(at) = fields.get("identifiers") {
             let items = at.items(issues).unwrap_or_default();
             let same_body = same_body != Some(false);
-            identifiers =
-                items.iter().filter_map(|item| read_slot(item, (items.len() > 1, same_body), issues)).collect();
+            identifiers = items.iter().filter_map(|item| read_slot(item, items.len() > 1, same_body, issues)).collect();
             check_names(&at, &identifiers, issues);
         }
         let scopes = [("project", KeyScope::Project), ("webhook", KeyScope::Webhook)];
@@ -113,7 +112,7 @@ fn check_names(at: &JsonCursor<'_>, slots: &[Slot], issues: &mut Issues) {
 
 /// Reads a slot. `named`: there are others. `same_body`: every attempt may have the same body.
 #[inline(never)]
-fn read_slot(at: &JsonCursor<'_>, (named, same_body): (bool, bool), issues: &mut Issues) -> Option<Slot> {
+fn read_slot(at: &JsonCursor<'_>, named: bool, same_body: bool, issues: &mut Issues) -> Option<Slot> {
     let known = [
         "slot",
         "pattern",

@@ -5,15 +5,15 @@ use super::path::{RecoveryPath, Wait};
 use super::result::StoredResult;
 use crate::api_keys::{Asked, await_caller};
 use crate::exchange::{
-    Awaits, Caller, CallerKey, Case, Continuation, Decision, EditedLines, Effect, Event, Exchange, MatchedRoute, Pause,
-    Place, RequestFlow, RequestHead, Resumed, TraceEvent, TraceStep, misplaced_slash, no_segment, only_finite,
-    only_get, refuse_dots,
+    Awaits, Caller, CallerKey, Case, Continuation, Decision, EditedLines, Effect, Event, Exchange, IncomingRequest,
+    MatchedRoute, Pause, Place, RequestFlow, RequestHead, Resumed, TraceEvent, TraceStep, misplaced_slash, no_segment,
+    only_finite, only_get, refuse_dots,
 };
-use crate::headers::{Headers, RouterHints};
-use crate::identity::{AttributeValue, Attributes, Identity};
+use crate::headers::RouterHints;
+use crate::identity::{AttributeValue, Identity};
 use crate::key::{self, KeyCharset, KeyRules};
 use crate::percent::percent_decode;
-use crate::policy::{Policy, RequestUrl};
+use crate::policy::RequestUrl;
 use crate::problem::Problem;
 use crate::questions::{self, InvocationQuestion, LookupAnswer, PendingLookup};
 
@@ -21,12 +21,11 @@ use crate::questions::{self, InvocationQuestion, LookupAnswer, PendingLookup};
 /// effects.
 pub(crate) fn recovery_request(
     exchange: &mut Exchange,
-    policy: &Policy,
+    incoming: IncomingRequest<'_, '_>,
     head: &RequestHead<'_>,
     url: RequestUrl<'_, '_>,
-    headers: &Headers<'_>,
-    attributes: &dyn Attributes,
 ) -> Result<Option<RequestFlow>, Problem> {
+    let IncomingRequest { policy, headers, attributes } = incoming;
     let path = url.path;
     let Some(recovery_path) = RecoveryPath::parse(path.as_str()) else { return Ok(None) };
     let endpoint = match policy.named_endpoint(attributes) {
@@ -155,7 +154,7 @@ impl Continuation for WaitingRecovery {
                         let limit = exchange.route(policy).map_or(0, |route| route.max_body_bytes);
                         return Ok(Pause::boxed(Awaits::Body { limit }, self));
                     }
-                    Err(reason) => exchange.because(reason, Problem::backend_check_failed()),
+                    Err(reason) => exchange.with_reason(reason, Problem::backend_check_failed()),
                 }
             }
             _ => Problem::internal_error(),

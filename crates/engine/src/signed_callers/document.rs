@@ -74,7 +74,7 @@ fn read_caller(name: &str, at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
     let fields = caller::OBJECT.read(at, issues)?;
     let keys = caller::KEY_PREFIX.read(&fields, issues);
     let signature = caller::SIGNATURE.at(&fields, issues).and_then(|at| Provider::of_caller(name, &at, issues));
-    let secrets = caller::SECRETS.at(&fields, issues).map(|at| read_secrets(&at, (inline, Live::Allowed), issues));
+    let secrets = caller::SECRETS.at(&fields, issues).map(|at| read_secrets(&at, inline, Live::Allowed, issues));
     let subject = caller::SUBJECT.read(&fields, issues);
     let routes = caller::ROUTES.at(&fields, issues).and_then(|at| {
         let routes = at.list(issues, parse_name)?;

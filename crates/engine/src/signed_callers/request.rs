@@ -45,7 +45,7 @@ pub(crate) fn await_signed(
     }
     let head = Delivery { method: b"", url: b"", headers, body: &Body::of(b"") };
     let secrets = secret_values(&signed.secrets, now_unix_ms());
-    let checked = signed.signature.check_head(&head, Some(&secrets.texts()), now_unix_ms);
+    let checked = signed.signature.check_head(&head, Some(&secrets.as_slices()), now_unix_ms);
     checked.map_err(|error| exchange.unverified(error, Problem::signature_invalid))?;
     let waiting = WaitingSigned { caller, request: UnverifiedRequest::of(policy, request, authority) };
     Ok(Pause::until(Awaits::Body { limit }, waiting))
@@ -87,7 +87,7 @@ impl Continuation for WaitingSigned {
         let url = unverified.url(policy);
         let delivery = Delivery { method: unverified.request.line().method, url: &url, headers, body };
         let secrets = secret_values(&caller.secrets, now_unix_ms);
-        let verified = caller.signature.verify(&delivery, &secrets.texts(), now_unix_ms);
+        let verified = caller.signature.verify(&delivery, &secrets.as_slices(), now_unix_ms);
         verified.map_err(|error| exchange.unverified(error, Problem::signature_invalid))?;
         exchange.note(|| TraceEvent::Verified);
         let mut edited = EditedLines::of_kept(headers);
@@ -95,7 +95,7 @@ impl Continuation for WaitingSigned {
         let matched = unverified.request.matched(route);
 
         let source = policy.caller_source(id).ok_or_else(Problem::internal_error)?;
-        let resolved = identity(caller, (header_names, source), matched.wider_scope(), headers);
+        let resolved = identity(caller, header_names, source, matched.wider_scope(), headers);
         let known = Caller::Signed(resolved);
         let keys = KeyReading::of_caller(&caller.keys);
         let request = unverified.request.routed(&matched, &edited, headers);
@@ -113,10 +113,10 @@ impl Continuation for WaitingSigned {
 
 /// The identity: tenant and project from the signed headers, and the subject of the caller. The `source` says for a refusal
 /// where they stand.
-#[inline(never)]
 fn identity<'p>(
     caller: &SignedCaller,
-    (header_names, source): (&CallerHeaders, &'p IdentitySource),
+    header_names: &CallerHeaders,
+    source: &'p IdentitySource,
     wider: Option<Project>,
     headers: &Headers<'_>,
 ) -> Result<Identity, IdentityRefusal<'p>> {

@@ -49,7 +49,6 @@ pub(super) struct KeptLines {
 impl KeptLines {
     /// Keeps the lines, which nobody counts yet. They are counted together with the bytes that the exchange
     /// carries ([`crate::Exchange::carried_bytes`]).
-    #[inline(never)]
     pub(super) fn keep(headers: &Headers<'_>, carried: usize) -> Self {
         let size = headers.iter().map(|(name, value)| 8 + name.len() + value.len()).sum();
         let mut bytes = Vec::with_capacity(size);
@@ -64,7 +63,6 @@ impl KeptLines {
     }
 
     /// The lines.
-    #[inline(never)]
     pub(super) fn headers(&self) -> Headers<'_> {
         let mut lines = Vec::new();
         let mut rest = self.bytes.as_slice();
@@ -79,7 +77,6 @@ impl KeptLines {
     ///
     /// # Errors
     /// There is no memory for them.
-    #[inline(never)]
     pub(super) fn count_for(&mut self, waiter: Waiter) -> Result<(), NoMemory> {
         if self.counted_for.as_ref() == Some(&waiter) {
             return Ok(());
@@ -95,7 +92,6 @@ impl KeptLines {
         REQUEST + self.carried + self.bytes.len()
     }
 
-    #[inline(never)]
     fn give_back(&self) {
         if let Some(waiter) = &self.counted_for {
             with_memory(waiter, |memory, name| memory.give_back(name, self.size()));

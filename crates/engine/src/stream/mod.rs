@@ -230,7 +230,7 @@ impl Stream {
         let (stage, before) = (self.exchange.stage(), self.noted);
         let Some(policy) = self.policy.as_deref().filter(|_| stage != before) else { return };
         configuration.metrics().with(|series| self.count(stage, policy, host, series));
-        configuration.recorder().record(host, (&self.exchange, policy), before, &mut self.record);
+        configuration.recorder().record(host, &self.exchange, policy, before, &mut self.record);
         self.noted = stage;
     }
 
@@ -284,7 +284,6 @@ impl Stream {
     }
 
     /// Acknowledges a delivery without a call.
-    #[inline(never)]
     fn acknowledge<H: Host>(&mut self, host: &H, detail: &str) -> FilterAction {
         let outcome = Outcome::Acknowledged.name();
         let details = format!("{outcome}.{}", self.exchange.reason().map_or("", Reason::name));

@@ -428,7 +428,6 @@ impl Stream {
     }
 
     /// Refuses a request that has to wait, and for which there is no memory.
-    #[inline(never)]
     fn refuse_to_wait<H: Host>(&mut self, host: &H, pause: Pause, why: NoMemory) -> FilterAction {
         let mut effects = Vec::new();
         pause.refuse_memory(&mut self.exchange, why.reason(), &mut effects);

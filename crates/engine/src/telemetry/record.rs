@@ -36,7 +36,6 @@ pub(super) enum RecordPart {
 }
 
 /// Gives a member to `put`, if it has a value.
-#[inline(never)]
 fn put_text(put: &mut dyn FnMut(&'static str, MemberValue<'_>), name: &'static str, value: Option<&str>) {
     if let Some(value) = value {
         put(name, MemberValue::Text(value));
@@ -111,7 +110,6 @@ impl<'a> Record<'a> {
 
     /// Gives `payload_hash` to `put`, if this part of the record has it. It is hashed with the key, so it is in the part that is
     /// encoded once if it is known by then.
-    #[inline(never)]
     fn put_payload(
         self,
         put: &mut dyn FnMut(&'static str, MemberValue<'_>),
@@ -157,7 +155,6 @@ impl<'a> Record<'a> {
     }
 
     /// The record as a JSON object, with `request_id` as its last member if there is one.
-    #[inline(never)]
     pub(super) fn to_json_with(self, request_id: Option<&str>) -> String {
         let mut json = String::with_capacity(512);
         let mut put = |name: &'static str, value: MemberValue<'_>| {

@@ -65,7 +65,8 @@ impl Recorder {
     pub(crate) fn record<H: Host>(
         &mut self,
         host: &H,
-        (exchange, policy): (&Exchange, &Policy),
+        exchange: &Exchange,
+        policy: &Policy,
         before: Stage,
         given: &mut GivenRecord,
     ) {
@@ -134,7 +135,6 @@ impl Recorder {
     }
 }
 
-#[inline(never)]
 fn write_line<G: Gateway>(gateway: &G, level: LogLevel, word: &str, exchange: &Exchange, policy: &Policy) {
     let id = exchange.request_id().map(|id| id.to_string());
     let record = exchange.record(policy).to_json_with(id.as_deref());

@@ -171,7 +171,7 @@ fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Is
     let project = binding::PROJECT.read(&fields, issues);
     let provider = binding::PROVIDER.read(&fields, issues);
     let secrets = match binding::SECRETS.at(&fields, issues) {
-        Some(at) => read_secrets(&at, (inline, Live::Allowed), issues),
+        Some(at) => read_secrets(&at, inline, Live::Allowed, issues),
         None if stored => Vec::new(),
         None => {
             issues.add(at.pointer.clone(), "a binding needs `secrets`, such as [{\"env\": \"NAME\"}]");

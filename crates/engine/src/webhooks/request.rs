@@ -67,7 +67,7 @@ struct BoundWebhook<'p> {
 impl BoundWebhook<'_> {
     /// Verifies the signature with each of the secrets.
     fn verify(&self, delivery: &Delivery<'_>, now_unix_ms: u64) -> Result<Verified, VerifyError> {
-        self.provider.verify(delivery, &secret_values(self.secrets, now_unix_ms).texts(), now_unix_ms)
+        self.provider.verify(delivery, &secret_values(self.secrets, now_unix_ms).as_slices(), now_unix_ms)
     }
 
     /// The namespaced key of a delivery, and the digest of its body if the key is bound to it.
@@ -117,7 +117,7 @@ pub(crate) fn await_delivery(
     }
     let listed = static_binding.filter(|binding| !binding.secrets.is_empty() || policy.openbao().is_none());
     let secrets = listed.map(|binding| secret_values(&binding.secrets, now_unix_ms()));
-    let secrets = secrets.as_ref().map(SecretValues::texts);
+    let secrets = secrets.as_ref().map(SecretValues::as_slices);
     let head = Delivery { method: b"", url: b"", headers, body: &Body::of(b"") };
     let unverifiable = provider_rules.check_head(&head, secrets.as_deref(), now_unix_ms).err();
     if let (Some(error), Some(_)) = (unverifiable, static_binding) {
@@ -209,7 +209,7 @@ impl WaitingDelivery {
         exchange.note_lookup(StoreKind::Bindings.name(), answer.name());
         let binding = answer.result.map_err(|why| not_found(exchange, why))?;
         if binding.provider != self.provider {
-            return Err(exchange.because(Reason::ProviderMismatch, Problem::webhook_unknown()));
+            return Err(exchange.with_reason(Reason::ProviderMismatch, Problem::webhook_unknown()));
         }
         if let Err(error) = self.request {
             return Err(exchange.unverified(error, Problem::webhook_signature_invalid));
@@ -327,8 +327,8 @@ impl WaitingDelivery {
 /// The problem of a delivery for which a store has no value.
 fn not_found(exchange: &mut Exchange, why: LookupFailure) -> Problem {
     match why {
-        LookupFailure::Unknown(reason) => exchange.because(reason, Problem::webhook_unknown()),
-        LookupFailure::Unavailable(reason) => exchange.because(reason, Problem::dependency_unavailable()),
+        LookupFailure::Unknown(reason) => exchange.with_reason(reason, Problem::webhook_unknown()),
+        LookupFailure::Unavailable(reason) => exchange.with_reason(reason, Problem::dependency_unavailable()),
         // Only API keys have these.
         LookupFailure::Forbidden(_) | LookupFailure::RateLimited { .. } => Problem::internal_error(),
     }
@@ -342,7 +342,6 @@ struct Lacking<'m> {
 
 impl Lacking<'_> {
     /// Refuses or acknowledges the delivery.
-    #[inline(never)]
     fn end(
         &self,
         exchange: &mut Exchange,
@@ -396,7 +395,7 @@ fn identifier(
         Err(why) if route.policy == PolicyKind::Accepted && why.is_absence() => Ok(None),
         found => {
             let why = found.err().unwrap_or(NoIdentifier::Missing);
-            Err(exchange.because(why.reason(), Problem::transport_translation_failed()))
+            Err(exchange.with_reason(why.reason(), Problem::transport_translation_failed()))
         }
     }
 }

@@ -112,36 +112,48 @@ struct Spans {
 impl Spans {
     /// Whether a path of `own` with an escaped slash, once it is decoded, is a path of `other`.
     fn found(self, own: &[TemplateSegment<'_>], other: &[TemplateSegment<'_>]) -> bool {
-        self.found_from((own, false), (other, false), false)
+        self.found_from(Walk { segments: own, goes_on: false }, Walk { segments: other, goes_on: false }, false)
     }
 
-    /// `true` beside a list of segments: its first one is a parameter that goes on behind a slash. `has_slash`: whether `own` has
-    /// an escaped slash already.
-    fn found_from(
-        self,
-        (own, own_goes_on): (&[TemplateSegment<'_>], bool),
-        (other, other_goes_on): (&[TemplateSegment<'_>], bool),
-        has_slash: bool,
-    ) -> bool {
+    /// `has_slash`: whether `own` has an escaped slash already.
+    fn found_from(self, own: Walk<'_>, other: Walk<'_>, has_slash: bool) -> bool {
         let rest_of_value = TemplateSegment::Parameter("");
         let is_parameter = |segment: &TemplateSegment<'_>| !matches!(segment, TemplateSegment::Literal(_));
-        match (own, other) {
+        match (own.segments, other.segments) {
             ([], []) => has_slash,
             ([], _) => false,
             (own, []) => self.goes_on && (has_slash || own.iter().any(is_parameter)),
             ([first, own_rest @ ..], [other_first, other_rest @ ..]) => {
-                let own_text = if own_goes_on { rest_of_value } else { *first };
-                let other_text = if other_goes_on { rest_of_value } else { *other_first };
+                let own_text = if own.goes_on { rest_of_value } else { *first };
+                let other_text = if other.goes_on { rest_of_value } else { *other_first };
                 let meets =
                     if self.is_exact { own_text.meets(other_text) } else { own_text.meets_leniently(other_text) };
                 meets
-                    && (self.found_from((own_rest, false), (other_rest, false), has_slash)
-                        || is_parameter(first) && self.found_from((own, true), (other_rest, false), true)
+                    && (self.found_from(own.next(own_rest), other.next(other_rest), has_slash)
+                        || is_parameter(first) && self.found_from(own.stays(), other.next(other_rest), true)
                         || self.other_spans
                             && is_parameter(other_first)
-                            && self.found_from((own_rest, false), (other, true), has_slash))
+                            && self.found_from(own.next(own_rest), other.stays(), has_slash))
             }
         }
+    }
+}
+
+/// A place in a path.
+#[derive(Clone, Copy)]
+struct Walk<'s> {
+    segments: &'s [TemplateSegment<'s>],
+    /// Whether the first segment is a parameter that goes on behind a slash
+    goes_on: bool,
+}
+
+impl<'s> Walk<'s> {
+    const fn next(self, segments: &'s [TemplateSegment<'s>]) -> Self {
+        Self { segments, goes_on: false }
+    }
+
+    const fn stays(self) -> Self {
+        Self { goes_on: true, ..self }
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct SecretValues<'s>(Vec<Cow<'s, [u8]>>);
 
 impl SecretValues<'_> {
     /// As providers take them.
-    pub(crate) fn texts(&self) -> Vec<&[u8]> {
+    pub(crate) fn as_slices(&self) -> Vec<&[u8]> {
         self.0.iter().map(AsRef::as_ref).collect()
     }
 }
@@ -78,17 +78,17 @@ pub(crate) fn secret_values(secrets: &[Secret], now_unix_ms: u64) -> SecretValue
 }
 
 #[inline(never)]
-pub(crate) fn read_secrets(at: &JsonCursor<'_>, (inline, live): (bool, Live), issues: &mut Issues) -> Vec<Secret> {
+pub(crate) fn read_secrets(at: &JsonCursor<'_>, inline: bool, live: Live, issues: &mut Issues) -> Vec<Secret> {
     let items = at.items(issues).unwrap_or_default();
     if items.is_empty() && at.is_array() {
         issues.add(at.pointer.clone(), "name at least one secret, such as {\"env\": \"NAME\"}");
     }
-    items.iter().filter_map(|item| read_secret(item, (inline, live), issues)).collect()
+    items.iter().filter_map(|item| read_secret(item, inline, live, issues)).collect()
 }
 
 /// Reads a secret. Its issues do not show the value.
 #[inline(never)]
-pub(crate) fn read_secret(at: &JsonCursor<'_>, (inline, live): (bool, Live), issues: &mut Issues) -> Option<Secret> {
+pub(crate) fn read_secret(at: &JsonCursor<'_>, inline: bool, live: Live, issues: &mut Issues) -> Option<Secret> {
     if at.is_text() {
         if !inline {
             issues.add(

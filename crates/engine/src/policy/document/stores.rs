@@ -120,7 +120,7 @@ pub(crate) fn read_registry(
     inline: bool,
     issues: &mut Issues,
 ) -> Option<Unkey> {
-    read_service(fields, (&unkey::ROOT_KEY, of), inline, issues).map(|service| Unkey { service })
+    read_service(fields, &unkey::ROOT_KEY, of, inline, issues).map(|service| Unkey { service })
 }
 
 /// Reads `openbao`.
@@ -130,7 +130,7 @@ pub(crate) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
     let mount = openbao::MOUNT.read(&fields, issues);
     let path = openbao::PATH.read(&fields, issues);
     let grace_ms = live_secret::ROTATION_GRACE_S.read(&fields, issues) * 1000;
-    let service = read_service(&fields, (&openbao::TOKEN, &BINDING_LIFETIMES), inline, issues);
+    let service = read_service(&fields, &openbao::TOKEN, &BINDING_LIFETIMES, inline, issues);
     Some(OpenBao { service: service?, mount: mount?, path: path?, grace_ms })
 }
 
@@ -153,13 +153,14 @@ pub(super) const DEFAULT_TIMEOUT_MS: u64 = 1000;
 #[inline(never)]
 fn read_service(
     fields: &ObjectCursor<'_>,
-    (credential, lifetimes): (&Member<Custom>, &Lifetimes),
+    credential: &Member<Custom>,
+    lifetimes: &Lifetimes,
     inline: bool,
     issues: &mut Issues,
 ) -> Option<Service> {
     let cluster = unkey::CLUSTER.read(fields, issues);
     let authority = unkey::AUTHORITY.read(fields, issues);
-    let credential = credential.at(fields, issues).and_then(|at| read_secret(&at, (inline, Live::Refused), issues));
+    let credential = credential.at(fields, issues).and_then(|at| read_secret(&at, inline, Live::Refused, issues));
     let cache_s = lifetimes.positive.read(fields, issues);
     let cluster = cluster?;
     Some(Service {
