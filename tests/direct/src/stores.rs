@@ -1,7 +1,7 @@
 //! What stores answer to the calls that the engine makes, at once.
 
-use edge_idempotency_engine::lookup::Lookups;
-use edge_idempotency_engine::questions::{LookupAnswer, PendingLookup, UncachedLookup};
+use edge_idempotency_engine::lookup::{LookupAnswer, Lookups};
+use edge_idempotency_engine::questions::{PendingLookup, UncachedLookup};
 use edge_idempotency_engine::{Call, CallReply};
 use serde_json::Value;
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
@@ -30,7 +30,7 @@ pub fn answer(
                 let StoreReply { status, body } = reply_to(stores, &call);
                 lookups.replied(&id, &CallReply { status, body: Some(&body) }, now);
             }
-            return answer.or_else(|| lookups.answer_for(STREAM)).map(LookupAnswer::Store);
+            return answer.or_else(|| lookups.answer_for(STREAM));
         }
         PendingLookup::Invocation(question) => (UncachedLookup::Invocation, "/restate/lookup", question.body.clone()),
         PendingLookup::Output(_) => (UncachedLookup::Output, "/restate/output", String::new()),

@@ -6,7 +6,7 @@ use crate::lint::live_list::{LIVE_LOOKUP, LIVE_UNREACHABLE};
 use crate::render::upstream::NamedUpstream;
 use crate::webhook::records::new_id;
 use edge_idempotency_engine::identity::ApiKey;
-use edge_idempotency_engine::lookup::{KeyQuestion, LookupFailure, LookupRequest, LookupResult, Lookups, StoreKind};
+use edge_idempotency_engine::lookup::{KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, Lookups, StoreKind};
 use edge_idempotency_engine::policy::needs::{Binding, PolicyNeeds, StoreUse};
 use edge_idempotency_engine::problem::Code;
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ fn api_keys(live: &mut LiveCheck<'_>, at: &str) {
         Err(error) => return live.add(&LIVE_UNREACHABLE, at, error, ""),
     };
     let root_key = credential(&["UNKEY_ROOT_KEY"]).map(|key| ("authorization", format!("Bearer {key}")));
-    let Some(LookupResult::Holder(answer)) = look_up(live, at, &upstream, StoreKind::ApiKeys, &made_up, root_key)
+    let Some(LookupAnswer::Holder(answer)) = look_up(live, at, &upstream, StoreKind::ApiKeys, &made_up, root_key)
     else {
         return;
     };
@@ -83,7 +83,7 @@ fn registry(live: &mut LiveCheck<'_>) -> Option<(String, String)> {
     };
     let key = credential(&["UNKEY_ROOT_KEY"]).map(|key| ("authorization", format!("Bearer {key}")));
     let answer = look_up(live, UNKEY, &upstream, StoreKind::Bindings, &id, key)?;
-    let LookupResult::Binding(answer) = answer else { return None };
+    let LookupAnswer::Binding(answer) = answer else { return None };
     match (answer.result, asked) {
         (Ok(binding), _) => {
             let owner = owner(&binding);
@@ -117,7 +117,7 @@ fn secrets(live: &mut LiveCheck<'_>, owners: &BTreeSet<(String, String)>) {
     let nobody = BTreeSet::from([(NOBODY.to_owned(), OPENBAO.to_owned())]);
     for (owner, at) in if owners.is_empty() { &nobody } else { owners } {
         let answer = look_up(live, at, &upstream, StoreKind::Secrets, owner, token.clone());
-        let Some(LookupResult::Secrets(answer)) = answer else { return };
+        let Some(LookupAnswer::Secrets(answer)) = answer else { return };
         let path = live.policy.secret_path(owner).unwrap_or_default();
         match answer.result {
             Ok(secrets) => live.works(at, format!("the secret store has {} of {owner}", count(secrets.len()))),
@@ -167,7 +167,7 @@ fn look_up(
     kind: StoreKind,
     key: &str,
     credential: Option<(&str, String)>,
-) -> Option<LookupResult> {
+) -> Option<LookupAnswer> {
     let mut lookups = Lookups::of(live.policy)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let now = u64::try_from(now.as_millis()).ok()?;

@@ -7,10 +7,10 @@ use crate::exchange::{
 };
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{self, Attributes};
-use crate::lookup::{KeyQuestion, LookupFailure, LookupRequest, LookupResult, StoreKind};
+use crate::lookup::{KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, StoreKind};
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Reason};
-use crate::questions::{LookupAnswer, PendingLookup};
+use crate::questions::PendingLookup;
 use std::sync::Arc;
 
 /// A request whose caller may be known by an API key.
@@ -86,7 +86,7 @@ impl Continuation for AsksHolder {
         resumed: Resumed<'_, 'a>,
         _: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let Event::Answer(LookupAnswer::Store(LookupResult::Holder(answer))) = resumed.event else {
+        let Event::Answer(LookupAnswer::Holder(answer)) = resumed.event else {
             return Err(Problem::internal_error());
         };
         exchange.note_lookup(StoreKind::ApiKeys.name(), answer.name());

@@ -4,10 +4,10 @@
 use crate::call::{Call, CallReply, CallsUnderWay};
 use crate::collision::{self, ObservedClaim, Unobserved};
 use crate::host::{Gateway, Host, LogLevel};
-use crate::lookup::{CallId, LookupRequest, LookupResult, Lookups, SenderNetwork, StoreKind};
+use crate::lookup::{CallId, LookupAnswer, LookupRequest, Lookups, SenderNetwork, StoreKind};
 use crate::metrics::{Histogram, HistogramSeries, Metrics, NONE, SeriesTable};
 use crate::policy::Policy;
-use crate::questions::{LookupAnswer, PendingLookup, UncachedLookup, invocation, output};
+use crate::questions::{PendingLookup, UncachedLookup, invocation, output};
 use crate::telemetry::PREFIX;
 
 /// Caches and calls, shared by all requests of a configuration.
@@ -74,9 +74,7 @@ impl Dependencies {
         series: &mut dyn FnMut(&'static str) -> Option<HistogramSeries>,
     ) -> Option<LookupAnswer> {
         let (call, uncached) = match lookup {
-            PendingLookup::Store(request) => {
-                return self.look_up_in_store(host, stream, request, series).map(LookupAnswer::Store);
-            }
+            PendingLookup::Store(request) => return self.look_up_in_store(host, stream, request, series),
             PendingLookup::Invocation(question) => (invocation::call(question), UncachedLookup::Invocation),
             PendingLookup::Output(question) => (output::call(question), UncachedLookup::Output),
             PendingLookup::Claim(claim) => (collision::call(claim), UncachedLookup::Claim),
@@ -128,7 +126,7 @@ impl Dependencies {
         stream: u32,
         request: &LookupRequest,
         series: &mut dyn FnMut(&'static str) -> Option<HistogramSeries>,
-    ) -> Option<LookupResult> {
+    ) -> Option<LookupAnswer> {
         let Some(stores) = &mut self.stores else { return Some(request.lost()) };
         let sender = || SenderNetwork::parse(&host.sender_address()?);
         let answer = stores.look_up(stream, request, &sender, host.now_unix_ms());
@@ -216,10 +214,7 @@ impl Dependencies {
 
     /// The next request that has waited, and the answer to its lookup.
     pub(super) fn next_answer(&mut self) -> Option<(u32, LookupAnswer)> {
-        self.answers.pop().or_else(|| {
-            let (stream, result) = self.stores.as_mut()?.next_answer()?;
-            Some((stream, LookupAnswer::Store(result)))
-        })
+        self.answers.pop().or_else(|| self.stores.as_mut()?.next_answer())
     }
 
     /// Makes the calls that are due, which no request has asked for just now.

@@ -8,7 +8,8 @@
 mod body_watch;
 mod dependencies;
 
-pub(crate) use dependencies::Dependencies;
+pub(crate) use crate::lookup::LookupAnswer;
+use dependencies::Dependencies;
 
 use crate::call::CallReply;
 use crate::host::{Gateway, LogLevel};
@@ -16,7 +17,7 @@ use crate::metrics::{Count, Counter, Metrics, NONE};
 use crate::policy::document::LiveSecret;
 use crate::policy::{Policy, PolicyErrors};
 use crate::problem::Problem;
-use crate::questions::LookupAnswer;
+
 use crate::telemetry::{PREFIX, Recorder};
 use crate::waits::Waits;
 use body_watch::BodyWatch;

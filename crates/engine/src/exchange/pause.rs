@@ -12,11 +12,12 @@ use crate::collision::BodyReader;
 use crate::collision::CollisionRules;
 use crate::headers::{FieldValue, Headers, IDEMPOTENCY_KEY, RouterHints, distinct};
 use crate::identity::Identity;
+use crate::lookup::LookupAnswer;
 use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Reason};
 use crate::provider::Provider;
-use crate::questions::{LookupAnswer, PendingLookup};
+use crate::questions::PendingLookup;
 use std::fmt;
 use std::sync::Arc;
 

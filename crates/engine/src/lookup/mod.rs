@@ -20,6 +20,7 @@ mod unkey;
 pub use pacing::SenderNetwork;
 
 use crate::api_keys::KeyRegistry;
+use crate::backend::restate::Progress;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::identity::{ApiKey, KeyHolder};
@@ -165,15 +166,21 @@ impl<T> StoreAnswer<T> {
     }
 }
 
-/// What a store answers to a [`LookupRequest`].
+/// What a store answers to a [`LookupRequest`], or what a call without a cache gives. The reasons of failures are log values.
 #[derive(Debug, Clone)]
-pub enum LookupResult {
+pub enum LookupAnswer {
     /// The webhook's binding; it lists no secrets
     Binding(StoreAnswer<Arc<Binding>>),
     /// Secrets, in the order in which they are tried
     Secrets(StoreAnswer<Arc<Vec<Secret>>>),
     /// The holder of an API key
     Holder(StoreAnswer<Arc<KeyHolder>>),
+    /// The invocation's id, `inv_[A-Za-z0-9]+`
+    Invocation(Result<Box<str>, Reason>),
+    /// The fingerprint of the first claim under the key
+    FirstClaim(Result<Box<str>, Reason>),
+    /// How far the work of the invocation is
+    Output(Result<Progress, Reason>),
 }
 
 /// The value that a store has for a key.
@@ -187,7 +194,7 @@ enum StoreValue {
     Holder(Arc<KeyHolder>),
 }
 
-impl LookupResult {
+impl LookupAnswer {
     /// The answer of a store. Its value tells what was asked; where it has none, `kind` does.
     fn of_store(kind: StoreKind, StoreAnswer { result, origin }: StoreAnswer<StoreValue>) -> Self {
         match (result, kind) {
@@ -206,8 +213,8 @@ pub(crate) const FETCHED: &str = "miss";
 
 impl LookupRequest {
     /// The answer if the call was not made, or its reply was lost.
-    pub(crate) fn lost(&self) -> LookupResult {
-        LookupResult::of_store(self.kind, StoreAnswer::unavailable(LOST))
+    pub(crate) fn lost(&self) -> LookupAnswer {
+        LookupAnswer::of_store(self.kind, StoreAnswer::unavailable(LOST))
     }
 }
 
@@ -247,7 +254,7 @@ pub struct Lookups {
     api_keys: LookupCache,
     last_call: u32,
     calls: Vec<(CallId, Call)>,
-    answers: Vec<(u32, LookupResult)>,
+    answers: Vec<(u32, LookupAnswer)>,
 }
 
 impl Lookups {
@@ -280,14 +287,14 @@ impl Lookups {
         request: &LookupRequest,
         sender: &dyn Fn() -> Option<SenderNetwork>,
         now: u64,
-    ) -> Option<LookupResult> {
+    ) -> Option<LookupAnswer> {
         let kind = request.kind;
         match self.store(kind).decide(&request.key, request.force_refresh, sender, now) {
             CacheDecision::Answer { answer, refresh } => {
                 if refresh {
                     self.call(request.kind, request.question.as_ref(), &request.key, now, None);
                 }
-                Some(LookupResult::of_store(kind, answer))
+                Some(LookupAnswer::of_store(kind, answer))
             }
             CacheDecision::Wait(call) => {
                 if call.is_some() {
@@ -305,12 +312,12 @@ impl Lookups {
     }
 
     /// The next request that has waited, and its answer.
-    pub fn next_answer(&mut self) -> Option<(u32, LookupResult)> {
+    pub fn next_answer(&mut self) -> Option<(u32, LookupAnswer)> {
         self.answers.pop()
     }
 
     /// The answer for one request, if there is one already.
-    pub fn answer_for(&mut self, stream: u32) -> Option<LookupResult> {
+    pub fn answer_for(&mut self, stream: u32) -> Option<LookupAnswer> {
         let index = self.answers.iter().position(|(waiter, _)| *waiter == stream)?;
         Some(self.answers.swap_remove(index).1)
     }
@@ -417,6 +424,6 @@ impl Lookups {
     /// Ends a call and queues the answers of the requests that wait for it.
     fn complete(&mut self, kind: StoreKind, key: &Arc<str>, outcome: LookupOutcome, now: u64) {
         let answers = self.store(kind).complete(key, outcome, now).into_iter();
-        self.answers.extend(answers.map(|(stream, answer)| (stream, LookupResult::of_store(kind, answer))));
+        self.answers.extend(answers.map(|(stream, answer)| (stream, LookupAnswer::of_store(kind, answer))));
     }
 }

@@ -8,14 +8,15 @@
 pub(crate) mod invocation;
 pub(crate) mod output;
 
+pub use crate::backend::restate::Progress;
 pub use invocation::InvocationQuestion;
 pub(crate) use invocation::STORE;
-pub use output::{OutputQuestion, Progress};
+pub use output::OutputQuestion;
 
 use crate::call::CallReply;
 use crate::codes::Reason;
 use crate::collision::{self, Claim};
-use crate::lookup::{FETCHED, LookupRequest, LookupResult};
+use crate::lookup::{FETCHED, LookupAnswer, LookupRequest};
 
 /// The lookup that a request or its answer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,19 +62,6 @@ impl UncachedLookup {
             Self::Output => LookupAnswer::Output(output::read(reply)),
         }
     }
-}
-
-/// The answer to a [`PendingLookup`]. The reasons of failures are log values.
-#[derive(Debug, Clone)]
-pub enum LookupAnswer {
-    /// What a store answers
-    Store(LookupResult),
-    /// The invocation's id, `inv_[A-Za-z0-9]+`
-    Invocation(Result<Box<str>, Reason>),
-    /// The fingerprint of the first claim under the key
-    FirstClaim(Result<Box<str>, Reason>),
-    /// How far the work of the invocation is
-    Output(Result<Progress, Reason>),
 }
 
 /// The result of a call without a cache, as metrics write it: `miss`, or the reason of a failure.

@@ -12,10 +12,11 @@ use crate::exchange::{
 use crate::headers::RouterHints;
 use crate::identity::{AttributeValue, Identity};
 use crate::key::{self, KeyCharset, KeyRules};
+use crate::lookup::LookupAnswer;
 use crate::percent::percent_decode;
 use crate::policy::RequestUrl;
 use crate::problem::Problem;
-use crate::questions::{self, InvocationQuestion, LookupAnswer, PendingLookup};
+use crate::questions::{self, InvocationQuestion, PendingLookup};
 
 /// Reads a request for a stored result, which waits then; `None` if the path is no recovery path of a recoverable route. This makes no
 /// effects.

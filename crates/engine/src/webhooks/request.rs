@@ -12,7 +12,7 @@ use crate::exchange::{
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
-use crate::lookup::{LookupFailure, LookupRequest, LookupResult, StoreAnswer, StoreKind};
+use crate::lookup::{LookupAnswer, LookupFailure, LookupRequest, StoreAnswer, StoreKind};
 use crate::policy::document::{Secret, SecretValues, secret_values};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::{Problem, Reason};
@@ -20,7 +20,7 @@ use crate::provider::{
     BodyMember, Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, NoMember, Provider, Verified,
     VerifyError, body_digest,
 };
-use crate::questions::{LookupAnswer, PendingLookup};
+use crate::questions::PendingLookup;
 use std::sync::Arc;
 
 /// A delivery that waits for lookups, or for its whole body.
@@ -176,12 +176,8 @@ impl Continuation for WaitingDelivery {
     ) -> Result<RequestFlow, Problem> {
         let Resumed { policy, headers, event } = resumed;
         match event {
-            Event::Answer(LookupAnswer::Store(LookupResult::Binding(answer))) => {
-                self.on_binding(exchange, policy, answer)
-            }
-            Event::Answer(LookupAnswer::Store(LookupResult::Secrets(answer))) => {
-                self.on_secrets(exchange, policy, answer)
-            }
+            Event::Answer(LookupAnswer::Binding(answer)) => self.on_binding(exchange, policy, answer),
+            Event::Answer(LookupAnswer::Secrets(answer)) => self.on_secrets(exchange, policy, answer),
             Event::Body { body, now_unix_ms } => {
                 self.on_body(exchange, policy, &WholeDelivery { headers, body, now_unix_ms }, effects)
             }

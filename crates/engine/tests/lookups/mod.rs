@@ -10,7 +10,7 @@ use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::call::{Call, CallReply};
 use edge_idempotency_engine::identity::{ApiKey, AttributeValue};
 use edge_idempotency_engine::lookup::{
-    CallId, KeyQuestion, LookupFailure, LookupRequest, LookupResult, Lookups, SenderNetwork, StoreAnswer, StoreKind,
+    CallId, KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, Lookups, SenderNetwork, StoreAnswer, StoreKind,
 };
 use edge_idempotency_engine::policy::Secret;
 use serde_json::{Value, json};
@@ -154,9 +154,9 @@ fn header<'c>(call: &'c StoreCall, name: &str) -> Option<&'c str> {
 
 /// An answer as a text: `tenant:project:provider`, secrets with `+` between them, or `unknown:` and `unavailable:` with
 /// the reason. A result beyond its time begins with `stale `.
-fn shown(answer: &LookupResult) -> String {
+fn shown(answer: &LookupAnswer) -> String {
     let text = match answer {
-        LookupResult::Binding(StoreAnswer { result: Ok(binding), .. }) => {
+        LookupAnswer::Binding(StoreAnswer { result: Ok(binding), .. }) => {
             let scope = binding.key_scope.map(|scope| format!(" {scope:?}")).unwrap_or_default();
             let body = match binding.bind_body {
                 Some(true) => " body",
@@ -165,28 +165,29 @@ fn shown(answer: &LookupResult) -> String {
             };
             format!("{}:{}:{}{scope}{body}", binding.tenant.as_str(), binding.project.as_str(), binding.provider)
         }
-        LookupResult::Secrets(StoreAnswer { result: Ok(secrets), .. }) => {
+        LookupAnswer::Secrets(StoreAnswer { result: Ok(secrets), .. }) => {
             let text = |secret: &Secret| match secret {
                 Secret::Value(value) => String::from_utf8_lossy(value).into_owned(),
                 Secret::Env(_) | Secret::Sds(_) => panic!("a looked-up secret is a value"),
             };
             secrets.iter().map(text).collect::<Vec<_>>().join("+")
         }
-        LookupResult::Holder(StoreAnswer { result: Ok(holder), .. }) => {
+        LookupAnswer::Holder(StoreAnswer { result: Ok(holder), .. }) => {
             let text = |value: &AttributeValue<'_>| match value {
                 AttributeValue::Text(text) => String::from_utf8_lossy(text).into_owned(),
                 other => format!("{other:?}"),
             };
             holder.values().iter().map(text).collect::<Vec<_>>().join(":")
         }
-        LookupResult::Binding(StoreAnswer { result: Err(why), .. })
-        | LookupResult::Secrets(StoreAnswer { result: Err(why), .. })
-        | LookupResult::Holder(StoreAnswer { result: Err(why), .. }) => match why {
+        LookupAnswer::Binding(StoreAnswer { result: Err(why), .. })
+        | LookupAnswer::Secrets(StoreAnswer { result: Err(why), .. })
+        | LookupAnswer::Holder(StoreAnswer { result: Err(why), .. }) => match why {
             LookupFailure::Unknown(reason) => format!("unknown:{}", reason.name()),
             LookupFailure::Unavailable(reason) => format!("unavailable:{}", reason.name()),
             LookupFailure::Forbidden(reason) => format!("forbidden:{}", reason.name()),
             LookupFailure::RateLimited { seconds } => format!("limited:{seconds}"),
         },
+        other => panic!("no store gives {other:?}"),
     };
     if name(answer) == "stale" { format!("stale {text}") } else { text }
 }
@@ -201,11 +202,12 @@ fn request(kind: StoreKind, key: &str, force_refresh: bool) -> LookupRequest {
     }
 }
 
-fn name(answer: &LookupResult) -> &'static str {
+fn name(answer: &LookupAnswer) -> &'static str {
     match answer {
-        LookupResult::Binding(answer) => answer.name(),
-        LookupResult::Secrets(answer) => answer.name(),
-        LookupResult::Holder(answer) => answer.name(),
+        LookupAnswer::Binding(answer) => answer.name(),
+        LookupAnswer::Secrets(answer) => answer.name(),
+        LookupAnswer::Holder(answer) => answer.name(),
+        other => panic!("no store gives {other:?}"),
     }
 }
 
