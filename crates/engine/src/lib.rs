@@ -49,9 +49,11 @@
 //! | `body` | a body in pieces |
 //! | `host` | what the engine asks of a gateway, and of a request in it |
 //! | `memory_gateway` | a gateway in memory |
+//! | `events` | the steps of a request and of its response |
+//! | `webhooks`, `signed_callers`, `api_keys`, `recovery`, `operations`, `collision`, `in_flight`, `shadow` | features: their part of the document, their rules, their requests and answers |
 //! | `exchange` | one request and its response as a state machine |
-//! | `lookup` | bindings and secrets from stores: caches, who waits |
-//! | `collision` | fingerprints of requests, and claims at the guard |
+//! | `questions` | what is waited for: stores, questions to Restate, claims at the guard |
+//! | `lookup` | bindings, secrets and API keys from stores: caches, who waits |
 //! | `call` | HTTP calls to clusters of the gateway |
 //! | `policy` | the policy document, the route table, path normalisation, targets |
 //! | `key` | the key's grammar, reading the header, the namespaced form |
@@ -70,11 +72,12 @@ mod body;
 mod bytes;
 mod codes;
 mod configuration;
+mod in_flight;
 mod memory;
-mod operations;
 mod percent;
 mod protobuf;
 mod recovery;
+mod shadow;
 mod signed_callers;
 mod stream;
 mod time;
@@ -107,11 +110,15 @@ pub mod memory_gateway;
 #[doc(hidden)]
 pub mod metrics;
 #[doc(hidden)]
+pub mod operations;
+#[doc(hidden)]
 pub mod policy;
 #[doc(hidden)]
 pub mod problem;
 #[doc(hidden)]
 pub mod provider;
+#[doc(hidden)]
+pub mod questions;
 #[doc(hidden)]
 pub mod telemetry;
 #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! What stores answer to the calls that the engine makes, at once.
 
-use edge_idempotency_engine::lookup::{LookupAnswer, Lookups, PendingLookup, UncachedLookup};
+use edge_idempotency_engine::lookup::{LookupAnswer, Lookups};
+use edge_idempotency_engine::questions::{PendingLookup, UncachedLookup};
 use edge_idempotency_engine::{Call, CallReply};
 use serde_json::Value;
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};

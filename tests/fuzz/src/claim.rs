@@ -3,7 +3,7 @@
 use direct::attributes::NoAttributes;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::lookup::PendingLookup;
+use edge_idempotency_engine::questions::PendingLookup;
 use edge_idempotency_engine::{Exchange, Policy};
 use serde_json::Value;
 use std::sync::LazyLock;

@@ -15,15 +15,27 @@ const OWN: &str = "mutants";
 const WORK: &str = "mutants";
 
 /// The files of the engine whose mutants are made: a folder, or a file, below its `src/`.
-pub(crate) const SCOPE: [&str; 8] = [
-    "collision/",
+pub(crate) const SCOPE: [&str; 20] = [
+    "api_keys/request.rs",
+    "collision/claim.rs",
+    "collision/fingerprint.rs",
+    "collision/observation.rs",
+    "collision/probe.rs",
+    "events/",
     "exchange/",
     "identity/",
     "key/",
+    "operations/answer.rs",
+    "operations/request.rs",
     "policy/authority.rs",
     "policy/path.rs",
     "policy/routes.rs",
     "provider/verify.rs",
+    "recovery/answer.rs",
+    "recovery/request.rs",
+    "recovery/result.rs",
+    "signed_callers/request.rs",
+    "webhooks/request.rs",
 ];
 
 /// What cargo says of the workspace.

@@ -1,5 +1,14 @@
 //! Callers with API keys (docs/contract.md section 3).
+//!
+//! | module | subject |
+//! |---|---|
+//! | `document` | `unkey` of an identity source, and `api_key` of a route |
+//! | `compile` | start errors |
+//! | `request` | a request that waits until it is known whose its API key is |
 
+mod compile;
+pub(crate) mod document;
 mod request;
 
+pub(crate) use document::{ApiKeyRules, KeyRegistry};
 pub(crate) use request::{Asked, await_caller};

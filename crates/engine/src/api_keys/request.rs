@@ -7,9 +7,10 @@ use crate::exchange::{
 };
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{self, Attributes};
-use crate::lookup::{KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, PendingLookup, StoreKind};
+use crate::lookup::{KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, StoreKind};
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Reason};
+use crate::questions::PendingLookup;
 use std::sync::Arc;
 
 /// A request whose caller may be known by an API key.
@@ -85,7 +86,9 @@ impl Continuation for AsksHolder {
         resumed: Resumed<'_, 'a>,
         _: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let Event::Answer(LookupAnswer::Holder(answer)) = resumed.event else { return Err(Problem::internal_error()) };
+        let Event::Answer(LookupAnswer::Holder(answer)) = resumed.event else {
+            return Err(Problem::internal_error());
+        };
         exchange.note_lookup(StoreKind::ApiKeys.name(), answer.name());
         match answer.result {
             Ok(holder) => {

@@ -32,6 +32,19 @@ pub const RETENTION_S: u64 = 86_400;
 /// The status of "The invocation exists but has not completed yet".
 pub(crate) const NOT_COMPLETED: u16 = 470;
 
+/// How far the work of an invocation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// There is no such invocation, or it has no output that can be read.
+    Unknown,
+    /// It is under way.
+    Processing,
+    /// It ended with a result.
+    Completed,
+    /// It ended with an error.
+    Failed,
+}
+
 /// The response header with the id of an invocation.
 pub(crate) const INVOCATION: &str = "x-restate-id";
 /// The origin of an error: `ingress` or `invocation`.

@@ -1,10 +1,10 @@
 //! The fingerprint of a request. Every release and every instance has to compute the same one, because a claim of one
 //! is compared with a claim of another (`crates/engine/tests/golden/fingerprints.json`).
 
+use super::rules::ComparedHeaders;
 use crate::body::Body;
 use crate::headers::Headers;
 use crate::json::canonical::canonical;
-use crate::policy::collision::ComparedHeaders;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};

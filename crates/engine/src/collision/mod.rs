@@ -2,18 +2,26 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | `document` | what a route says of it, and the `guard` of a backend |
+//! | `compile` | the rules of a policy's routes, and start errors |
+//! | `rules` | the rules of a route |
 //! | `fingerprint` | the digest of a request: method, path, query, content type, body |
 //! | `claim` | the key and the fingerprint that the guard service gets, and its reply |
 //! | `probe` | whether the guard does what is expected of it |
 //! | `observation` | a request that is checked beside its way to the backend |
 
 mod claim;
+mod compile;
+pub(crate) mod document;
 mod fingerprint;
 mod observation;
 mod probe;
+mod rules;
 
 pub use claim::{Claim, claim_key};
 pub(crate) use claim::{ClaimVerdict, OpenClaim, STORE, call, read};
+pub(crate) use document::{Collision, Guard};
 pub(crate) use fingerprint::{BodyReader, ClaimedRequest};
 pub(crate) use observation::{Observation, ObservedCaller, ObservedClaim, Unobserved};
 pub use probe::{GuardProbe, GuardVerdict};
+pub(crate) use rules::CollisionRules;

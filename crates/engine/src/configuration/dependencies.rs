@@ -4,12 +4,10 @@
 use crate::call::{Call, CallReply, CallsUnderWay};
 use crate::collision::{self, ObservedClaim, Unobserved};
 use crate::host::{Gateway, Host, LogLevel};
-use crate::lookup::{
-    CallId, LookupAnswer, LookupRequest, Lookups, PendingLookup, SenderNetwork, StoreKind, UncachedLookup, invocation,
-    output,
-};
+use crate::lookup::{CallId, LookupAnswer, LookupRequest, Lookups, SenderNetwork, StoreKind};
 use crate::metrics::{Histogram, HistogramSeries, Metrics, NONE, SeriesTable};
 use crate::policy::Policy;
+use crate::questions::{PendingLookup, UncachedLookup, invocation, output};
 use crate::telemetry::PREFIX;
 
 /// Caches and calls, shared by all requests of a configuration.

@@ -8,15 +8,16 @@
 mod body_watch;
 mod dependencies;
 
-pub(crate) use dependencies::Dependencies;
+pub(crate) use crate::lookup::LookupAnswer;
+use dependencies::Dependencies;
 
 use crate::call::CallReply;
 use crate::host::{Gateway, LogLevel};
-use crate::lookup::LookupAnswer;
 use crate::metrics::{Count, Counter, Metrics, NONE};
 use crate::policy::document::LiveSecret;
 use crate::policy::{Policy, PolicyErrors};
 use crate::problem::Problem;
+
 use crate::telemetry::{PREFIX, Recorder};
 use crate::waits::Waits;
 use body_watch::BodyWatch;

@@ -3,18 +3,20 @@
 
 use super::answer_mapping::{answer_mapping, map_answer};
 use super::clean;
+use crate::backend::restate::Progress;
 use crate::exchange::{
     BackendAnswer, Decision, Effect, Exchange, HeaderMapKind, Outcome, TrailerEdit, set, set_body, set_content,
     set_problem, set_retry_headers, set_status_of,
 };
 use crate::headers::{Headers, REPLAYED, RETRY, STATUS, distinct};
 use crate::json::{Json, to_text};
-use crate::lookup::{LookupAnswer, OutputQuestion, Progress, call_name};
+use crate::lookup::LookupAnswer;
+use crate::operations::is_invocation_id;
 use crate::operations::set_operation;
 use crate::policy::Policy;
 use crate::policy::answer::Unmapped;
-use crate::policy::operations::is_invocation_id;
 use crate::problem::{Problem, Retry};
+use crate::questions::{OutputQuestion, call_name};
 use serde::Serialize;
 
 /// The longest error body that is read, in bytes. A problem document replaces a longer one.

@@ -10,10 +10,10 @@ use crate::identity::Attributes;
 use crate::operations::operation_request;
 use crate::policy::authority;
 use crate::policy::path::{NormalPath, PathError, split_query};
-use crate::policy::recovery::request_path;
 use crate::policy::{KeyInLogs, Policy, RequestUrl};
 use crate::problem::Problem;
 use crate::recovery::recovery_request;
+use crate::recovery::request_path;
 use crate::signed_callers::await_signed;
 use crate::webhooks::await_delivery;
 

@@ -10,15 +10,17 @@ use super::route::{MatchedRoute, RoutedRequest};
 use super::send::send;
 use super::trace::TraceStep;
 use super::{Effect, Exchange, PayloadDigest, RequestFlow};
+use crate::backend::restate::Progress;
 use crate::body::Body;
+use crate::collision::CollisionRules;
 use crate::collision::{self, BodyReader, Claim, ClaimVerdict, ClaimedRequest, Observation, ObservedCaller, OpenClaim};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
-use crate::lookup::{self, LookupAnswer, OutputQuestion, PendingLookup, Progress, invocation};
-use crate::policy::collision::CollisionRules;
+use crate::lookup::LookupAnswer;
 use crate::policy::path::split_query;
 use crate::policy::{Mode, Policy, Route};
 use crate::problem::{Problem, Reason};
+use crate::questions::{self, OutputQuestion, PendingLookup};
 use std::sync::Arc;
 
 /// A request that is decided and waits for checks before it is forwarded. A check that is done is `None`.
@@ -150,7 +152,7 @@ impl BackendChecks {
         if self.claim.is_some() || self.in_flight.take().is_none() {
             return Err(Problem::internal_error());
         }
-        exchange.note_lookup(invocation::STORE, lookup::call_name(&progress));
+        exchange.note_lookup(questions::STORE, questions::call_name(&progress));
         match progress {
             Ok(Progress::Processing) => Err(Problem::key_in_flight()),
             Ok(_) | Err(_) => Ok(()),

@@ -2,8 +2,8 @@
 
 use crate::identity::Identity;
 use crate::key::KeySyntax;
-use crate::policy::recovery::Wait;
 use crate::problem::Problem;
+use crate::recovery::Wait;
 
 /// A namespaced key, and the caller whose namespace it has.
 #[derive(Debug)]

@@ -9,14 +9,15 @@ use super::trace::TraceStep;
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::body::Body;
 use crate::collision::BodyReader;
+use crate::collision::CollisionRules;
 use crate::headers::{FieldValue, Headers, IDEMPOTENCY_KEY, RouterHints, distinct};
 use crate::identity::Identity;
-use crate::lookup::{LookupAnswer, PendingLookup};
-use crate::policy::collision::CollisionRules;
+use crate::lookup::LookupAnswer;
 use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Reason};
 use crate::provider::Provider;
+use crate::questions::PendingLookup;
 use std::fmt;
 use std::sync::Arc;
 

@@ -4,13 +4,13 @@ use super::decision::{Decision, EnforcedDecision};
 use super::{BackendAnswer, Case, Exchange, KeyPresence, Outcome, PayloadDigest, Place, Stage, Verifier};
 use crate::backend::Backend;
 use crate::identity::{Identity, KeyHolder};
+use crate::operations::Operations;
 use crate::policy::answer::Unmapped;
-use crate::policy::document::SignedCaller;
-use crate::policy::operations::Operations;
 use crate::policy::routes::RouteId;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::{CallerProtocol, Problem, Reason};
 use crate::provider::Provider;
+use crate::signed_callers::SignedCaller;
 use crate::uuid::Uuid;
 
 /// The endpoint of requests for operations. The name of an endpoint of a policy cannot begin so.

@@ -11,26 +11,22 @@
 //! | `pacing` | how many calls unknown keys cause |
 //! | `unkey` | bindings, and holders of API keys: `keys.verifyKey` |
 //! | `openbao` | secrets: the KV engine, version 2 |
-//! | `invocation` | the id of a Restate invocation, for recovery; not a part of [`Lookups`], since nothing of it is cached |
-//! | `output` | how far the work of an invocation is; not a part of [`Lookups`] either |
 
 mod cache;
-pub(crate) mod invocation;
 mod openbao;
-pub(crate) mod output;
 mod pacing;
 mod unkey;
 
-pub use invocation::InvocationQuestion;
-pub use output::{OutputQuestion, Progress};
 pub use pacing::SenderNetwork;
 
+use crate::api_keys::KeyRegistry;
+use crate::backend::restate::Progress;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
-use crate::collision::{self, Claim};
 use crate::identity::{ApiKey, KeyHolder};
 use crate::policy::Policy;
-use crate::policy::document::{Binding, KeyRegistry, OpenBao, Secret, Unkey};
+use crate::policy::document::{OpenBao, Secret, Unkey};
+use crate::webhooks::Binding;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::{CacheDecision, LookupCache, LookupOutcome, RequestedCall};
@@ -106,41 +102,6 @@ impl LookupRequest {
     }
 }
 
-/// The lookup that a request or its answer waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PendingLookup<'r> {
-    /// A binding or secrets
-    Store(&'r LookupRequest),
-    /// The id of an invocation
-    Invocation(&'r InvocationQuestion),
-    /// The first fingerprint under the key of a claim
-    Claim(&'r Claim),
-    /// How far the work of an invocation is
-    Output(&'r OutputQuestion),
-}
-
-/// What is asked without a cache: each lookup is a call of its own, and [`Lookups`] knows nothing of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UncachedLookup {
-    /// [`PendingLookup::Invocation`]
-    Invocation,
-    /// [`PendingLookup::Claim`]
-    Claim,
-    /// [`PendingLookup::Output`]
-    Output,
-}
-
-impl UncachedLookup {
-    /// The answer that the reply to the call gives. A reply that cannot be used gives an answer with the reason.
-    pub fn read_reply(self, reply: &CallReply<'_>) -> LookupAnswer {
-        match self {
-            Self::Invocation => LookupAnswer::Invocation(invocation::read(reply)),
-            Self::Claim => LookupAnswer::FirstClaim(collision::read(reply)),
-            Self::Output => LookupAnswer::Output(output::read(reply)),
-        }
-    }
-}
-
 /// Why a store gives no value. The reasons are log values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookupFailure {
@@ -159,17 +120,6 @@ pub enum LookupFailure {
 
 /// The reason of a lookup whose call was not made, or whose reply was lost.
 const LOST: Reason = Reason::LookupLost;
-
-impl PendingLookup<'_> {
-    /// The store as metrics write it.
-    pub(crate) const fn store_name(self) -> &'static str {
-        match self {
-            Self::Store(request) => request.kind.name(),
-            Self::Invocation(_) | Self::Output(_) => invocation::STORE,
-            Self::Claim(_) => collision::STORE,
-        }
-    }
-}
 
 /// Where the result of a lookup came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,7 +166,7 @@ impl<T> StoreAnswer<T> {
     }
 }
 
-/// The answer to a [`PendingLookup`]. The reasons of failures are log values.
+/// What a store answers to a [`LookupRequest`], or what a call without a cache gives. The reasons of failures are log values.
 #[derive(Debug, Clone)]
 pub enum LookupAnswer {
     /// The webhook's binding; it lists no secrets
@@ -259,15 +209,7 @@ impl LookupAnswer {
 }
 
 /// A call was made, and it gave a value; as metrics write it.
-const FETCHED: &str = "miss";
-
-/// The result of a call without a cache, as metrics write it: `miss`, or the reason of a failure.
-pub(crate) const fn call_name<T>(result: &Result<T, Reason>) -> &'static str {
-    match result {
-        Ok(_) => FETCHED,
-        Err(reason) => reason.name(),
-    }
-}
+pub(crate) const FETCHED: &str = "miss";
 
 impl LookupRequest {
     /// The answer if the call was not made, or its reply was lost.

@@ -5,9 +5,9 @@ use super::{Counter, Histogram, HistogramSeries, SeriesTable};
 use crate::exchange::{Case, Exchange, KeyPresence};
 use crate::host::Gateway;
 use crate::identity::Identity;
-use crate::lookup::invocation;
 use crate::policy::Policy;
 use crate::problem::{Code, Reason};
+use crate::questions;
 
 /// Counts what is known about the request when it is forwarded or refused.
 pub(crate) fn count_request<G: Gateway>(exchange: &Exchange, policy: &Policy, gateway: &G, series: &mut SeriesTable) {
@@ -97,7 +97,7 @@ pub(crate) fn count_response(exchange: &Exchange, policy: &Policy, series: &mut 
         counting.add(Counter::Unshaped, [why.reason().name(), NONE]);
     }
     if let Some(result) = exchange.progress() {
-        counting.add(Counter::Lookup, [invocation::STORE, result]);
+        counting.add(Counter::Lookup, [questions::STORE, result]);
     }
     let answer = exchange.answer();
     if let Some(answer) = answer.filter(|_| exchange.is_replayed()) {

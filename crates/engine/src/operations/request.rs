@@ -1,5 +1,6 @@
 //! The request for an operation, which is sent to the backend's path of its answer.
 
+use super::rules::Operations;
 use crate::api_keys::{Asked, await_caller};
 use crate::exchange::{
     Caller, Decision, Effect, Exchange, HeaderMapKind, IncomingRequest, Place, RequestFlow, RequestHead, TraceEvent,
@@ -7,7 +8,6 @@ use crate::exchange::{
 };
 use crate::headers::distinct;
 use crate::identity::{Identity, IdentityError, IdentityPart, IdentityRefusal, Project};
-use crate::policy::operations::Operations;
 use crate::policy::path::NormalPath;
 use crate::problem::{Problem, Reason};
 use crate::recovery::StoredResult;

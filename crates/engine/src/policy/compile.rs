@@ -1,21 +1,14 @@
 //! Compiles a document into a policy: combines its members, and reports every combination that is not possible.
 
 mod answer;
-mod backends;
-mod callers;
-mod collision;
+pub(crate) mod backends;
 mod identity;
 mod key_headers;
 mod keys;
-mod operations;
 mod parameters;
 mod readings;
-mod recovery;
-mod shadow;
-mod webhooks;
 
-use super::document::{Document, IdentityRules, Mode, PolicyKind, RouteDocument, Scope, Unmatched};
-use super::recovery::SEGMENT;
+use super::document::{Document, IdentityRules, Mode, RouteDocument, Scope, Unmatched};
 use super::routes::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::text_index::TextIndex;
@@ -25,6 +18,7 @@ use crate::headers::{NamePrefilter, NameSet, REQUEST_NAMES};
 use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::{Json, syntax_error};
 use crate::percent::is_below;
+use crate::recovery::SEGMENT;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -74,10 +68,10 @@ pub(super) fn read<'j>(json: &'j Json<'j>) -> Result<(Document<'j>, Policy), Pol
     Ok((document, Policy { warnings: warnings.0, ..policy }))
 }
 
-struct Compiler<'d> {
-    document: &'d Document<'d>,
-    issues: &'d mut Issues,
-    warnings: &'d mut Issues,
+pub(crate) struct Compiler<'d> {
+    pub(crate) document: &'d Document<'d>,
+    pub(crate) issues: &'d mut Issues,
+    pub(crate) warnings: &'d mut Issues,
 }
 
 impl Compiler<'_> {
@@ -264,31 +258,7 @@ impl Compiler<'_> {
     fn check(&mut self, index: usize, route: &RouteDocument) {
         let at = |member: &str| format!("/routes/{index}/{member}");
         let (policy, backend) = (route.policy, self.backend_of(route));
-        match (policy, &route.webhook) {
-            (PolicyKind::RequiredB, None) => {
-                self.issues.add(
-                    at("policy"),
-                    "`REQUIRED_B` verifies a webhook: the route needs a `webhook` block, e.g. `\"webhook\": {}`",
-                );
-            }
-            (PolicyKind::RequiredA | PolicyKind::Prohibited, Some(_)) => {
-                let message = format!(
-                    "`{}` and `webhook` exclude each other; a webhook's policy is REQUIRED_B, ACCEPTED or HANDLER_INTERNAL_C",
-                    policy.name()
-                );
-                self.issues.add(at("webhook"), message);
-            }
-            (_, Some(block)) => {
-                for (name, fixed) in [("provider", &block.provider), ("webhook_id", &block.id)] {
-                    if fixed.is_none() && !route.template.parameters().any(|parameter| parameter == name) {
-                        let member = if name == "webhook_id" { "id" } else { name };
-                        let message = format!("the path has no `{{{name}}}`: add it, or fix it with `\"{member}\"`");
-                        self.issues.add(at("webhook"), message);
-                    }
-                }
-            }
-            (_, None) => {}
-        }
+        self.check_webhook(index, route);
         if policy.is_case_a() && route.webhook.is_none() && !self.has_identity(route) {
             let message = format!(
                 "`{}` puts the caller's identity into keys: add `identity`, which says where it comes from \
@@ -298,12 +268,7 @@ impl Compiler<'_> {
             self.issues.add(at("policy"), message);
         }
         self.check_recovery(index, route);
-        if route.in_flight_conflict && !(recovery::has_results(route) && backend.abilities().finds_results) {
-            self.issues.add(
-                at("in_flight"),
-                "`conflict` works only on a REQUIRED_A or ACCEPTED route with a `target` in Restate",
-            );
-        }
+        self.check_in_flight(index, route);
         let reads = |method: &str| matches!(method, "GET" | "HEAD");
         let writing: Vec<&str> =
             route.methods.iter().flatten().map(|method| method.0.as_str()).filter(|method| !reads(method)).collect();
@@ -347,9 +312,7 @@ impl Compiler<'_> {
                 let Some((other_index, other)) = earlier.get(other) else { continue };
                 let is_new = !shared_recovery.contains(other_index);
                 if is_new && recovers && other.recovery.is_some() {
-                    let message = recovery::recovers_at(*other_index, other);
-                    let message = message + "; set `recovery` to false on one of the two";
-                    self.issues.add(format!("/routes/{index}/recovery"), message);
+                    self.shares_recovery(index, *other_index, other);
                     shared_recovery.push(*other_index);
                 }
                 let shared: Vec<&str> =
@@ -372,7 +335,7 @@ impl Compiler<'_> {
 
     /// Reports a path of the document, at `pointer`, that is closed to clients.
     #[inline(never)]
-    fn open_path(&mut self, pointer: impl Fn() -> String, path: &str, reserved_paths: &[String]) {
+    pub(crate) fn open_path(&mut self, pointer: impl Fn() -> String, path: &str, reserved_paths: &[String]) {
         if let Some(prefix) = reserved_paths.iter().find(|prefix| is_below(path, prefix)) {
             let message = format!("`{prefix}` is closed to clients (`reserved_paths`, or the backend's own paths)");
             self.issues.add(pointer(), message);
@@ -412,7 +375,7 @@ impl Compiler<'_> {
 
 /// The methods of a route. `GET` includes `HEAD` (RFC 9110 section 9.3.2).
 #[inline(never)]
-fn methods_of(route: &RouteDocument) -> Vec<String> {
+pub(crate) fn methods_of(route: &RouteDocument) -> Vec<String> {
     let mut methods: Vec<String> = Vec::new();
     let Some(declared) = &route.methods else { return vec![DEFAULT_METHOD.to_owned()] };
     for method in declared {

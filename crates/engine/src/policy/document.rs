@@ -3,35 +3,30 @@
 
 mod answers;
 mod backend;
-mod callers;
 #[cfg(feature = "describe")]
 mod grammars;
-mod header_names;
+pub(crate) mod header_names;
 mod identity;
 mod keys;
 mod live_secret;
-mod operations;
 mod retention;
 mod routes;
-mod secrets;
-mod stores;
-mod webhooks;
+pub(crate) mod secrets;
+pub(crate) mod stores;
+pub(crate) mod texts;
 
 pub use answers::Answers;
 pub(crate) use backend::{BackendDocument, BackendsDocument};
-pub(crate) use callers::{CallerHeaders, SignedCaller};
 pub(crate) use identity::{Forward, IdentityOwner, IdentityRules};
 pub use live_secret::{LiveSecret, SecretReader};
 #[cfg_attr(not(feature = "needs"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
 pub use retention::ServiceRetention;
-pub(crate) use routes::{ApiKeyRules, Collision, RouteDocument, RouteMembers, WebhookBlock};
 pub use routes::{KeySubject, PolicyKind, Scope};
+pub(crate) use routes::{RouteDocument, RouteMembers};
 pub use secrets::Secret;
 pub(crate) use secrets::{SecretValues, secret_values};
-pub(crate) use stores::{KeyRegistry, OpenBao, Service, Unkey};
-#[cfg_attr(not(feature = "needs"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
-pub use webhooks::Binding;
-pub(crate) use webhooks::{Webhooks, is_webhook_id};
+pub(crate) use stores::{OpenBao, Service, Unkey};
+pub use texts::parse_duration;
 
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::KeyRules;
@@ -39,10 +34,13 @@ use crate::policy::defaults;
 #[cfg(feature = "describe")]
 use crate::policy::members::Object;
 use crate::policy::members::{Choice, Custom, Flag, Integer, OptionalFlag, OptionalInteger, Text, members};
+use crate::signed_callers::{self, SignedCaller};
+use crate::webhooks::Webhooks;
 #[cfg(feature = "describe")]
 pub(super) use grammars::GRAMMARS;
 use header_names::{parse_key_header, parse_prefix};
 use std::sync::Arc;
+use texts::parse_url;
 
 members! {
     /// The policy document of the edge idempotency filter: its plugin configuration.
@@ -162,17 +160,17 @@ pub(super) const OBJECTS: &[&Object] = &[
     &identity::identity_forward::OBJECT,
     &identity::constant::OBJECT,
     &backend::backend::OBJECT,
-    &backend::guard::OBJECT,
-    &operations::operations::OBJECT,
+    &crate::collision::document::guard::OBJECT,
+    &crate::operations::document::operations::OBJECT,
     &routes::route::OBJECT,
-    &routes::route_webhook::OBJECT,
-    &routes::route_api_key::OBJECT,
-    &stores::key_registry::OBJECT,
+    &crate::webhooks::document::route_webhook::OBJECT,
+    &crate::api_keys::document::route_api_key::OBJECT,
+    &crate::api_keys::document::key_registry::OBJECT,
     &stores::unkey::OBJECT,
     &stores::openbao::OBJECT,
-    &webhooks::webhooks::OBJECT,
-    &webhooks::binding::OBJECT,
-    &callers::caller::OBJECT,
+    &crate::webhooks::document::webhooks::OBJECT,
+    &crate::webhooks::document::binding::OBJECT,
+    &crate::signed_callers::document::caller::OBJECT,
     &secrets::variable::OBJECT,
     &secrets::live_secret::OBJECT,
     &retention::retention::OBJECT,
@@ -296,7 +294,7 @@ impl<'j> Document<'j> {
             webhooks: document::WEBHOOKS.at(&fields, issues).and_then(|at| Webhooks::read(&at, inline, issues)),
             callers: document::CALLERS
                 .at(&fields, issues)
-                .map(|at| callers::read(&at, inline, issues))
+                .map(|at| signed_callers::document::read(&at, inline, issues))
                 .unwrap_or_default(),
             recovery_wait_ms: document::RECOVERY_WAIT_MS.read(&fields, issues),
             max_series: document::MAX_SERIES.read(&fields, issues),
@@ -313,56 +311,4 @@ const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::S
 
 fn read_key(key: Option<JsonCursor<'_>>, issues: &mut Issues) -> Option<Arc<KeyRules>> {
     key.map(|at| Arc::new(KeyRules::read(&at, issues).unwrap_or_default()))
-}
-
-/// Parses a duration such as `30s`, `15m`, `24h` or `7d` into seconds.
-///
-/// # Errors
-/// A sentence that says what to write.
-pub fn parse_duration(text: &str) -> Result<u64, String> {
-    let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
-    units
-        .iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?, *seconds)))
-        .and_then(|(count, seconds)| {
-            let digits = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
-            count.parse::<u64>().ok().filter(|count| digits && *count > 0)?.checked_mul(seconds)
-        })
-        .ok_or_else(|| "expected a duration, a number and a unit, such as `30s`, `15m`, `24h` or `7d`".to_owned())
-}
-
-/// Parses an absolute http or https URL that fits into a header.
-fn parse_url(text: &str) -> Result<String, String> {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
-    if rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) && text.bytes().all(plain) {
-        Ok(text.to_owned())
-    } else {
-        Err("expected an absolute http or https URL without a fragment".to_owned())
-    }
-}
-
-/// Checks a name that fits into metrics and logs.
-fn check_name(text: &str) -> Result<&str, String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if (1..=128).contains(&text.len()) && !text.starts_with('_') && text.bytes().all(plain) {
-        Ok(text)
-    } else {
-        Err("a name has 1 to 128 characters of A-Z a-z 0-9 . _ - and does not begin with _".to_owned())
-    }
-}
-
-/// Parses a name that fits into metrics and logs.
-fn parse_name(text: &str) -> Result<String, String> {
-    check_name(text).map(str::to_owned)
-}
-
-/// Checks that a text is not empty.
-fn check_text(text: &str) -> Result<&str, String> {
-    if text.is_empty() || text.contains('\0') { Err("expected a text that is not empty".to_owned()) } else { Ok(text) }
-}
-
-/// Parses a text that is not empty.
-fn parse_text(text: &str) -> Result<String, String> {
-    check_text(text).map(str::to_owned)
 }

@@ -5,7 +5,9 @@ use super::path::{self, NormalPath};
 use super::routes::{PathLookup, RouteId};
 use super::{CLOSED, ENDPOINTS, Policy, Route, SERVICES};
 use crate::headers::Headers;
+use crate::operations::Operations;
 use crate::percent::is_below;
+use crate::recovery::RecoveryPath;
 
 /// What a request asks for, as every program reads it.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +33,35 @@ pub enum RouteLookup<'p, 'r> {
 }
 
 impl Policy {
+    /// Finds the recoverable route of a recovery path, and the values of its path parameters, still percent-encoded.
+    /// `endpoint` is the endpoint that the gateway's route names, if any.
+    pub fn recovered<'r>(
+        &self,
+        authority: &str,
+        endpoint: Option<&[u8]>,
+        recovery_path: &RecoveryPath<'r>,
+    ) -> Option<(&Route, Vec<&'r str>)> {
+        let (routes, values) = match endpoint {
+            Some(endpoint) => {
+                let route = self.endpoint(std::str::from_utf8(endpoint).ok()?)?;
+                let template = &route.template;
+                let fixed = || template.parameters().next().is_none().then(Vec::new);
+                (std::slice::from_ref(&route.id), template.values(recovery_path.base).or_else(fixed)?)
+            }
+            None => {
+                let found = self.table.routes_of(authority, recovery_path.base)?;
+                (found.routes, found.values)
+            }
+        };
+        let route = routes.iter().filter_map(|id| self.routes.get(*id)).find(|route| route.recovery.is_some())?;
+        Some((route, values))
+    }
+
+    /// What the policy says about operations; `None` if nobody can ask for one.
+    pub fn operations(&self) -> Option<&Operations> {
+        self.operations.as_ref()
+    }
+
     /// The identity rules of a route, or those of the document for unmatched requests.
     pub fn identity_of(&self, route: Option<&Route>) -> &IdentityRules {
         static NONE: IdentityRules = IdentityRules {

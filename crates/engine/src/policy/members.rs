@@ -359,7 +359,7 @@ macro_rules! members {
     ) => {
         #[doc = concat!("The members of `", $definition, "`.")]
         #[allow(clippy::module_inception, reason = "an object has the name of its room")]
-        pub(super) mod $object {
+        pub(crate) mod $object {
             #[allow(unused_imports, reason = "what the blocks name")]
             use super::*;
             use $crate::policy::members::{Member, Object};

@@ -1,22 +1,19 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
-//! `document` reads the members and `compile` combines them. `find` says what a request needs of the policy, with
-//! `authority`, `path`, `routes`, `recovery`, `operations` and `target`; `answer` maps responses. `secrets` reads the secrets that
-//! the document names.
+//! `document` reads the members and `compile` combines them; the folders of features have their parts of both. `find` says what a
+//! request needs of the policy, with `authority`, `path`, `routes` and `target`; `answer` maps responses. `secrets` reads the
+//! secrets that the document names.
 
 pub(crate) mod answer;
 pub(crate) mod authority;
-pub(crate) mod collision;
-mod compile;
+pub(crate) mod compile;
 pub mod defaults;
 pub(crate) mod document;
 mod find;
 pub(crate) mod members;
 #[cfg(feature = "needs")]
 pub mod needs;
-pub mod operations;
 pub(crate) mod path;
-pub(crate) mod recovery;
 mod route;
 pub(crate) mod routes;
 #[cfg(feature = "describe")]
@@ -24,7 +21,7 @@ mod schema;
 mod secrets;
 pub(crate) mod target;
 pub(crate) mod template;
-mod text_index;
+pub(crate) mod text_index;
 
 pub use crate::backend::{BackendAbilities, BackendKind, OPERATION_ID};
 pub use document::{
@@ -41,13 +38,16 @@ pub use secrets::SecretList;
 pub use target::{HandlerAddress, Target, target_parts};
 pub use template::Template;
 
+use crate::api_keys::KeyRegistry;
 use crate::backend::Backend;
 use crate::headers::NamePrefilter;
 use crate::identity::{AttributeValue, Attributes, IdentityPlace, IdentitySource, MetadataPath, Subject};
 use crate::json::Issue;
+use crate::operations::Operations;
 use crate::provider::Provider;
-use document::{Binding, CallerHeaders, IdentityRules, KeyRegistry, OpenBao, SignedCaller, Unkey};
-use operations::Operations;
+use crate::signed_callers::{CallerHeaders, SignedCaller};
+use crate::webhooks::Binding;
+use document::{IdentityRules, OpenBao, Unkey};
 use routes::RouteTable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -62,9 +62,9 @@ pub const REWRITE_MARK: &str = "x-edge-idempotency";
 const ENDPOINTS: usize = 0;
 /// The space of services of the default backend that are closed to clients; the number says how. The spaces of the other
 /// backends follow it.
-const SERVICES: usize = 1;
+pub(crate) const SERVICES: usize = 1;
 /// A service whose paths are closed.
-const CLOSED: usize = 0;
+pub(crate) const CLOSED: usize = 0;
 /// A service whose paths are closed unless a route declares them.
 const CLOSED_UNDECLARED: usize = 1;
 

@@ -7,15 +7,16 @@ mod json;
 mod of_document;
 mod stores;
 
-pub use super::document::{Binding, ServiceRetention};
+pub use super::document::ServiceRetention;
 use super::document::{Mode, PolicyKind};
-pub use super::recovery::Wait;
-use super::recovery::{OUTPUT, SEGMENT};
 #[cfg(feature = "describe")]
 use super::{Policy, Route};
 use crate::backend::BackendAbilities;
 use crate::identity::IdentitySource;
 use crate::policy::defaults::{BUFFER_MARGIN, GUARD, MAX_BODY_BYTES};
+pub use crate::recovery::Wait;
+use crate::recovery::{OUTPUT, SEGMENT};
+pub use crate::webhooks::document::Binding;
 pub use json::needs_as_json;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

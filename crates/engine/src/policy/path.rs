@@ -115,7 +115,7 @@ impl<'a> NormalPath<'a> {
     }
 
     /// A recovery path that [`NormalPath::parse`] refuses as `why`, because of its key.
-    pub(super) const fn of_visible_key(text: String, encoded_slash: bool, why: PathError) -> Self {
+    pub(crate) const fn of_visible_key(text: String, encoded_slash: bool, why: PathError) -> Self {
         Self { text: Cow::Owned(text), with_slashes: None, encoded_slash, needs_visible_key: Some(why) }
     }
 
@@ -205,7 +205,7 @@ pub(super) fn already_normal(path: &[u8]) -> Option<&str> {
 }
 
 /// `pchar` of RFC 3986 section 3.3, without escapes and without the semicolon.
-pub(super) static PATH: ByteSet = ByteSet::alphanumeric().with(b"._~-!$&'()*+,=:@");
+pub(crate) static PATH: ByteSet = ByteSet::alphanumeric().with(b"._~-!$&'()*+,=:@");
 
 /// Decodes unreserved characters, escapes characters that a path must not contain, and writes the other escapes in
 /// upper case. Also returns whether there is an escaped slash.

@@ -2,10 +2,11 @@
 
 use super::Target;
 use super::answer::AnswerMapping;
-use super::collision::CollisionRules;
-use super::document::{ApiKeyRules, Mode, PolicyKind, RouteMembers};
+use super::document::{Mode, PolicyKind, RouteMembers};
 use super::routes::RouteId;
 use super::template::Template;
+use crate::api_keys::ApiKeyRules;
+use crate::collision::CollisionRules;
 use crate::json::scan::Pointer;
 use crate::key::KeyRules;
 use std::ops::Deref;
@@ -27,7 +28,7 @@ pub struct Route {
     /// What the document says and requests need as it is written
     pub members: RouteMembers,
     /// The index of its backend; 0 is the default
-    pub(super) backend: usize,
+    pub(crate) backend: usize,
     /// The target, if the path is rewritten
     pub target: Option<Arc<Target>>,
     /// How it detects that a key comes again with another request
@@ -39,7 +40,7 @@ pub struct Route {
     /// Whether decisions have an effect
     pub mode: Mode,
     /// The index of its identity rules
-    pub(super) identity: usize,
+    pub(crate) identity: usize,
     /// The signed callers that may call it, as indices
     pub callers: Vec<usize>,
     /// Whether a delivery without a value for the target is acknowledged, and not refused

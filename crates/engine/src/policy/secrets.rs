@@ -1,10 +1,12 @@
 //! The secrets of a policy: taken from the environment, and listed for checks.
 
 use super::{Policy, PolicyErrors, Secret};
+use crate::api_keys::KeyRegistry;
 use crate::json::Issues;
 use crate::json::cursor::child;
-use crate::policy::document::{Binding, KeyRegistry, LiveSecret};
+use crate::policy::document::LiveSecret;
 use crate::provider::{Provider, around};
+use crate::webhooks::Binding;
 use std::sync::Arc;
 
 /// Secrets that stand in one list of the document. `Debug` does not show their values (invariant I6).

@@ -53,7 +53,7 @@ impl<'t> TemplateSegment<'t> {
     }
 
     /// Whether some segment of a path matches both.
-    pub(super) fn meets(self, other: TemplateSegment<'_>) -> bool {
+    pub(crate) fn meets(self, other: TemplateSegment<'_>) -> bool {
         match (self, other) {
             (Self::Literal(text), other) => other.value(text).is_some(),
             (one, TemplateSegment::Literal(text)) => one.value(text).is_some(),
@@ -151,7 +151,7 @@ impl Template {
     }
 
     /// The segments; none for `/`.
-    pub(super) fn segments(&self) -> impl Iterator<Item = TemplateSegment<'_>> + Clone {
+    pub(crate) fn segments(&self) -> impl Iterator<Item = TemplateSegment<'_>> + Clone {
         segments(&self.text).map(TemplateSegment::read)
     }
 
@@ -177,7 +177,7 @@ impl Template {
     }
 
     /// Whether some path matches both templates.
-    pub(super) fn meets(&self, other: &Self) -> bool {
+    pub(crate) fn meets(&self, other: &Self) -> bool {
         self.segments().count() == other.segments().count()
             && self.segments().zip(other.segments()).all(|(one, other)| one.meets(other))
     }

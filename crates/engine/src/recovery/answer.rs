@@ -1,8 +1,8 @@
 //! The backend's answer to the request for a stored result.
 
+use super::path::Wait;
 use crate::backend::{ErrorSource, ResponseHead, restate};
 use crate::exchange::AnswerAction;
-use crate::policy::recovery::Wait;
 use crate::problem::{Problem, Retry};
 
 /// Decides about the response to a request for a stored result.

@@ -1,6 +1,7 @@
 //! The request for a stored result. It waits for the id of the invocation, and then it is turned into the backend's request for its
 //! result.
 
+use super::path::{RecoveryPath, Wait};
 use super::result::StoredResult;
 use crate::api_keys::{Asked, await_caller};
 use crate::exchange::{
@@ -11,11 +12,11 @@ use crate::exchange::{
 use crate::headers::RouterHints;
 use crate::identity::{AttributeValue, Identity};
 use crate::key::{self, KeyCharset, KeyRules};
-use crate::lookup::{self, InvocationQuestion, LookupAnswer, PendingLookup, invocation};
+use crate::lookup::LookupAnswer;
 use crate::percent::percent_decode;
 use crate::policy::RequestUrl;
-use crate::policy::recovery::{RecoveryPath, Wait};
 use crate::problem::Problem;
+use crate::questions::{self, InvocationQuestion, PendingLookup};
 
 /// Reads a request for a stored result, which waits then; `None` if the path is no recovery path of a recoverable route. This makes no
 /// effects.
@@ -144,7 +145,7 @@ impl Continuation for WaitingRecovery {
             }
             (Event::Answer(LookupAnswer::Invocation(id)), None) => {
                 exchange.begin(TraceStep::Stores);
-                exchange.note_lookup(invocation::STORE, lookup::call_name(&id));
+                exchange.note_lookup(questions::STORE, questions::call_name(&id));
                 match id {
                     Ok(id) => {
                         let operations = exchange.operations(policy);

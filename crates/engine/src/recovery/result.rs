@@ -1,9 +1,9 @@
 //! The backend's request for a stored result, for requests by key and by operation id.
 
+use super::path::Wait;
 use crate::exchange::{Decision, EditedLines, Effect, Exchange, HeaderMapKind};
 use crate::headers::RouterHints;
 use crate::policy::Policy;
-use crate::policy::recovery::Wait;
 use std::borrow::Cow;
 
 /// A stored result at the backend.

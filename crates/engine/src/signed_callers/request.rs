@@ -1,6 +1,7 @@
 //! Signed callers: the signature is verified over the exact bytes of the whole request. Then the request is Case A,
 //! with the subject and the key grammar of the caller (docs/contract.md section 7).
 
+use super::document::{CallerHeaders, SignedCaller};
 use crate::body::Body;
 use crate::exchange::{
     Awaits, Caller, Case, Continuation, EditedLines, Effect, Event, Exchange, KeyReading, Pause, RequestFlow, Resumed,
@@ -10,7 +11,7 @@ use crate::exchange::{
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};
 use crate::policy::Policy;
-use crate::policy::document::{CallerHeaders, SignedCaller, secret_values};
+use crate::policy::document::secret_values;
 use crate::problem::Problem;
 use crate::provider::{Delivery, VerifyError};
 use std::sync::Arc;

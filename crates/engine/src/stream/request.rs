@@ -8,11 +8,12 @@ use crate::exchange::{Awaits, Effect, Event, HeaderMapKind, Pause, RequestFlow, 
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, HostError};
 use crate::identity::Identity;
-use crate::lookup::{LookupAnswer, PendingLookup};
+use crate::lookup::LookupAnswer;
 use crate::memory::NoMemory;
 use crate::metrics::call_time;
 use crate::policy::Policy;
 use crate::problem::Problem;
+use crate::questions::PendingLookup;
 
 /// A request that waits.
 pub(super) struct PendingRequest {

@@ -7,8 +7,9 @@ use crate::events::{AwaitedBody, ResponseFlow, UnreadBody};
 use crate::exchange::{Effect, HeaderMapKind};
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, LocalReply};
-use crate::lookup::{LookupAnswer, OutputQuestion, PendingLookup};
+use crate::lookup::LookupAnswer;
 use crate::policy::Policy;
+use crate::questions::{OutputQuestion, PendingLookup};
 
 /// How the response's body is handled.
 #[derive(Default)]

@@ -4,10 +4,10 @@ use super::{digest, payload_in_logs, written};
 use crate::exchange::{Case, Exchange, Outcome, PayloadDigest};
 use crate::json::to_text;
 use crate::key;
-use crate::policy::operations::Operations;
-use crate::policy::recovery::SEGMENT;
+use crate::operations::Operations;
 use crate::policy::{KeyInLogs, Policy};
 use crate::problem::Reason;
+use crate::recovery::SEGMENT;
 
 /// The record of one exchange, for logs. A member without a value is left out.
 #[derive(Clone, Copy)]

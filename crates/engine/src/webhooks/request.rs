@@ -2,6 +2,7 @@
 //! Then its identifier becomes the key, in the namespace of the webhook's binding (docs/contract.md section 5,
 //! invariant I4).
 
+use super::document::{Binding, WebhookBlock, is_webhook_id};
 use crate::body::Body;
 use crate::exchange::{
     Awaits, CallerKey, Case, Continuation, Decision, EditedLines, Effect, Event, Exchange, MatchedRoute, Pause,
@@ -11,14 +12,15 @@ use crate::exchange::{
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::key;
-use crate::lookup::{LookupAnswer, LookupFailure, LookupRequest, PendingLookup, StoreAnswer, StoreKind};
-use crate::policy::document::{Binding, Secret, SecretValues, WebhookBlock, is_webhook_id, secret_values};
+use crate::lookup::{LookupAnswer, LookupFailure, LookupRequest, StoreAnswer, StoreKind};
+use crate::policy::document::{Secret, SecretValues, secret_values};
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::{Problem, Reason};
 use crate::provider::{
     BodyMember, Delivery, Identifier, IdentifierHeaders, KeyScope, NoIdentifier, NoMember, Provider, Verified,
     VerifyError, body_digest,
 };
+use crate::questions::PendingLookup;
 use std::sync::Arc;
 
 /// A delivery that waits for lookups, or for its whole body.

@@ -7,7 +7,7 @@ use direct::requests::{Request, Verdict, run_with};
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::collision::Claim;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::lookup::PendingLookup;
+use edge_idempotency_engine::questions::PendingLookup;
 use edge_idempotency_engine::{Awaits, Effect, Event, Exchange, Policy, RequestFlow, Resumed};
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -4,7 +4,7 @@ use super::cases;
 use direct::attributes::NoAttributes;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::identity::{Identity, Project, Subject, Tenant};
-use edge_idempotency_engine::policy::operations::tag;
+use edge_idempotency_engine::operations::tag;
 use edge_idempotency_engine::policy::{NormalPath, split_query};
 use edge_idempotency_engine::{Effect, Exchange, Policy, RequestFlow};
 use proptest::prelude::*;

@@ -4,7 +4,8 @@
 use super::{cases, model};
 use direct::attributes::NoAttributes;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::lookup::{LookupAnswer, PendingLookup, UncachedLookup};
+use edge_idempotency_engine::lookup::LookupAnswer;
+use edge_idempotency_engine::questions::{PendingLookup, UncachedLookup};
 use edge_idempotency_engine::{CallReply, Effect, Exchange, Policy, RequestFlow};
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -3,18 +3,20 @@
 
 use super::{Compiler, RouteDocument};
 use crate::backend::{Backend, BackendKind, GuardService, InvocationStore, restate};
+use crate::collision::Collision;
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
 use crate::json::cursor::suggestion;
 use crate::policy::defaults::GUARD;
-use crate::policy::document::{BackendDocument, CallerHeaders, Collision, Document, IdentityRules};
+use crate::policy::document::{BackendDocument, Document, IdentityRules};
 use crate::policy::text_index::TextIndex;
 use crate::policy::{CLOSED, CLOSED_UNDECLARED, REWRITE_MARK, Route, SERVICES, Target};
 use crate::provider::Provider;
+use crate::signed_callers::CallerHeaders;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Headers with which a client can override the method that was checked.
-pub(super) const METHOD_OVERRIDES: [&str; 4] =
+pub(crate) const METHOD_OVERRIDES: [&str; 4] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-method"];
 
 impl<'d> Compiler<'d> {
@@ -26,7 +28,7 @@ impl<'d> Compiler<'d> {
     }
 
     /// The backend of a route.
-    pub(super) fn backend_of(&self, route: &RouteDocument) -> &'d BackendDocument<'d> {
+    pub(crate) fn backend_of(&self, route: &RouteDocument) -> &'d BackendDocument<'d> {
         self.document.backends.get(self.backend_index(route))
     }
 
@@ -270,7 +272,7 @@ impl Document<'_> {
 /// The headers that hold parts of an identity: those that sources read, those that are written for backends, and those of signed
 /// callers.
 #[inline(never)]
-pub(super) fn identity_headers<'d>(
+pub(crate) fn identity_headers<'d>(
     identities: &'d [IdentityRules],
     callers: Option<&'d CallerHeaders>,
 ) -> Vec<&'d str> {

@@ -5,8 +5,9 @@ use super::Compiler;
 use super::backends::identity_headers;
 use crate::headers::canonical;
 use crate::policy::Route;
-use crate::policy::document::{CallerHeaders, IdentityRules, Mode};
+use crate::policy::document::{IdentityRules, Mode};
 use crate::provider::Provider;
+use crate::signed_callers::CallerHeaders;
 use std::collections::BTreeMap;
 
 impl Compiler<'_> {

@@ -1,17 +1,18 @@
 //! The backends: the kind of each, and the headers that it gets and that clients get from it. A document with one writes it
 //! as `backend`; one with several names them in `backends`, and `backend` is the name of the default.
 
+use super::document;
 use super::header_names::{parse_header_name, parse_key_header};
-use super::operations::OperationsDocument;
 use super::stores::{DEFAULT_TIMEOUT_MS, milliseconds, unkey as store};
-use super::{check_name, document, parse_duration, parse_text};
+use super::texts::{check_name, parse_text};
 use crate::backend::{BackendAbilities, BackendKind};
+use crate::collision::Guard;
 use crate::json::Json;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor, child, suggestion};
+use crate::operations::document::OperationsDocument;
 use crate::policy::defaults::GUARD;
-use crate::policy::members::{Custom, OptionalChoice, OptionalFlag, Text, TextOr, Texts, members};
+use crate::policy::members::{Custom, OptionalChoice, OptionalFlag, Text, Texts, members};
 use crate::policy::path::NormalPath;
-use crate::policy::target::Target;
 
 members! {
     /// This object says what stands behind the gateway, which headers it gets, and which of its headers clients see.
@@ -67,29 +68,6 @@ members! {
     GUARD: Custom {} = "guard", schema r##"{"$ref": "#/$defs/guard"}"##;
 
     OPERATIONS: Custom {} = "operations", schema r##"{"$ref": "#/$defs/operations"}"##;
-}
-
-members! {
-    /// The service that remembers the first request under each key, for routes with `collision`. It is `IdempotencyGuard` of
-    /// `crates/services/` in the repository.
-    guard = "guard", "Guard";
-
-    /// The service's name in the backend.
-    SERVICE: TextOr<String> { parse: Target::parse_service, default: GUARD } = "service", "Service",
-        schema r#"{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9._-]*$"}"#;
-
-    /// How long the service remembers a request, as it is deployed. It has to be at least the retention of the services of routes with
-    /// `collision` (`/retention/services`) and 2 hours.
-    RETENTION: Text<u64> { parse: parse_duration } = "retention", "Retention", schema r##"{"$ref": "#/$defs/duration"}"##;
-}
-
-/// The guard service of collision detection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Guard {
-    /// The service's name in the backend
-    pub service: String,
-    /// How long it keeps fingerprints, in seconds
-    pub retention: Option<u64>,
 }
 
 /// The backends of a document.
@@ -272,11 +250,7 @@ impl<'j> BackendDocument<'j> {
                 .or(default.cluster),
             authority: store::AUTHORITY.read(&fields, issues),
             timeout_ms: milliseconds(store::TIMEOUT_MS.read(&fields, issues)),
-            guard: backend::GUARD.at(&fields, issues).map_or(default.guard, |at| {
-                let fields = guard::OBJECT.read(&at, issues)?;
-                let retention = guard::RETENTION.read(&fields, issues);
-                Some(Guard { service: guard::SERVICE.read(&fields, issues)?, retention })
-            }),
+            guard: backend::GUARD.at(&fields, issues).map_or(default.guard, |at| Guard::read(&at, issues)),
             operations: backend::OPERATIONS
                 .at(&fields, issues)
                 .and_then(|at| OperationsDocument::read(&at, inline, issues)),

@@ -199,7 +199,7 @@ pub(super) fn parse_retry_header(text: &str) -> Result<String, String> {
 pub(super) const NO_API_KEYS: [&str; 3] = ["cookie", "x-request-id", "content-type"];
 
 /// Parses the name of the header with API keys.
-pub(super) fn parse_api_key_header(text: &str) -> Result<String, String> {
+pub(crate) fn parse_api_key_header(text: &str) -> Result<String, String> {
     match parse_identity_header(text)? {
         name if NO_API_KEYS.contains(&name.as_str()) => {
             Err(format!("`{name}` already has a meaning: choose another header, such as `x-api-key`"))

@@ -1,9 +1,10 @@
 //! The `identity` object: the sources, and the headers that carry the identity to the backend.
 
 use super::header_names::parse_identity_header;
-use super::stores::{KeyRegistry, Unkey, key_registry, read_key_registry};
-use super::webhooks::parse_subject;
-use super::{parse_name, parse_text};
+use super::stores::Unkey;
+use super::texts::{parse_name, parse_subject, parse_text};
+use crate::api_keys::KeyRegistry;
+use crate::api_keys::document::{key_registry, read_key_registry};
 #[cfg(feature = "needs")]
 use crate::identity::SourceOrigin;
 use crate::identity::{

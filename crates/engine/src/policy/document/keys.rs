@@ -1,6 +1,6 @@
 //! The `key` object: a policy's rules for clients' keys (docs/contract.md section 3).
 
-use super::parse_duration;
+use super::texts::parse_duration;
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::{KeyCharset, KeyFormat, KeyRules, MaxAge};
 use crate::policy::members::{Choice, Text, members};

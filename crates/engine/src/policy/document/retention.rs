@@ -1,6 +1,6 @@
 //! The `retention` object: for how long the backend keeps the results of a service.
 
-use super::parse_duration;
+use super::texts::parse_duration;
 use crate::json::cursor::{Issues, JsonCursor, suggestion};
 use crate::policy::members::{Custom, members};
 

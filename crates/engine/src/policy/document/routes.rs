@@ -4,16 +4,20 @@ use super::super::authority::{self, canonical, is_host};
 use super::super::template::Template;
 use super::header_names::{parse_fingerprint_header, parse_header_name, read_header_names};
 use super::identity::{IdentityOwner, IdentityRules};
-use super::webhooks::{parse_provider, parse_webhook_id};
-use super::{MODES, Mode, check_name, check_text, document, parse_text, read_key};
+use super::texts::{check_name, check_text, parse_text};
+use super::{MODES, Mode, document, read_key};
+use crate::api_keys::ApiKeyRules;
+use crate::collision::Collision;
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::json::scan::Pointer;
 use crate::key::KeyRules;
 use crate::policy::defaults;
 use crate::policy::members::{
-    Choice, Custom, Flag, Integer, Member, OptionalChoice, OptionalFlag, OptionalInteger, Text, Texts, members,
+    Choice, Custom, Flag, Integer, OptionalChoice, OptionalFlag, OptionalInteger, Text, Texts, members,
 };
 use crate::policy::target::IDENTITY_NAMES;
+use crate::webhooks::WebhookBlock;
+use crate::webhooks::document::read_webhook;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -162,33 +166,6 @@ members! {
 }
 
 members! {
-    /// This route takes deliveries of webhooks. The signature is verified before anything is forwarded. A member that is left out comes
-    /// from the path's `{provider}` and `{webhook_id}`.
-    route_webhook = "routeWebhook", "Webhook";
-
-    /// The provider, if the path has no `{provider}`.
-    PROVIDER: Text<String> { parse: parse_provider } = "provider", "Provider", schema r##"{"$ref": "#/$defs/provider"}"##;
-
-    /// The webhook id, if the path has no `{webhook_id}`.
-    ID: Text<String> { parse: parse_webhook_id } = "id", "Webhook id", schema r##"{"$ref": "#/$defs/webhookId"}"##;
-}
-
-members! {
-    /// What the route asks of API keys, where a source of the document's `identity` has `unkey`.
-    route_api_key = "routeApiKey", "API key";
-
-    /// Whether every request needs a caller: an API key, or a value of another source. With `false` a request may come without one, and one
-    /// with an API key that is not valid is refused all the same. A preflight request (`OPTIONS` with `Origin` and
-    /// `Access-Control-Request-Method`) never needs one.
-    REQUIRED: Flag { default: true } = "required", "Required";
-
-    /// The permissions that an API key needs, as a query of Unkey: names, `AND`, `OR` and parentheses. Callers of other sources are not
-    /// asked for them.
-    PERMISSIONS: Text<Arc<str>> { parse: parse_permissions } = "permissions", "Permissions",
-        schema r#"{"type": "string", "minLength": 1, "maxLength": 1000, "pattern": "^[A-Za-z0-9 ()._:*/-]*[A-Za-z0-9()._:*/-][A-Za-z0-9 ()._:*/-]*$", "examples": ["refunds.create"]}"#;
-}
-
-members! {
     /// What becomes of an answer with status 200 that comes from the route's `target`, since a backend such as Restate has no other status
     /// for a success. The first answer, its replays and its recoveries get the same shape. Needs `/backend/rewrite_path` and a route that
     /// is not one-way.
@@ -265,18 +242,6 @@ pub enum KeySubject {
     None,
 }
 
-/// What happens when a key comes again with another payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Collision {
-    /// Nothing
-    #[default]
-    Off,
-    /// A count
-    Observe,
-    /// 422
-    Enforce,
-}
-
 /// An HTTP method, in upper case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Method(pub String);
@@ -297,15 +262,6 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// A `webhook` object. A part that is `None` comes from the path.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WebhookBlock {
-    /// The provider, fixed
-    pub provider: Option<String>,
-    /// The webhook id, fixed
-    pub id: Option<String>,
 }
 
 /// The members of a route that requests need as they are written: no other member changes what they mean.
@@ -374,34 +330,6 @@ pub(crate) struct RouteDocument<'j> {
     pub api_key: Option<ApiKeyRules>,
 }
 
-/// An `api_key` object: what a route asks of API keys.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ApiKeyRules {
-    /// The permissions that a key needs, as a query of the registry
-    pub permissions: Option<Arc<str>>,
-    /// Whether a request may come without a caller
-    pub is_optional: bool,
-}
-
-impl ApiKeyRules {
-    fn read(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<Self> {
-        let fields = route_api_key::OBJECT.read(at, issues)?;
-        let permissions = route_api_key::PERMISSIONS.read(&fields, issues);
-        Some(Self { permissions, is_optional: !route_api_key::REQUIRED.read(&fields, issues) })
-    }
-}
-
-/// Parses a query of permissions. Unkey takes 1 to 1,000 characters (its OpenAPI description, `V2KeysVerifyKeyRequestBody`).
-fn parse_permissions(text: &str) -> Result<Arc<str>, String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ()._:*/-".contains(&byte);
-    if (1..=1000).contains(&text.trim().len()) && text.bytes().all(plain) {
-        Ok(Arc::from(text.trim()))
-    } else {
-        Err("expected permissions of 1 to 1000 characters, such as `refunds.create` or `a.read AND (b.read OR b.write)`"
-            .to_owned())
-    }
-}
-
 /// An `answer` object.
 #[derive(Debug, Clone)]
 pub(crate) struct AnswerDocument {
@@ -425,6 +353,11 @@ impl<'j> RouteDocument<'j> {
     pub(crate) fn needs_identity(&self) -> bool {
         let names = |target: &str| IDENTITY_NAMES.iter().any(|name| target.contains(&format!("{{{name}}}")));
         self.webhook.is_none() && (self.policy.is_case_a() || self.target.is_some_and(names))
+    }
+
+    /// Whether the backend stores results under the keys of the route's callers.
+    pub(crate) fn has_results(&self) -> bool {
+        self.policy.is_case_a() && self.target.is_some() && self.webhook.is_none()
     }
 
     /// Reads one route.
@@ -481,15 +414,6 @@ impl<'j> RouteDocument<'j> {
             policy: policy?,
         })
     }
-}
-
-#[inline(never)]
-fn read_webhook(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
-    let fields = route_webhook::OBJECT.read(at, issues)?;
-    // An invalid member has its own issue, so it must not also count as missing from the path.
-    let mut fixed =
-        |member: Member<Text<String>>| member.read_if_given(&fields, issues).unwrap_or_else(|| Some(String::new()));
-    Some(WebhookBlock { provider: fixed(route_webhook::PROVIDER), id: fixed(route_webhook::ID) })
 }
 
 #[inline(never)]

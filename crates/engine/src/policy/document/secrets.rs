@@ -1,7 +1,7 @@
 //! Secrets in policy documents.
 
 use super::live_secret::LiveSecret;
-use super::parse_text;
+use super::texts::parse_text;
 use crate::json::{Issues, Json, JsonCursor, to_text};
 use crate::policy::members::{Custom, Integer, Text, members};
 use std::borrow::Cow;
@@ -78,7 +78,7 @@ pub(crate) fn secret_values(secrets: &[Secret], now_unix_ms: u64) -> SecretValue
 }
 
 #[inline(never)]
-pub(super) fn read_secrets(at: &JsonCursor<'_>, inline: bool, live: Live, issues: &mut Issues) -> Vec<Secret> {
+pub(crate) fn read_secrets(at: &JsonCursor<'_>, inline: bool, live: Live, issues: &mut Issues) -> Vec<Secret> {
     let items = at.items(issues).unwrap_or_default();
     if items.is_empty() && at.is_array() {
         issues.add(at.pointer.clone(), "name at least one secret, such as {\"env\": \"NAME\"}");
@@ -88,7 +88,7 @@ pub(super) fn read_secrets(at: &JsonCursor<'_>, inline: bool, live: Live, issues
 
 /// Reads a secret. Its issues do not show the value.
 #[inline(never)]
-pub(super) fn read_secret(at: &JsonCursor<'_>, inline: bool, live: Live, issues: &mut Issues) -> Option<Secret> {
+pub(crate) fn read_secret(at: &JsonCursor<'_>, inline: bool, live: Live, issues: &mut Issues) -> Option<Secret> {
     if at.is_text() {
         if !inline {
             issues.add(
@@ -122,7 +122,7 @@ fn read_live_secret(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<LiveSecr
 
 /// Whether a secret can be one that the gateway keeps up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Live {
+pub(crate) enum Live {
     /// It verifies signatures, so that it may change while requests come.
     Allowed,
     /// It is a credential, or makes the tags of operation ids.

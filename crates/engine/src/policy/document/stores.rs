@@ -1,8 +1,7 @@
 //! `webhooks.unkey` and `webhooks.openbao`: the services for lookups of bindings and secrets.
 
-use super::header_names::parse_api_key_header;
-use super::parse_text;
 use super::secrets::{Live, Secret, live_secret, read_secret};
+use super::texts::parse_text;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 use crate::policy::members::{Custom, Integer, Member, Text, TextOr, members};
 
@@ -55,27 +54,6 @@ members! {
     TOKEN: Custom {} = "token", "Token", schema r##"{"$ref": "#/$defs/secret"}"##;
 }
 
-members! {
-    /// The registry of API keys (Unkey), and where requests have their keys. It is asked with `keys.verifyKey`, and tenant, project and
-    /// subject are JSON pointers into `data` of its reply. A document has one such source, in its `identity`.
-    key_registry = "keyRegistry", "API keys",
-        also [unkey::CLUSTER, unkey::AUTHORITY, unkey::ROOT_KEY, unkey::TIMEOUT_MS];
-
-    /// The header with the API key; in `authorization` it stands behind `Bearer`. It cannot be `cookie`, `content-type` or `x-request-id`.
-    /// The header is removed before every backend, but for one of kind `generic` whose `keep_headers` names it.
-    HEADER: Text<String> { parse: parse_api_key_header } = "header", "Header", required "",
-        schema r##"{"$ref": "#/$defs/apiKeyHeader", "examples": ["x-api-key", "authorization"]}"##;
-
-    /// How every API key begins. What begins otherwise is no API key: it is not sent to the registry, and the next source is asked. Write
-    /// it where the header has tokens of other sources, too.
-    PREFIX: Text<String> { parse: parse_key_prefix } = "prefix", "Prefix",
-        schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,64}$", "examples": ["sk_live_"]}"#;
-
-    /// How long the filter uses what Unkey said of a key, in seconds. A revoked key works for so long, and as long again where Unkey still
-    /// answers from its own cache. A refusal counts for 10 seconds, or this time if it is shorter; a rate limit no longer than it lasts.
-    CACHE_TTL_S: Integer { least: 1, most: 60, default: 30 } = "cache_ttl_s", "Lifetime";
-}
-
 /// A service that the filter calls over HTTP, through a cluster of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Service {
@@ -100,17 +78,6 @@ pub(crate) struct Service {
 pub(crate) struct Unkey {
     /// Where it is
     pub service: Service,
-}
-
-/// The registry of API keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeyRegistry {
-    /// Where it is
-    pub unkey: Unkey,
-    /// Its JSON pointer in the document
-    pub pointer: String,
-    /// The members of its replies that are tenant, project and subject
-    pub members: [Option<Vec<String>>; 3],
 }
 
 /// Secrets from OpenBao's or Vault's KV engine, version 2.
@@ -141,24 +108,24 @@ impl OpenBao {
 
 /// Reads `unkey`; `inline`: the document may contain credentials.
 #[inline(never)]
-pub(super) fn read_unkey(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
+pub(crate) fn read_unkey(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
     let fields = unkey::OBJECT.read(at, issues)?;
     read_registry(&fields, &BINDING_LIFETIMES, inline, issues)
 }
 
-/// Reads the registry of API keys from `unkey` of an identity source; `inline`: the document may contain credentials.
-#[inline(never)]
-pub(super) fn read_key_registry(fields: &ObjectCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Unkey> {
-    read_registry(fields, &KEY_LIFETIMES, inline, issues)
-}
-
-fn read_registry(fields: &ObjectCursor<'_>, of: &Lifetimes, inline: bool, issues: &mut Issues) -> Option<Unkey> {
+/// Reads a registry, whose results live as `of` says.
+pub(crate) fn read_registry(
+    fields: &ObjectCursor<'_>,
+    of: &Lifetimes,
+    inline: bool,
+    issues: &mut Issues,
+) -> Option<Unkey> {
     read_service(fields, &unkey::ROOT_KEY, of, inline, issues).map(|service| Unkey { service })
 }
 
 /// Reads `openbao`.
 #[inline(never)]
-pub(super) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<OpenBao> {
+pub(crate) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<OpenBao> {
     let fields = openbao::OBJECT.read(at, issues)?;
     let mount = openbao::MOUNT.read(&fields, issues);
     let path = openbao::PATH.read(&fields, issues);
@@ -168,17 +135,15 @@ pub(super) fn read_openbao(at: &JsonCursor<'_>, inline: bool, issues: &mut Issue
 }
 
 /// How long results live.
-struct Lifetimes {
+pub(crate) struct Lifetimes {
     /// The member with the lifetime of a positive result
-    positive: Member<Integer>,
+    pub positive: Member<Integer>,
     /// How much longer a positive result is used while the service is down, in seconds
-    stale_s: u64,
+    pub stale_s: u64,
 }
 
 /// The lifetimes of bindings and secrets.
 const BINDING_LIFETIMES: Lifetimes = Lifetimes { positive: unkey::CACHE_TTL_S, stale_s: 300 };
-/// The lifetimes of what is known about API keys.
-const KEY_LIFETIMES: Lifetimes = Lifetimes { positive: key_registry::CACHE_TTL_S, stale_s: 0 };
 /// How long a negative result lives, in seconds, if a positive one does not live shorter: what is new does not work for so long.
 const NEGATIVE_S: u64 = 10;
 
@@ -212,17 +177,6 @@ fn read_service(
 /// A time limit as calls have it.
 pub(super) fn milliseconds(limit: u64) -> u32 {
     limit.try_into().unwrap_or(u32::MAX)
-}
-
-/// Parses the beginning of every API key.
-fn parse_key_prefix(text: &str) -> Result<String, String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
-    if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
-        Ok(text.to_owned())
-    } else {
-        Err("expected the beginning of the keys, 1 to 64 characters of A-Z a-z 0-9 . _ ~ -, such as `sk_live_`"
-            .to_owned())
-    }
 }
 
 /// Parses the value of a `Host` header.

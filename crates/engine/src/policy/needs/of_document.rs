@@ -2,10 +2,11 @@
 
 use super::stores::{secrets, services};
 use super::{BackendNeeds, GuardNeeds, PolicyNeeds, RouteNeeds, StoreNeeds};
+use crate::collision::Collision;
 use crate::identity::IdentitySource;
 use crate::key::KeyCharset;
 use crate::policy::answer::AnswerMapping;
-use crate::policy::document::{BackendDocument, Collision, Document, PolicyKind, RouteDocument, Service, Unmatched};
+use crate::policy::document::{BackendDocument, Document, PolicyKind, RouteDocument, Service, Unmatched};
 use crate::policy::target::target_parts;
 use crate::policy::{OPERATION_ID, Policy, Route};
 use std::collections::BTreeSet;

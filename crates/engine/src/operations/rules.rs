@@ -4,12 +4,12 @@
 //! An operation id is `{invocation id}.{tag}`. The backend gives the answer of an invocation to whoever knows its id. The
 //! tag shows that the filter has given the id to this caller, so the filter stores nothing for it.
 
-use super::document::Scope;
-use super::recovery::{OUTPUT, Wait};
-use super::{Policy, Secret};
 use crate::identity::{Identity, Project};
 use crate::json::Issues;
+use crate::policy::Secret;
+use crate::policy::document::Scope;
 use crate::provider::{equal, hmac_sha_256};
+use crate::recovery::{OUTPUT, Wait};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -47,15 +47,15 @@ pub fn tag(secret: &[u8], caller: &Identity, project: &Project, invocation: &str
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operations {
     /// The index of the backend that is asked
-    pub(super) backend: usize,
+    pub(crate) backend: usize,
     /// The place of the secrets in the document
-    pub(super) place: String,
+    pub(crate) place: String,
     /// The path in front of the operation id, with its last slash
-    pub(super) prefix: String,
+    pub(crate) prefix: String,
     /// The first one that is not empty makes tags, and all of them verify tags
-    pub(super) secrets: Vec<Secret>,
+    pub(crate) secrets: Vec<Secret>,
     /// The scopes of routes with a target that are wider than a project, without duplicates
-    pub(super) wider_scopes: Vec<Scope>,
+    pub(crate) wider_scopes: Vec<Scope>,
 }
 
 impl Operations {
@@ -128,7 +128,7 @@ impl Operations {
     }
 
     /// The secrets, each with its JSON pointer.
-    pub(super) fn secrets_mut(&mut self) -> impl Iterator<Item = (String, &mut Secret)> {
+    pub(crate) fn secrets_mut(&mut self) -> impl Iterator<Item = (String, &mut Secret)> {
         let single = self.secrets.len() == 1;
         let place = self.place.clone();
         let pointer = move |index: usize| if single { place.clone() } else { format!("{place}/{index}") };
@@ -136,17 +136,10 @@ impl Operations {
     }
 
     /// Reports that no secret can make a tag.
-    pub(super) fn check_keys(&self, issues: &mut Issues) {
+    pub(crate) fn check_keys(&self, issues: &mut Issues) {
         if self.secrets.iter().all(|secret| matches!(secret, Secret::Value(value) if value.is_empty())) {
             issues.add(&self.place, "every secret is empty, so no operation id can be made");
         }
-    }
-}
-
-impl Policy {
-    /// What the policy says about operations; `None` if nobody can ask for one.
-    pub fn operations(&self) -> Option<&Operations> {
-        self.operations.as_ref()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Signed callers: the routes that they may call, and the checks that no signature and no key has two meanings.
 
-use super::{Compiler, methods_of};
+use super::document::{CallerHeaders, SignedCaller};
 use crate::identity::{IdentityPlace, IdentitySource, Subject, SubjectRule};
 use crate::json::cursor::{child, suggestion};
-use crate::policy::document::{CallerHeaders, IdentityRules, KeySubject, RouteDocument, SignedCaller};
+use crate::policy::compile::{Compiler, methods_of};
+use crate::policy::document::{IdentityRules, KeySubject, RouteDocument};
 use crate::policy::{PolicyKind, Route};
 
 /// The defaults of `identity.forward`.
@@ -14,7 +15,7 @@ impl Compiler<'_> {
     /// The headers in which signed callers name tenant and project, the same as those for the backend
     /// (`identity.forward`). `None` without signed callers.
     #[inline(never)]
-    pub(super) fn caller_headers(&self) -> Option<CallerHeaders> {
+    pub(crate) fn caller_headers(&self) -> Option<CallerHeaders> {
         if self.document.callers.is_empty() {
             return None;
         }
@@ -28,14 +29,14 @@ impl Compiler<'_> {
 
     /// The subjects of webhooks and of signed callers, which no identity source may give. Another gateway before the same backend may
     /// take webhooks, so theirs is one of them in every policy.
-    pub(super) fn reserved_subjects(&self) -> Vec<String> {
+    pub(crate) fn reserved_subjects(&self) -> Vec<String> {
         let callers = self.document.callers.iter().map(|caller| caller.subject.clone());
         std::iter::once(Subject::webhooks()).chain(callers).map(|subject| subject.as_str().to_owned()).collect()
     }
 
     /// For each caller, where its identity stands: tenant and project in headers that it signs, the subject in the
     /// document.
-    pub(super) fn caller_sources(&self, headers: Option<&CallerHeaders>) -> Vec<IdentitySource> {
+    pub(crate) fn caller_sources(&self, headers: Option<&CallerHeaders>) -> Vec<IdentitySource> {
         let source = |(caller, headers): (&SignedCaller, &CallerHeaders)| IdentitySource {
             name: caller.name.clone(),
             tenant: IdentityPlace::Header(headers.tenant.clone()),
@@ -50,7 +51,7 @@ impl Compiler<'_> {
 
     /// Checks the callers, and adds their indices to the routes that they may call.
     #[inline(never)]
-    pub(super) fn callers(
+    pub(crate) fn callers(
         &mut self,
         headers: Option<&CallerHeaders>,
         identities: &[IdentityRules],

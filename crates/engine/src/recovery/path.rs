@@ -1,17 +1,16 @@
 //! Recovery paths, `{path}/by-idempotency-key/{key}[/output]` (docs/contract.md section 6): parses them and finds their
 //! route.
 
-use super::path::{NormalPath, PATH, PathError};
-use super::template::{Template, TemplateSegment};
-use super::{Policy, Route};
 use crate::backend::restate;
 use crate::percent::{percent_decode, percent_encode};
+use crate::policy::path::{NormalPath, PATH, PathError};
+use crate::policy::template::{Template, TemplateSegment};
 
 /// The segment between a route's path and the key.
 pub(crate) const SEGMENT: &str = "by-idempotency-key";
 
 /// The last segment of a recovery path that does not wait for the result.
-pub(super) const OUTPUT: &str = "output";
+pub(crate) const OUTPUT: &str = "output";
 
 /// Whether the response waits for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,40 +87,14 @@ fn with_visible_key(path: &[u8], why: PathError) -> Option<NormalPath<'_>> {
     Some(NormalPath::of_visible_key(text, before_key.has_encoded_slash(), why))
 }
 
-impl Policy {
-    /// Finds the recoverable route of a recovery path, and the values of its path parameters, still percent-encoded.
-    /// `endpoint` is the endpoint that the gateway's route names, if any.
-    pub fn recovered<'r>(
-        &self,
-        authority: &str,
-        endpoint: Option<&[u8]>,
-        recovery_path: &RecoveryPath<'r>,
-    ) -> Option<(&Route, Vec<&'r str>)> {
-        let (routes, values) = match endpoint {
-            Some(endpoint) => {
-                let route = self.endpoint(std::str::from_utf8(endpoint).ok()?)?;
-                let template = &route.template;
-                let fixed = || template.parameters().next().is_none().then(Vec::new);
-                (std::slice::from_ref(&route.id), template.values(recovery_path.base).or_else(fixed)?)
-            }
-            None => {
-                let found = self.table.routes_of(authority, recovery_path.base)?;
-                (found.routes, found.values)
-            }
-        };
-        let route = routes.iter().filter_map(|id| self.routes.get(*id)).find(|route| route.recovery.is_some())?;
-        Some((route, values))
-    }
-}
-
 /// Whether a template contains [`SEGMENT`] as a literal. A template with a parameter there, be it behind a text, needs no
 /// check: a literal segment takes precedence over a parameter.
-pub(super) fn spells_out(template: &Template) -> bool {
+pub(crate) fn spells_out(template: &Template) -> bool {
     template.segments().any(|segment| segment == TemplateSegment::Literal(SEGMENT))
 }
 
 /// Whether some path matches both `template`, which contains [`SEGMENT`], and a recovery path of `base`.
-pub(super) fn shadows(base: &Template, template: &Template) -> bool {
+pub(crate) fn shadows(base: &Template, template: &Template) -> bool {
     let key = TemplateSegment::Parameter("");
     let attach = [TemplateSegment::Literal(SEGMENT), key];
     let output = [TemplateSegment::Literal(SEGMENT), key, TemplateSegment::Literal(OUTPUT)];

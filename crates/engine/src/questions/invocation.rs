@@ -9,8 +9,8 @@ use crate::backend::restate;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::json::{Json, to_text};
+use crate::operations::is_invocation_id;
 use crate::policy::HandlerAddress;
-use crate::policy::operations::is_invocation_id;
 use serde::Serialize;
 use std::sync::Arc;
 

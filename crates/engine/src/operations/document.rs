@@ -1,8 +1,8 @@
 //! The `operations` object of a `backend`.
 
-use super::Secret;
-use super::secrets::{Live, read_secret, read_secrets};
 use crate::json::cursor::{Issues, JsonCursor};
+use crate::policy::document::Secret;
+use crate::policy::document::secrets::{Live, read_secret, read_secrets};
 use crate::policy::members::{Custom, Text, members};
 use crate::policy::template::Template;
 
@@ -35,7 +35,7 @@ pub(crate) struct OperationsDocument {
 impl OperationsDocument {
     /// Reads an `operations` object; `inline`: the document may contain secrets.
     #[inline(never)]
-    pub(super) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
+    pub(crate) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Option<Self> {
         let fields = operations::OBJECT.read(at, issues)?;
         let prefix = operations::PATH.read(&fields, issues);
         let secret = operations::SECRET.at(&fields, issues)?;

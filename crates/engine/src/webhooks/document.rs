@@ -1,11 +1,11 @@
 //! The `webhooks` object: third parties that sign their deliveries.
 
-use super::parse_url;
-use super::secrets::{Live, Secret, read_secrets};
-use super::stores::{OpenBao, Unkey, read_openbao, read_unkey};
 use crate::identity::{Project, Subject, Tenant};
 use crate::json::cursor::{Issues, JsonCursor, suggestion};
-use crate::policy::members::{Custom, OptionalChoice, OptionalFlag, Text, members};
+use crate::policy::document::secrets::{Live, Secret, read_secrets};
+use crate::policy::document::stores::{OpenBao, Unkey, read_openbao, read_unkey};
+use crate::policy::document::texts::parse_url;
+use crate::policy::members::{Custom, Member, OptionalChoice, OptionalFlag, Text, members};
 use crate::provider::{Catalogue, KeyScope, Provider};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,6 +58,27 @@ members! {
     /// `true` where the provider's file says that the identifier is not unique (`unique`); and where the signature covers the body and not
     /// the identifier and the file says that a delivery is sent again with the same body (`retry.same_body_on_resend`); else `false`.
     BIND_BODY: OptionalFlag {} = "bind_body", "Bind the body";
+}
+
+members! {
+    /// This route takes deliveries of webhooks. The signature is verified before anything is forwarded. A member that is left out comes
+    /// from the path's `{provider}` and `{webhook_id}`.
+    route_webhook = "routeWebhook", "Webhook";
+
+    /// The provider, if the path has no `{provider}`.
+    PROVIDER: Text<String> { parse: parse_provider } = "provider", "Provider", schema r##"{"$ref": "#/$defs/provider"}"##;
+
+    /// The webhook id, if the path has no `{webhook_id}`.
+    ID: Text<String> { parse: parse_webhook_id } = "id", "Webhook id", schema r##"{"$ref": "#/$defs/webhookId"}"##;
+}
+
+/// A `webhook` object. A part that is `None` comes from the path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WebhookBlock {
+    /// The provider, fixed
+    pub provider: Option<String>,
+    /// The webhook id, fixed
+    pub id: Option<String>,
 }
 
 /// The owner of a webhook id.
@@ -162,6 +183,15 @@ fn read_binding(at: &JsonCursor<'_>, inline: bool, stored: bool, issues: &mut Is
     Some(Binding { tenant: tenant?, project: project?, provider: provider?, secrets, key_scope, bind_body })
 }
 
+#[inline(never)]
+pub(crate) fn read_webhook(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<WebhookBlock> {
+    let fields = route_webhook::OBJECT.read(at, issues)?;
+    // An invalid member has its own issue, so it must not also count as missing from the path.
+    let mut fixed =
+        |member: Member<Text<String>>| member.read_if_given(&fields, issues).unwrap_or_else(|| Some(String::new()));
+    Some(WebhookBlock { provider: fixed(route_webhook::PROVIDER), id: fixed(route_webhook::ID) })
+}
+
 const SEGMENT: &str = "expected [A-Za-z0-9.~-][A-Za-z0-9._~-]{0,62}, neither `.` nor `..`";
 
 fn parse_tenant(text: &str) -> Result<Tenant, String> {
@@ -181,14 +211,8 @@ fn parse_base_url(text: &str) -> Result<String, String> {
     }
 }
 
-pub(super) fn parse_subject(text: &str) -> Result<Subject, String> {
-    text.split_once(':')
-        .and_then(|(kind, id)| Subject::from_encoded(kind, id).ok())
-        .ok_or_else(|| "expected `{type}:{id}`, such as `service:webhook-ingest`".to_owned())
-}
-
 /// A provider's name, as in the catalogue.
-pub(super) fn parse_provider(text: &str) -> Result<String, String> {
+pub(crate) fn parse_provider(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if (1..=64).contains(&text.len()) && text.bytes().all(plain) {
         Ok(text.to_owned())
@@ -198,7 +222,7 @@ pub(super) fn parse_provider(text: &str) -> Result<String, String> {
 }
 
 /// A webhook id.
-pub(super) fn parse_webhook_id(text: &str) -> Result<String, String> {
+pub(crate) fn parse_webhook_id(text: &str) -> Result<String, String> {
     if is_webhook_id(text) {
         Ok(text.to_owned())
     } else {

@@ -1,7 +1,7 @@
 //! Collision detection of a route (docs/contract.md section 6).
 
-use super::Target;
 use crate::backend::GuardService;
+use crate::policy::Target;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
@@ -36,7 +36,7 @@ pub(crate) struct ComparedHeaders {
 impl ComparedHeaders {
     /// `declared`: in lower case, each of them once.
     #[inline(never)]
-    pub(super) fn of(declared: &[String]) -> Self {
+    pub(crate) fn of(declared: &[String]) -> Self {
         let mut names: Vec<String> = Vec::new();
         for name in declared {
             // They are few, and a sort would be code of its own in the module.

@@ -1,17 +1,17 @@
 //! Shadow mode: what acts all the same.
 
-use super::Compiler;
-use super::backends::{METHOD_OVERRIDES, identity_headers};
 use crate::backend::Backend;
 use crate::headers::distinct_texts;
 use crate::policy::Route;
+use crate::policy::compile::Compiler;
+use crate::policy::compile::backends::{METHOD_OVERRIDES, identity_headers};
 use crate::policy::document::{IdentityRules, Mode};
 
 impl Compiler<'_> {
     /// Tells what acts although the document is in shadow mode. Whether nothing does but the removal of headers, so that no other
     /// reading of a path could lead around anything.
     #[inline(never)]
-    pub(super) fn watches(
+    pub(crate) fn watches(
         &mut self,
         identities: &[IdentityRules],
         routes: &[(usize, Route)],

@@ -1,13 +1,14 @@
 //! Collision detection: the rules of a route, and whether the guard keeps its fingerprints for long enough.
 
-use super::recovery::has_results;
-use super::{Compiler, RouteDocument};
+use super::document::Collision;
+use super::rules::{CollisionRules, ComparedHeaders};
 use crate::backend::Backend;
 use crate::policy::Route;
 use crate::policy::Target;
-use crate::policy::collision::{CollisionRules, ComparedHeaders};
+use crate::policy::compile::Compiler;
 use crate::policy::defaults::CLEANUP_S;
-use crate::policy::document::{Collision, Mode};
+use crate::policy::document::Mode;
+use crate::policy::document::RouteDocument;
 use std::sync::Arc;
 
 /// The maximum of `max_body_bytes` with `"fingerprint": "json"`, because the VM has the body, its canonical JSON and the
@@ -17,7 +18,7 @@ const MAX_JSON_BYTES: u64 = 16 * 1024 * 1024;
 impl Compiler<'_> {
     /// Reports what collision detection of a route lacks, and members that change nothing.
     #[inline(never)]
-    pub(super) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
+    pub(crate) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let member = |name: &str| format!("/routes/{index}/{name}");
         if route.collision == Collision::Off {
             let set = [
@@ -37,7 +38,7 @@ impl Compiler<'_> {
         }
         let backend = self.backend_of(route);
         let at = member("collision");
-        if !has_results(route) {
+        if !route.has_results() {
             self.issues
                 .add(at.clone(), "collision detection works only on a REQUIRED_A or ACCEPTED route with a `target`");
         }
@@ -62,7 +63,7 @@ impl Compiler<'_> {
 
     /// Reports headers of fingerprints that the backend never gets as a client sent them.
     #[inline(never)]
-    pub(super) fn check_compared_headers(&mut self, routes: &[(usize, Route)], backends: &[Backend]) {
+    pub(crate) fn check_compared_headers(&mut self, routes: &[(usize, Route)], backends: &[Backend]) {
         for (index, declared) in &self.document.routes {
             let route = routes.iter().find(|(other, _)| other == index);
             let Some(backend) = route.and_then(|(_, route)| backends.get(route.backend)) else { continue };
@@ -80,7 +81,7 @@ impl Compiler<'_> {
 
     /// The rules of a route; `None` without collision detection. A backend without a guard has an issue of its own.
     #[inline(never)]
-    pub(super) fn collision_rules(
+    pub(crate) fn collision_rules(
         &self,
         route: &RouteDocument,
         target: Option<&Arc<Target>>,

@@ -1,11 +1,10 @@
 //! The `callers` object: schedulers and other services that sign their requests (docs/contract.md section 7).
 
-use super::parse_name;
-use super::secrets::{Live, Secret, read_secrets};
-use super::webhooks::parse_subject;
 use crate::identity::Subject;
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::key::{KeyError, KeyGrammar};
+use crate::policy::document::secrets::{Live, Secret, read_secrets};
+use crate::policy::document::texts::{parse_name, parse_subject};
 use crate::policy::members::{Custom, Text, TextOr, members};
 use crate::provider::Provider;
 
@@ -61,7 +60,7 @@ pub(crate) struct CallerHeaders {
 
 /// Reads the `callers` object.
 #[inline(never)]
-pub(super) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Vec<SignedCaller> {
+pub(crate) fn read(at: &JsonCursor<'_>, inline: bool, issues: &mut Issues) -> Vec<SignedCaller> {
     let mut callers = Vec::new();
     let Some(map) = at.map(issues) else { return callers };
     for (name, at) in map.entries() {

@@ -1,8 +1,10 @@
 //! Webhooks: the providers that a policy names, and the checks of bindings and routes against them.
 
-use super::{Compiler, RouteDocument};
+use super::document::Webhooks;
 use crate::json::cursor::{child, suggestion};
-use crate::policy::document::{PolicyKind, Webhooks};
+use crate::policy::compile::Compiler;
+use crate::policy::document::PolicyKind;
+use crate::policy::document::RouteDocument;
 use crate::policy::{Route, Target};
 use crate::provider::{Catalogue, Provider};
 use std::collections::BTreeMap;
@@ -10,7 +12,7 @@ use std::collections::BTreeMap;
 impl Compiler<'_> {
     /// The providers that bindings and routes name, from the document or else from the catalogue.
     #[inline(never)]
-    pub(super) fn providers(&mut self) -> BTreeMap<String, Provider> {
+    pub(crate) fn providers(&mut self) -> BTreeMap<String, Provider> {
         let mut providers = BTreeMap::new();
         let document = self.document;
         if let Some(webhooks) = &document.webhooks {
@@ -42,9 +44,41 @@ impl Compiler<'_> {
         providers
     }
 
+    /// Reports a policy and a `webhook` block that contradict each other, and a path without what the block leaves to it.
+    #[inline(never)]
+    pub(crate) fn check_webhook(&mut self, index: usize, route: &RouteDocument) {
+        let at = |member: &str| format!("/routes/{index}/{member}");
+        let policy = route.policy;
+        match (policy, &route.webhook) {
+            (PolicyKind::RequiredB, None) => {
+                self.issues.add(
+                    at("policy"),
+                    "`REQUIRED_B` verifies a webhook: the route needs a `webhook` block, e.g. `\"webhook\": {}`",
+                );
+            }
+            (PolicyKind::RequiredA | PolicyKind::Prohibited, Some(_)) => {
+                let message = format!(
+                    "`{}` and `webhook` exclude each other; a webhook's policy is REQUIRED_B, ACCEPTED or HANDLER_INTERNAL_C",
+                    policy.name()
+                );
+                self.issues.add(at("webhook"), message);
+            }
+            (_, Some(block)) => {
+                for (name, fixed) in [("provider", &block.provider), ("webhook_id", &block.id)] {
+                    if fixed.is_none() && !route.template.parameters().any(|parameter| parameter == name) {
+                        let member = if name == "webhook_id" { "id" } else { name };
+                        let message = format!("the path has no `{{{name}}}`: add it, or fix it with `\"{member}\"`");
+                        self.issues.add(at("webhook"), message);
+                    }
+                }
+            }
+            (_, None) => {}
+        }
+    }
+
     /// Reports a target that names members of a body which nobody verifies, or which it cannot name.
     #[inline(never)]
-    pub(super) fn check_members(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
+    pub(crate) fn check_members(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let at = |member: &str| format!("/routes/{index}/{member}");
         let backend = self.backend_of(route);
         let has_members = target.is_some_and(|target| !target.members().is_empty());
@@ -69,7 +103,7 @@ impl Compiler<'_> {
 
     /// Reports targets that name members of a body which the provider does not sign.
     #[inline(never)]
-    pub(super) fn check_signed_members(&mut self, routes: &[(usize, Route)], providers: &BTreeMap<String, Provider>) {
+    pub(crate) fn check_signed_members(&mut self, routes: &[(usize, Route)], providers: &BTreeMap<String, Provider>) {
         for (index, route) in routes {
             let named = route.target.as_ref().is_some_and(|target| !target.members().is_empty());
             let provider = route.webhook.as_ref().and_then(|block| providers.get(block.provider.as_ref()?));

@@ -1,18 +1,18 @@
 //! Operations: what the paths and ids of operations need in the rest of a document.
 
-use super::Compiler;
+use super::rules::Operations;
 use crate::backend::{Backend, restate};
+use crate::policy::compile::Compiler;
 use crate::policy::document::Scope;
-use crate::policy::operations::Operations;
-use crate::policy::recovery::{OUTPUT, SEGMENT};
 use crate::policy::template::TemplateSegment;
 use crate::policy::text_index::TextIndex;
 use crate::policy::{CLOSED, Route, SERVICES, Template, path};
+use crate::recovery::{OUTPUT, SEGMENT};
 
 impl Compiler<'_> {
     /// The operations of the document, checked against everything else in it.
     #[inline(never)]
-    pub(super) fn operations(
+    pub(crate) fn operations(
         &mut self,
         routes: &[(usize, Route)],
         backends: &[Backend],

@@ -4,7 +4,7 @@
 
 use super::invocation::{self, InvocationQuestion};
 use crate::backend::InvocationStore;
-use crate::backend::restate;
+use crate::backend::restate::{self, Progress};
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
 use crate::identity::Identity;
@@ -33,19 +33,6 @@ impl OutputQuestion {
     pub(crate) fn of_invocation(store: &Arc<InvocationStore>, id: &str) -> Self {
         Self(InvocationQuestion::of_id(store, id))
     }
-}
-
-/// How far the work of an invocation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// There is no such invocation, or it has no output that can be read.
-    Unknown,
-    /// It is under way.
-    Processing,
-    /// It ended with a result.
-    Completed,
-    /// It ended with an error.
-    Failed,
 }
 
 /// The call that asks.
