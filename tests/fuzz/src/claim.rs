@@ -4,7 +4,7 @@ use direct::attributes::NoAttributes;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::questions::PendingLookup;
-use edge_idempotency_engine::{Exchange, Policy};
+use edge_idempotency_engine::{Event, Exchange, Policy, RequestFlow, Resumed};
 use serde_json::Value;
 use std::sync::LazyLock;
 
@@ -30,9 +30,13 @@ fn fingerprint(body: &[u8]) -> String {
     ];
     let headers = Headers::new(lines.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect());
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
-    exchange.request_headers(&COMPILED, &headers, &NoAttributes, &mut effects);
-    exchange.request_body(&COMPILED, &headers, &Body::of(body), 0, &mut effects);
-    let Some(PendingLookup::Claim(claim)) = exchange.pending_lookup() else { panic!("no claim") };
+    let flow = exchange.request_headers(&COMPILED, &headers, &NoAttributes, &mut effects);
+    let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
+    let event = Event::Body { body: &Body::of(body), now_unix_ms: 0 };
+    let resumed = Resumed { policy: &COMPILED, headers: &headers, event };
+    let flow = pause.resume(&mut exchange, resumed, &mut effects);
+    let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
+    let Some(PendingLookup::Claim(claim)) = pause.lookup() else { panic!("no claim") };
     claim.fingerprint.clone()
 }
 

@@ -11,12 +11,12 @@ pub fn error(body: &[u8]) {
     let lines: [(&[u8], &[u8]); 2] = [(b":status", b"500"), (b"content-type", b"application/json")];
     let mut exchange = Exchange::new();
     let flow = exchange.response_headers(&COMPILED, &Headers::new(lines.to_vec()), &mut Vec::new());
-    let ResponseFlow::AwaitBody { limit } = flow else { panic!("{flow:?}") };
-    if body.len() as u64 > limit {
+    let ResponseFlow::AwaitBody(awaited) = flow else { panic!("{flow:?}") };
+    if body.len() as u64 > awaited.limit {
         return;
     }
     let mut effects = Vec::new();
-    exchange.response_body(&COMPILED, body, &mut effects);
+    exchange.response_body(awaited, &COMPILED, body, &mut effects);
     let told = effects.into_iter().find_map(|effect| if let Effect::Body(body) = effect { Some(body) } else { None });
     let told = told.as_deref().unwrap_or(body);
     let problem = exchange.refusal().is_some();

@@ -147,7 +147,9 @@ pub fn path(input: &[u8]) {
     let again = NormalPath::parse(sent.as_bytes()).unwrap();
     assert_eq!(again, normal);
     for host in ["a", "b.example.com"] {
-        if let RouteLookup::Route(route, values) = COMPILED.declared(host, &normal, b"POST") {
+        if let RouteLookup::Route(route, values) =
+            COMPILED.declared(RequestUrl { authority: host, path: &normal }, b"POST")
+        {
             assert_eq!(route.template.values(text).unwrap(), values);
         }
     }
