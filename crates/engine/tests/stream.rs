@@ -309,6 +309,26 @@ fn a_refusal_after_the_decision_is_one_problem() {
     assert_eq!((gateway.replies.borrow().len(), counted(&gateway, &mut shared).as_slice()), (1, expected.as_slice()));
 }
 
+/// In shadow mode what enforcing would refuse is noted, unless the request is really refused.
+#[test]
+fn a_failed_edit_is_told_in_shadow_mode_too() {
+    let policy = Arc::new(Policy::from_json(SHADOW.as_bytes()).unwrap());
+    for (refuses_edits, code) in [(false, "idempotency_key_required"), (true, "internal_error")] {
+        let mut shared = Configuration::of(Arc::clone(&policy));
+        let mut gateway = MemoryGateway { refuses_edits, ..posting(b"/a") };
+        gateway.request.headers.retain(|(name, _)| *name != b"idempotency-key");
+        gateway.request.headers.push((b"x-edge-idempotency", b"1"));
+        let mut stream = Stream::new(1, &shared);
+        stream.on_request_headers(&gateway, &mut shared, true);
+        let record = stream.exchange().record(&policy).to_json();
+        assert!(record.contains(&format!(r#""idempotency_code":"{code}""#)), "{record}");
+    }
+}
+
+const SHADOW: &str = r#"{"version": 1, "mode": "shadow", "backend": {"kind": "generic"},
+    "identity": {"sources": [{"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s", "type": "user"}}]},
+    "routes": [{"endpoint": "a", "path": "/a", "policy": "REQUIRED_A"}]}"#;
+
 /// The backend answers before the request has ended, and the gateway refuses an edit of the request's trailers.
 #[test]
 fn a_refusal_after_the_response_has_begun_leaves_the_response_to_be_cleaned() {

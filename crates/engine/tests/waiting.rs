@@ -164,7 +164,10 @@ fn the_lines_that_are_read_later_are_kept_for_who_sends_them() {
 fn a_request_with_an_api_key_waits_under_the_digest_of_its_key() {
     let key = |text| [(":method", "POST"), ("x-api-key", text), ("idempotency-key", "k")];
     let waiting = |text| {
-        let (_, flow) = begun(&lines("/raw", &key(text)));
+        let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
+        let headers = lines("/raw", &key(text));
+        let flow = exchange.request_headers(&POLICY, &headers, &NOW, &mut effects);
+        assert_eq!(effects, [], "it is evaluated again with all of its headers");
         let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
         assert!(matches!(pause.awaits(), Awaits::Caller { .. }), "{pause:?}");
         (pause.waiter(&POLICY), pause.carried_bytes())
@@ -173,6 +176,24 @@ fn a_request_with_an_api_key_waits_under_the_digest_of_its_key() {
     assert!(one.starts_with("api key:") && !one.contains("sk_1"), "{one}");
     assert!(carried >= "sk_1".len(), "{carried}");
     assert_ne!(waiting("sk_2").0, Waiter::Unverified(one));
+}
+
+/// Its record has the tenant, and the key if there was one.
+#[test]
+fn a_refusal_keeps_what_was_decided_before_the_wait() {
+    let get = [&CALLER[1..4], &[(":method", "GET")]].concat();
+    for (path, sent, tenant, key) in [
+        ("/raw", &CALLER[..], Some("acme"), Some("t-acme:shop:user:u1:k")),
+        ("/raw/by-idempotency-key/k", &get, Some("acme"), None),
+        ("/h/gitlab/wh_listed01", &DELIVERY, None, None),
+    ] {
+        let (mut exchange, flow) = begun(&lines(path, sent));
+        let RequestFlow::Paused(pause) = flow else { panic!("{path}: {flow:?}") };
+        pause.refuse_body(&mut exchange, &mut Vec::new());
+        assert_eq!(exchange.refusal().map(|problem| problem.status()), Some(413), "{path}");
+        assert_eq!(exchange.identity().map(|caller| caller.tenant.as_str()), tenant, "{path}");
+        assert_eq!(exchange.key(), key, "{path}");
+    }
 }
 
 /// Only canonical JSON, and an observation behind another step, need the whole body in memory.

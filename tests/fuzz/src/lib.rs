@@ -29,7 +29,7 @@ use direct::attributes::{AnyAttributes, NoAttributes};
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::{Headers, same_name};
 use edge_idempotency_engine::policy::NormalPath;
-use edge_idempotency_engine::policy::RouteLookup;
+use edge_idempotency_engine::policy::{RequestUrl, RouteLookup};
 use edge_idempotency_engine::{Effect, Event, Exchange, Policy, RequestFlow, Resumed, key};
 use std::sync::LazyLock;
 

@@ -193,8 +193,10 @@ pub(crate) enum Stage {
     /// The request is not decided yet.
     #[default]
     Undecided,
-    /// The request was forwarded, acknowledged or refused.
+    /// The request goes to the backend.
     RequestDecided,
+    /// The request was refused or acknowledged: the response is the filter's own.
+    RequestEnded,
     /// The response has come, and waits for its body or for an answer.
     ResponseBegun,
     /// The response is decided, too.
@@ -271,7 +273,8 @@ impl Exchange {
 
     /// The delivery ends here, and counts as taken.
     pub(crate) fn acknowledged(&mut self, decision: Decision) {
-        self.forwarded(decision);
+        self.decision = Some(decision);
+        self.stage = Stage::RequestEnded;
         self.outcome = Outcome::Acknowledged;
     }
 
@@ -291,17 +294,16 @@ impl Exchange {
     /// what was decided.
     pub(crate) fn refuse(&mut self, problem: Problem) -> Problem {
         let problem = self.about_request(problem);
-        let is_refused = self.stage == Stage::RequestDecided && self.problem.is_some();
-        if !is_refused {
+        if self.problem.is_none() {
             self.note(|| TraceEvent::Refused(Box::new(problem.clone())));
         }
         // The response may have begun before the request has ended.
-        if self.stage <= Stage::RequestDecided {
+        if self.stage <= Stage::RequestEnded {
             let is_conflict = problem.code == Code::KeyInFlight;
             self.outcome = if is_conflict { Outcome::Conflict } else { Outcome::Rejected };
             self.decision.get_or_insert_default();
             self.problem = Some(Box::new(problem.clone()));
-            self.stage = Stage::RequestDecided;
+            self.stage = Stage::RequestEnded;
         }
         problem
     }
@@ -328,7 +330,7 @@ impl Exchange {
     /// of the filter's own, and passes.
     pub(crate) fn begin_response(&mut self) -> Option<Decision> {
         match self.stage {
-            Stage::RequestDecided if self.problem.is_none() && self.outcome != Outcome::Acknowledged => {}
+            Stage::RequestDecided => {}
             Stage::Undecided => {
                 self.outcome = Outcome::Rejected;
                 self.decision = None;

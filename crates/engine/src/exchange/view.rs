@@ -179,7 +179,7 @@ impl Exchange {
     /// How far the exchange is, as telemetry counts it.
     pub(crate) const fn stage(&self) -> Stage {
         match self.stage {
-            Stage::ResponseBegun => Stage::RequestDecided,
+            Stage::RequestEnded | Stage::ResponseBegun => Stage::RequestDecided,
             stage => stage,
         }
     }
