@@ -228,7 +228,6 @@ fn an_api_key_names_its_caller() {
     let steps: Vec<&str> =
         verdict["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
     assert_eq!(steps, ["path", "route", "policy", "identity", "key"]);
-    assert!(verdict["steps"][3].to_string().contains("asked unkey_api_keys: miss"), "{}", verdict["steps"][3]);
 }
 
 /// The document of a described request gives the same verdict.

@@ -38,7 +38,6 @@ pub(crate) fn await_caller(
     let Some(place) = rules.api_keys() else { return Ok(None) };
     exchange.begin(TraceStep::Identity);
     if exchange.holder.is_some() {
-        exchange.note_last_lookup();
         return Ok(None);
     }
     match identity::asked_source(&rules.sources, headers, attributes) {

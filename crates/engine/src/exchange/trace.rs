@@ -116,13 +116,6 @@ impl Exchange {
         self.facts.lookups.push((store, result));
     }
 
-    /// Notes again what the last store said, for a request that is evaluated again.
-    pub(crate) fn note_last_lookup(&mut self) {
-        if let Some((store, result)) = self.facts.lookups.last().copied() {
-            self.note(|| TraceEvent::Lookup { store, result });
-        }
-    }
-
     /// Begins the step of the policy that was found.
     pub(crate) fn note_policy(&mut self) {
         self.begin(TraceStep::Policy);
