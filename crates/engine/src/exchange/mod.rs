@@ -298,13 +298,14 @@ impl Exchange {
             self.note(|| TraceEvent::Refused(Box::new(problem.clone())));
         }
         // The response may have begun before the request has ended.
-        if self.stage <= Stage::RequestEnded {
-            let is_conflict = problem.code == Code::KeyInFlight;
-            self.outcome = if is_conflict { Outcome::Conflict } else { Outcome::Rejected };
-            self.decision.get_or_insert_default();
-            self.problem = Some(Box::new(problem.clone()));
-            self.stage = Stage::RequestEnded;
+        if self.stage >= Stage::ResponseBegun {
+            return problem;
         }
+        let is_conflict = problem.code == Code::KeyInFlight;
+        self.outcome = if is_conflict { Outcome::Conflict } else { Outcome::Rejected };
+        self.decision.get_or_insert_default();
+        self.problem = Some(Box::new(problem.clone()));
+        self.stage = Stage::RequestEnded;
         problem
     }
 
