@@ -10,6 +10,7 @@ use crate::explain::request::Request;
 use crate::material::now_unix_ms;
 use crate::record::record_of;
 use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::policy::needs::SEGMENT;
 use edge_idempotency_engine::policy::{Mode, Route};
 use edge_idempotency_engine::problem::Code;
 use serde_json::{Map, Value};
@@ -138,7 +139,7 @@ impl LogLine {
 
     /// Whether the request asked for a stored result.
     fn is_recovery(&self) -> bool {
-        self.text("original_path").is_some_and(|path| path.contains("/by-idempotency-key/"))
+        self.text("original_path").is_some_and(|path| path.contains(&format!("/{SEGMENT}/")))
     }
 
     /// What became of the request.

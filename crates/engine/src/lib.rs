@@ -146,6 +146,6 @@ pub use time::Clock;
 #[doc(hidden)]
 pub use events::{AwaitedBody, ResponseFlow, UnreadBody};
 #[doc(hidden)]
-pub use exchange::{Awaits, Effect, Event, Exchange, Pause, RequestFlow, Resumed};
+pub use exchange::{Awaits, Effect, Exchange, Pause, PauseEvent, RequestFlow, Resumed};
 #[doc(hidden)]
 pub use policy::Policy;

@@ -6,7 +6,7 @@ use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::key::{KeyGrammar, RawKey, decode};
 use edge_idempotency_engine::problem::Reason;
-use edge_idempotency_engine::{Effect, Event, Exchange, Policy, RequestFlow, Resumed};
+use edge_idempotency_engine::{Effect, Exchange, PauseEvent, Policy, RequestFlow, Resumed};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value as Json;
@@ -115,7 +115,7 @@ fn judge_at(
     if let RequestFlow::Paused(pause) = flow {
         let removes = |effect: &Effect<'_>| matches!(effect, Effect::Remove { .. });
         assert!(effects.iter().all(removes), "nothing is set before the body has come");
-        let event = Event::Body { body: &Body::of(parts.body.as_bytes()), now_unix_ms: now * 1000 };
+        let event = PauseEvent::Body { body: &Body::of(parts.body.as_bytes()), now_unix_ms: now * 1000 };
         pause.resume(&mut exchange, Resumed { policy, headers: &headers, event }, &mut effects);
     }
     match exchange.refusal() {

@@ -309,6 +309,19 @@ fn a_refusal_after_the_decision_is_one_problem() {
     assert_eq!((gateway.replies.borrow().len(), counted(&gateway, &mut shared).as_slice()), (1, expected.as_slice()));
 }
 
+/// The host has failed while the request waits: what was decided of it says nothing any more.
+#[test]
+fn a_failure_drops_what_was_decided_before_the_wait() {
+    let document = recovery_policy("");
+    let (mut shared, policy) = (configuration(&document), Policy::from_json(document.as_bytes()).unwrap());
+    let gateway = requesting(&RECOVERY);
+    let mut stream = Stream::new(1, &shared);
+    assert_eq!(stream.on_request_headers(&gateway, &mut shared, true), FilterAction::Pause);
+    stream.on_failure(&gateway, &mut shared);
+    let record = stream.exchange().record(&policy).to_json();
+    assert!(record.contains("internal_error") && !record.contains("acme"), "{record}");
+}
+
 /// In shadow mode what enforcing would refuse is noted, unless the request is really refused.
 #[test]
 fn a_failed_edit_is_told_in_shadow_mode_too() {

@@ -10,7 +10,7 @@ use edge_idempotency_engine::exchange::Waiter;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::lookup::{LookupAnswer, Lookups};
 use edge_idempotency_engine::questions::Progress;
-use edge_idempotency_engine::{Awaits, Event, Exchange, Policy, RequestFlow, Resumed};
+use edge_idempotency_engine::{Awaits, Exchange, PauseEvent, Policy, RequestFlow, Resumed};
 use serde_json::json;
 use simulated_stores::SimulatedStores;
 use std::sync::LazyLock;
@@ -235,7 +235,7 @@ fn newer_secrets_verify_a_delivery_and_the_same_ones_do_not() {
         let (mut exchange, flow) = begun(&headers);
         let flow = looked_up(&mut exchange, flow, "old");
         let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
-        let event = Event::Body { body: &Body::of(b"{}"), now_unix_ms: NOW.0 };
+        let event = PauseEvent::Body { body: &Body::of(b"{}"), now_unix_ms: NOW.0 };
         let resumed = Resumed { policy: &POLICY, headers: &headers, event };
         let flow = pause.resume(&mut exchange, resumed, &mut Vec::new());
         assert!(matches!(flow.awaits(), Some(Awaits::Call { .. })), "{flow:?}");
@@ -255,7 +255,7 @@ fn looked_up(exchange: &mut Exchange, flow: RequestFlow, secret: &str) -> Reques
 
 fn answered(exchange: &mut Exchange, flow: RequestFlow, answer: LookupAnswer) -> RequestFlow {
     let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
-    let resumed = Resumed { policy: &POLICY, headers: &Headers::default(), event: Event::Answer(answer) };
+    let resumed = Resumed { policy: &POLICY, headers: &Headers::default(), event: PauseEvent::Answer(answer) };
     pause.resume(exchange, resumed, &mut Vec::new())
 }
 

@@ -8,7 +8,7 @@ use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::identity::Attributes;
 use edge_idempotency_engine::lookup::Lookups;
 use edge_idempotency_engine::problem::Problem;
-use edge_idempotency_engine::{Awaits, Effect, Event, Exchange, HeaderMapKind, Policy, RequestFlow, Resumed};
+use edge_idempotency_engine::{Awaits, Effect, Exchange, HeaderMapKind, PauseEvent, Policy, RequestFlow, Resumed};
 use simulated_stores::SimulatedStores;
 use std::fmt;
 
@@ -125,7 +125,7 @@ fn decide<'a>(
         let RequestFlow::Paused(pause) = flow else { return flow };
         let lookup = pause.lookup().and_then(|lookup| answer(stores, lookups.as_mut(), lookup, now));
         let Some(answer) = lookup else { panic!("the policy has no registry of API keys") };
-        let resumed = Resumed { policy, headers: &none, event: Event::Answer(answer) };
+        let resumed = Resumed { policy, headers: &none, event: PauseEvent::Answer(answer) };
         flow = pause.resume(exchange, resumed, effects);
         if matches!(flow, RequestFlow::Again) {
             flow = exchange.request_headers(policy, all, attributes, effects);
@@ -140,14 +140,14 @@ fn decide<'a>(
                 pause.refuse_body(exchange, effects)
             }
             Awaits::Body { .. } | Awaits::End { .. } => {
-                let event = Event::Body { body: &Body::of(body), now_unix_ms: now };
+                let event = PauseEvent::Body { body: &Body::of(body), now_unix_ms: now };
                 pause.resume(exchange, Resumed { policy, headers, event }, effects)
             }
             Awaits::Call { .. } => {
                 let Some(lookup) = pause.lookup() else { panic!("it waits for no lookup") };
                 let answer = answer(stores, lookups.as_mut(), lookup, now);
                 let Some(answer) = answer else { panic!("the policy has no store for a lookup") };
-                pause.resume(exchange, Resumed { policy, headers, event: Event::Answer(answer) }, effects)
+                pause.resume(exchange, Resumed { policy, headers, event: PauseEvent::Answer(answer) }, effects)
             }
             Awaits::Caller { .. } => panic!("the caller is looked up once"),
         };

@@ -4,7 +4,7 @@ use direct::attributes::NoAttributes;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::questions::PendingLookup;
-use edge_idempotency_engine::{Event, Exchange, Policy, RequestFlow, Resumed};
+use edge_idempotency_engine::{Exchange, PauseEvent, Policy, RequestFlow, Resumed};
 use serde_json::Value;
 use std::sync::LazyLock;
 
@@ -32,7 +32,7 @@ fn fingerprint(body: &[u8]) -> String {
     let (mut exchange, mut effects) = (Exchange::new(), Vec::new());
     let flow = exchange.request_headers(&COMPILED, &headers, &NoAttributes, &mut effects);
     let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };
-    let event = Event::Body { body: &Body::of(body), now_unix_ms: 0 };
+    let event = PauseEvent::Body { body: &Body::of(body), now_unix_ms: 0 };
     let resumed = Resumed { policy: &COMPILED, headers: &headers, event };
     let flow = pause.resume(&mut exchange, resumed, &mut effects);
     let RequestFlow::Paused(pause) = flow else { panic!("{flow:?}") };

@@ -30,7 +30,7 @@ use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::{Headers, same_name};
 use edge_idempotency_engine::policy::NormalPath;
 use edge_idempotency_engine::policy::{RequestUrl, RouteLookup};
-use edge_idempotency_engine::{Effect, Event, Exchange, Policy, RequestFlow, Resumed, key};
+use edge_idempotency_engine::{Effect, Exchange, PauseEvent, Policy, RequestFlow, Resumed, key};
 use std::sync::LazyLock;
 
 /// Every route of one kind, and rewritten ones; identity from headers alone, since an input is nothing else.
@@ -192,7 +192,7 @@ pub fn policy(input: &[u8]) {
                 let mut effects = Vec::new();
                 let flow = exchange.request_headers(&policy, &headers, &attributes, &mut effects);
                 if let RequestFlow::Paused(pause) = flow {
-                    let event = Event::Body { body: &Body::of(b"{}"), now_unix_ms: 0 };
+                    let event = PauseEvent::Body { body: &Body::of(b"{}"), now_unix_ms: 0 };
                     pause.resume(&mut exchange, Resumed { policy: &policy, headers: &headers, event }, &mut effects);
                 }
                 exchange.response_headers(&policy, &headers, &mut Vec::new());

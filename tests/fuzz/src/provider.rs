@@ -5,7 +5,7 @@ use direct::attributes::TimeOnly;
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::provider::Delivery;
-use edge_idempotency_engine::{Effect, Event, Exchange, Policy, RequestFlow, Resumed, key};
+use edge_idempotency_engine::{Effect, Exchange, PauseEvent, Policy, RequestFlow, Resumed, key};
 use serde_json::json;
 
 /// Between the parts of an input.
@@ -42,7 +42,7 @@ pub fn provider(input: &[u8]) {
     let mut flow = exchange.request_headers(&policy, &headers, &clock, &mut effects);
     if let RequestFlow::Paused(pause) = flow {
         assert!(effects.iter().all(|effect| matches!(effect, Effect::Remove { .. })));
-        let event = Event::Body { body: &Body::of(body), now_unix_ms: now_ms };
+        let event = PauseEvent::Body { body: &Body::of(body), now_unix_ms: now_ms };
         flow = pause.resume(&mut exchange, Resumed { policy: &policy, headers: &headers, event }, &mut effects);
     } else {
         assert!(matches!(flow, RequestFlow::Replied));

@@ -2,6 +2,7 @@
 
 use super::operations::ApiOperation;
 use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::policy::needs::{OUTPUT, SEGMENT};
 use edge_idempotency_engine::policy::{NormalPath, RequestUrl, Route, RouteLookup, Template};
 use std::collections::BTreeSet;
 
@@ -9,8 +10,6 @@ use std::collections::BTreeSet;
 const VALUE: &str = "edge-idempotency-parameter";
 /// The host of requests where neither the description nor the policy names one.
 const HOST: &str = "localhost";
-/// The segment that asks for the result under a key (docs/contract.md section 6).
-const RECOVERY: &str = "/by-idempotency-key/";
 
 /// What the gateway does with the requests of an operation.
 #[derive(Debug)]
@@ -105,12 +104,12 @@ fn of_path<'p>(policy: &'p Policy, host: &str, path: &str, method: &str) -> Rout
 
 /// Whether a path asks for the result under a key, or for an operation by its id.
 fn asks_for_answer(policy: &Policy, host: &str, path: &str) -> bool {
-    let waiting = path.strip_suffix("/output").unwrap_or(path);
+    let waiting = path.strip_suffix(&format!("/{OUTPUT}")).unwrap_or(path);
     let is_operation = policy.needs().operations.as_ref().and_then(|(path, _)| Template::parse(path).ok());
     if is_operation.is_some_and(|template| template.values(waiting).is_some()) {
         return true;
     }
-    let Some((base, key)) = waiting.split_once(RECOVERY) else { return false };
+    let Some((base, key)) = waiting.split_once(&format!("/{SEGMENT}/")) else { return false };
     let Ok(base) = NormalPath::parse(base.as_bytes()) else { return false };
     let is_recoverable =
         |method: &&str| match policy.declared(RequestUrl { authority: host, path: &base }, method.as_bytes()) {

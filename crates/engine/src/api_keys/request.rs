@@ -2,7 +2,7 @@
 //! beginning, with what the registry says: nothing has to be kept of it meanwhile.
 
 use crate::exchange::{
-    Awaits, Caller, Continuation, Effect, Event, Exchange, Pause, RequestFlow, RequestLine, Resumed, TraceStep,
+    Awaits, Caller, Continuation, Effect, Exchange, Pause, PauseEvent, RequestFlow, RequestLine, Resumed, TraceStep,
     body_can_be_awaited,
 };
 use crate::headers::{FieldValue, Headers};
@@ -85,7 +85,7 @@ impl Continuation for AsksHolder {
         resumed: Resumed<'_, 'a>,
         _: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let Event::Answer(LookupAnswer::Holder(answer)) = resumed.event else {
+        let PauseEvent::Answer(LookupAnswer::Holder(answer)) = resumed.event else {
             return Err(Problem::internal_error());
         };
         exchange.note_lookup(StoreKind::ApiKeys.name(), answer.name());

@@ -4,7 +4,7 @@
 
 use super::decision::Decision;
 use super::head::EditedLines;
-use super::pause::{Awaits, Continuation, Event, KeptRequest, Pause, Resumed, Signed};
+use super::pause::{Awaits, Continuation, KeptRequest, Pause, PauseEvent, Resumed};
 use super::refusal::{body_can_be_awaited, no_segment};
 use super::route::{MatchedRoute, RoutedRequest};
 use super::send::send;
@@ -104,14 +104,14 @@ impl BackendChecks {
     }
 
     /// Takes what has come.
-    fn take<'b>(&mut self, exchange: &mut Exchange, event: Event<'b>) -> Result<NextCheck<'b>, Problem> {
+    fn take<'b>(&mut self, exchange: &mut Exchange, event: PauseEvent<'b>) -> Result<NextCheck<'b>, Problem> {
         match event {
-            Event::Body { body, .. } => match self.claim.take() {
+            PauseEvent::Body { body, .. } => match self.claim.take() {
                 Some(ClaimCheck::Open(claim)) => self.claim = Some(ClaimCheck::Made(claim.with_whole_body(body))),
                 Some(made) => self.claim = Some(made),
                 None => return Ok(NextCheck::Send(Some(body))),
             },
-            Event::End(reader) => match (self.claim.take(), reader) {
+            PauseEvent::End(reader) => match (self.claim.take(), reader) {
                 (Some(ClaimCheck::Open(claim)), Some(body)) => {
                     self.claim = Some(ClaimCheck::Made(claim.with_body(body)));
                 }
@@ -120,9 +120,9 @@ impl BackendChecks {
                 (Some(ClaimCheck::Open(_)), None) => return Err(Problem::internal_error()),
                 (None, _) => return Ok(NextCheck::Send(None)),
             },
-            Event::Answer(LookupAnswer::FirstClaim(first)) => self.compare(exchange, &first)?,
-            Event::Answer(LookupAnswer::Output(progress)) => self.take_progress(exchange, progress)?,
-            Event::Answer(_) => return Err(Problem::internal_error()),
+            PauseEvent::Answer(LookupAnswer::FirstClaim(first)) => self.compare(exchange, &first)?,
+            PauseEvent::Answer(LookupAnswer::Output(progress)) => self.take_progress(exchange, progress)?,
+            PauseEvent::Answer(_) => return Err(Problem::internal_error()),
         }
         Ok(NextCheck::Wait)
     }
@@ -182,12 +182,6 @@ impl Continuation for BackendChecks {
 
     fn carried_bytes(&self) -> usize {
         self.request.counted()
-    }
-
-    fn signed<'p>(&self, exchange: &Exchange, policy: &'p Policy) -> Option<Signed<'p>> {
-        // A verified request's repeated lines become one.
-        let signature = &exchange.signed_caller(policy)?.signature;
-        Some(Signed { signature, compared: None, is_refused: false })
     }
 
     fn into_decision(self: Box<Self>) -> Option<Decision> {

@@ -9,14 +9,12 @@ use super::trace::TraceStep;
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::body::Body;
 use crate::collision::BodyReader;
-use crate::collision::CollisionRules;
 use crate::headers::{FieldValue, Headers, IDEMPOTENCY_KEY, RouterHints, distinct};
 use crate::identity::Identity;
 use crate::lookup::LookupAnswer;
 use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Reason};
-use crate::provider::Provider;
 use crate::questions::PendingLookup;
 use std::fmt;
 use std::sync::Arc;
@@ -66,7 +64,7 @@ impl Awaits {
 
 /// What a request that waits gets.
 #[derive(Debug)]
-pub enum Event<'e> {
+pub enum PauseEvent<'e> {
     /// Its whole body
     Body {
         /// The body
@@ -87,7 +85,7 @@ pub struct Resumed<'r, 'a> {
     /// The lines that were kept of it ([`Pause::kept_lines`]). For an answer they are not needed.
     pub headers: &'r Headers<'a>,
     /// What has come
-    pub event: Event<'r>,
+    pub event: PauseEvent<'r>,
 }
 
 /// How a request goes on after a wait: what was decided of it, and what it needs.
@@ -117,9 +115,14 @@ pub(crate) trait Continuation {
         0
     }
 
-    /// What verifies the request, by whose headers the lines are chosen that are kept.
-    fn signed<'p>(&self, _exchange: &Exchange, _policy: &'p Policy) -> Option<Signed<'p>> {
-        None
+    /// Whether none of its lines is kept, since it is refused in any case.
+    fn is_refused(&self) -> bool {
+        false
+    }
+
+    /// Whether a fingerprint is made of its kept lines, which holds each line of some headers.
+    fn is_compared(&self) -> bool {
+        false
     }
 
     /// Whether the request's `Idempotency-Key` lines are no key of the client's, and do not get to the backend.
@@ -147,16 +150,6 @@ pub(crate) trait Continuation {
         resumed: Resumed<'_, 'a>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem>;
-}
-
-/// What verifies a request that waits.
-pub(crate) struct Signed<'p> {
-    /// Which headers it reads
-    pub(crate) signature: &'p Provider,
-    /// What compares the request later, by a fingerprint that holds each line of some headers
-    pub(crate) compared: Option<&'p CollisionRules>,
-    /// Whether nothing has to be kept, since the request is refused in any case
-    pub(crate) is_refused: bool,
 }
 
 /// A request whose caller is known, and which is evaluated again.
@@ -276,20 +269,20 @@ impl Pause {
         exchange.flow_of(Err(problem), effects)
     }
 
-    /// The header lines that are read when the wait is over.
+    /// The header lines that are read when the wait is over: those that what verifies the request reads.
     pub fn kept_lines<'a>(&self, exchange: &Exchange, policy: &Policy, headers: &Headers<'a>) -> Headers<'a> {
-        let Some(signed) = self.continuation.signed(exchange, policy) else { return Headers::default() };
-        if signed.is_refused {
-            return Headers::default();
-        }
+        let signature = exchange.verifier(policy).filter(|_| !self.continuation.is_refused());
+        let Some(signature) = signature else { return Headers::default() };
+        let rules = exchange.route(policy).and_then(|route| route.collision.as_deref());
+        let rules = rules.filter(|_| self.continuation.is_compared());
         let is_compared = |name: &[u8]| {
-            signed.compared.is_some_and(|rules| {
+            rules.is_some_and(|rules| {
                 name == b"content-type" || rules.headers.names.iter().any(|compared| compared.as_bytes() == name)
             })
         };
         let mut kept: Vec<(&[u8], &[u8])> = Vec::new();
         for (name, value) in headers.iter() {
-            if is_compared(name) || signed.signature.reads_line(name) && adds(&kept, (name, value)) {
+            if is_compared(name) || signature.reads_line(name) && adds(&kept, (name, value)) {
                 kept.push((name, value));
             }
         }
@@ -306,11 +299,11 @@ impl Pause {
     ) {
         let (drops_key, router) = (self.continuation.drops_key(), self.continuation.router());
         let steers = |name: &[u8]| router.is_some_and(|router| name.starts_with(router.prefix.as_bytes()));
-        let signed = self.continuation.signed(exchange, policy);
+        let signature = exchange.verifier(policy);
         let (backend, names) = (exchange.backend(policy), policy.request_names());
         // Other spellings of what verification reads.
         let looks_signed = |name: &[u8]| {
-            signed.as_ref().is_some_and(|signed| signed.signature.reads(name) && !signed.signature.reads_line(name))
+            signature.is_some_and(|signature| signature.reads(name) && !signature.reads_line(name))
                 && !backend.keeps_header(name)
         };
         let kept = exchange.kept_key_header(policy);

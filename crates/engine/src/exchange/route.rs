@@ -211,9 +211,7 @@ impl Exchange {
         }
         Ok(MatchedRoute { refused: Some(Box::new(problem)), ..MatchedRoute::unmatched(policy, PolicyKind::Prohibited) })
     }
-}
 
-impl Exchange {
     /// Keeps the values of the path's parameters that the route's `Location` will need.
     pub(crate) fn keep_path_values(&mut self, matched: &MatchedRoute<'_, '_>) {
         let location = matched.route.and_then(|route| route.answer.as_ref()?.location.as_ref());

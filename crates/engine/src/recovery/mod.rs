@@ -18,7 +18,7 @@ mod result;
 
 pub(crate) use answer::evaluate_stored_result;
 #[cfg_attr(not(feature = "needs"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
-pub use path::Wait;
-pub(crate) use path::{OUTPUT, RecoveryPath, SEGMENT, request_path};
+pub use path::{OUTPUT, SEGMENT, Wait};
+pub(crate) use path::{RecoveryPath, request_path};
 pub(crate) use request::recovery_request;
 pub(crate) use result::StoredResult;

@@ -7,10 +7,10 @@ use crate::policy::path::{NormalPath, PATH, PathError};
 use crate::policy::template::{Template, TemplateSegment};
 
 /// The segment between a route's path and the key.
-pub(crate) const SEGMENT: &str = "by-idempotency-key";
+pub const SEGMENT: &str = "by-idempotency-key";
 
 /// The last segment of a recovery path that does not wait for the result.
-pub(crate) const OUTPUT: &str = "output";
+pub const OUTPUT: &str = "output";
 
 /// Whether the response waits for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

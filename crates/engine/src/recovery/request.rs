@@ -5,9 +5,9 @@ use super::path::{RecoveryPath, Wait};
 use super::result::StoredResult;
 use crate::api_keys::{Asked, await_caller};
 use crate::exchange::{
-    Awaits, Caller, CallerKey, Case, Continuation, Decision, EditedLines, Effect, Event, Exchange, IncomingRequest,
-    MatchedRoute, Pause, Place, RequestFlow, RequestHead, Resumed, TraceEvent, TraceStep, misplaced_slash, no_segment,
-    only_finite, only_get, refuse_dots,
+    Awaits, Caller, CallerKey, Case, Continuation, Decision, EditedLines, Effect, Exchange, IncomingRequest,
+    MatchedRoute, Pause, PauseEvent, Place, RequestFlow, RequestHead, Resumed, TraceEvent, TraceStep, misplaced_slash,
+    no_segment, only_finite, only_get, refuse_dots,
 };
 use crate::headers::RouterHints;
 use crate::identity::{AttributeValue, Identity};
@@ -136,14 +136,14 @@ impl Continuation for WaitingRecovery {
     ) -> Result<RequestFlow, Problem> {
         let Resumed { policy, event, .. } = resumed;
         let problem = match (event, self.found.take()) {
-            (Event::Body { .. }, Some(FoundInvocation { path, operation })) => {
+            (PauseEvent::Body { .. }, Some(FoundInvocation { path, operation })) => {
                 exchange.operation = operation;
                 let decision = Decision::Recovery(self.key, self.wait);
                 let result = StoredResult { path, router: self.router };
                 result.send(exchange, policy, &EditedLines::default(), decision, effects);
                 return Ok(RequestFlow::Continue);
             }
-            (Event::Answer(LookupAnswer::Invocation(id)), None) => {
+            (PauseEvent::Answer(LookupAnswer::Invocation(id)), None) => {
                 exchange.begin(TraceStep::Stores);
                 exchange.note_lookup(questions::STORE, questions::call_name(&id));
                 match id {

@@ -4,8 +4,8 @@
 use super::document::{CallerHeaders, SignedCaller};
 use crate::body::Body;
 use crate::exchange::{
-    Awaits, Caller, Case, Continuation, EditedLines, Effect, Event, Exchange, KeyReading, Pause, RequestFlow, Resumed,
-    RoutedRequest, Signed, TraceEvent, TraceStep, UnverifiedRequest, Verifier, body_can_be_awaited, decide_key,
+    Awaits, Caller, Case, Continuation, EditedLines, Effect, Exchange, KeyReading, Pause, PauseEvent, RequestFlow,
+    Resumed, RoutedRequest, TraceEvent, TraceStep, UnverifiedRequest, Verifier, body_can_be_awaited, decide_key,
     forward_when_ready,
 };
 use crate::headers::{FieldValue, Headers};
@@ -62,11 +62,8 @@ impl Continuation for WaitingSigned {
         self.request.counted()
     }
 
-    fn signed<'p>(&self, exchange: &Exchange, policy: &'p Policy) -> Option<Signed<'p>> {
-        // It covers the headers with tenant and project, too.
-        let signature = &policy.callers().get(self.caller)?.signature;
-        let compared = exchange.route(policy).and_then(|route| route.collision.as_deref());
-        Some(Signed { signature, compared, is_refused: false })
+    fn is_compared(&self) -> bool {
+        true
     }
 
     /// Verifies the whole request and forwards it.
@@ -76,7 +73,7 @@ impl Continuation for WaitingSigned {
         resumed: Resumed<'_, 'a>,
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
-        let Resumed { policy, headers, event: Event::Body { body, now_unix_ms } } = resumed else {
+        let Resumed { policy, headers, event: PauseEvent::Body { body, now_unix_ms } } = resumed else {
             return Err(Problem::internal_error());
         };
         let Self { caller: id, request: unverified } = *self;

@@ -200,7 +200,8 @@ impl Stream {
     fn fail<H: Host>(&mut self, host: &H, configuration: &mut Configuration, problem: &Problem) -> FilterAction {
         self.cancel_lookup(configuration);
         self.exchange = Exchange::sharing(configuration.waits());
-        (self.observation, self.response, self.noted) = (None, ResponseBody::default(), Stage::default());
+        (self.pending, self.observation) = (None, None);
+        (self.response, self.noted) = (ResponseBody::default(), Stage::default());
         let action = self.reply(host, problem);
         self.note(host, configuration);
         action

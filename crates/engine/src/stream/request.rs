@@ -4,7 +4,7 @@ use super::kept_lines::KeptLines;
 use super::{FilterAction, Stream, edit};
 use crate::collision::BodyReader;
 use crate::configuration::Configuration;
-use crate::exchange::{Awaits, Effect, Event, HeaderMapKind, Pause, RequestFlow, Resumed};
+use crate::exchange::{Awaits, Effect, HeaderMapKind, Pause, PauseEvent, RequestFlow, Resumed};
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, HostError};
 use crate::identity::Identity;
@@ -131,7 +131,7 @@ impl Stream {
                         action => action,
                     };
                 };
-                let resumed = Resumed { policy: &policy, headers: &headers, event: Event::Answer(answer) };
+                let resumed = Resumed { policy: &policy, headers: &headers, event: PauseEvent::Answer(answer) };
                 flow = pause.resume(&mut self.exchange, resumed, &mut effects);
                 if matches!(flow, RequestFlow::Again) {
                     flow = self.exchange.request_headers(&policy, &headers, host, &mut effects);
@@ -359,7 +359,7 @@ impl Stream {
         let PendingRequest { pause, message } = pending;
         let awaited = pause.awaits();
         let (headers, mut effects) = (Headers::default(), Vec::new());
-        let resumed = Resumed { policy, headers: &headers, event: Event::Answer(answer) };
+        let resumed = Resumed { policy, headers: &headers, event: PauseEvent::Answer(answer) };
         match pause.resume(&mut self.exchange, resumed, &mut effects) {
             RequestFlow::Paused(pause) => {
                 self.pending = Some(PendingRequest { pause, message });
@@ -388,7 +388,7 @@ impl Stream {
             if message.reader.is_some() && message.read != message.size {
                 return self.lost_body(host, pause);
             }
-            let resumed = Resumed { policy, headers: &headers, event: Event::End(message.reader.take()) };
+            let resumed = Resumed { policy, headers: &headers, event: PauseEvent::End(message.reader.take()) };
             pause.resume(&mut self.exchange, resumed, &mut effects)
         } else {
             let (exchange, effects, size) = (&mut self.exchange, &mut effects, message.size);
@@ -400,7 +400,7 @@ impl Stream {
                 if body.len() as u64 > limit {
                     return Some(pause.refuse_body(exchange, effects));
                 }
-                let event = Event::Body { body, now_unix_ms: host.now_unix_ms() };
+                let event = PauseEvent::Body { body, now_unix_ms: host.now_unix_ms() };
                 Some(pause.resume(exchange, Resumed { policy, headers: &headers, event }, effects))
             });
             match (flow, pause) {

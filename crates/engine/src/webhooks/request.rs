@@ -5,8 +5,8 @@
 use super::document::{Binding, WebhookBlock, is_webhook_id};
 use crate::body::Body;
 use crate::exchange::{
-    Awaits, CallerKey, Case, Continuation, Decision, EditedLines, Effect, Event, Exchange, MatchedRoute, Pause,
-    PayloadDigest, RequestFlow, Resumed, RoutedRequest, Signed, TraceEvent, TraceStep, UnverifiedRequest, Verifier,
+    Awaits, CallerKey, Case, Continuation, Decision, EditedLines, Effect, Exchange, MatchedRoute, Pause, PauseEvent,
+    PayloadDigest, RequestFlow, Resumed, RoutedRequest, TraceEvent, TraceStep, UnverifiedRequest, Verifier,
     body_can_be_awaited, send,
 };
 use crate::headers::{FieldValue, Headers};
@@ -27,8 +27,6 @@ use std::sync::Arc;
 struct WaitingDelivery {
     /// The lookup that the delivery waits for; `None` if it waits for its body.
     pending: Option<LookupRequest>,
-    /// The provider that the route or its path names.
-    provider: String,
     /// The webhook id, when it is known that there is such a webhook, and empty before.
     webhook_id: Arc<str>,
     /// The binding, when it is known.
@@ -125,7 +123,6 @@ pub(crate) fn await_delivery(
     }
     let mut delivery = WaitingDelivery {
         pending: None,
-        provider: provider.to_owned(),
         webhook_id: static_binding.map(|_| id.into()).unwrap_or_default(),
         binding: static_binding.cloned(),
         secrets: None,
@@ -159,9 +156,8 @@ impl Continuation for WaitingDelivery {
         self.request.as_ref().map_or(0, UnverifiedRequest::counted)
     }
 
-    fn signed<'p>(&self, _: &Exchange, policy: &'p Policy) -> Option<Signed<'p>> {
-        let signature = policy.provider(&self.provider)?;
-        Some(Signed { signature, compared: None, is_refused: self.request.is_err() })
+    fn is_refused(&self) -> bool {
+        self.request.is_err()
     }
 
     fn drops_key(&self) -> bool {
@@ -176,12 +172,12 @@ impl Continuation for WaitingDelivery {
     ) -> Result<RequestFlow, Problem> {
         let Resumed { policy, headers, event } = resumed;
         match event {
-            Event::Answer(LookupAnswer::Binding(answer)) => self.on_binding(exchange, policy, answer),
-            Event::Answer(LookupAnswer::Secrets(answer)) => self.on_secrets(exchange, policy, answer),
-            Event::Body { body, now_unix_ms } => {
+            PauseEvent::Answer(LookupAnswer::Binding(answer)) => self.on_binding(exchange, policy, answer),
+            PauseEvent::Answer(LookupAnswer::Secrets(answer)) => self.on_secrets(exchange, policy, answer),
+            PauseEvent::Body { body, now_unix_ms } => {
                 self.on_body(exchange, policy, &WholeDelivery { headers, body, now_unix_ms }, effects)
             }
-            Event::Answer(_) | Event::End(_) => Err(Problem::internal_error()),
+            PauseEvent::Answer(_) | PauseEvent::End(_) => Err(Problem::internal_error()),
         }
     }
 }
@@ -204,7 +200,7 @@ impl WaitingDelivery {
         let limit = exchange.known_route(policy)?.max_body_bytes;
         exchange.note_lookup(StoreKind::Bindings.name(), answer.name());
         let binding = answer.result.map_err(|why| not_found(exchange, why))?;
-        if binding.provider != self.provider {
+        if exchange.provider_name() != Some(&binding.provider) {
             return Err(exchange.with_reason(Reason::ProviderMismatch, Problem::webhook_unknown()));
         }
         if let Err(error) = self.request {
@@ -245,7 +241,7 @@ impl WaitingDelivery {
     ) -> Result<RequestFlow, Problem> {
         let WholeDelivery { headers, body, now_unix_ms } = *whole;
         let route = exchange.known_route(policy)?;
-        let provider = policy.provider(&self.provider).ok_or_else(Problem::internal_error)?;
+        let provider = exchange.verifier(policy).ok_or_else(Problem::internal_error)?;
         let binding = self.binding.clone().ok_or_else(Problem::internal_error)?;
         let unverified = self.request.as_ref().map_err(|_| Problem::internal_error())?;
         let secrets = self.secrets.as_deref().unwrap_or(&binding.secrets);

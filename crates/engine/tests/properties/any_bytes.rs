@@ -9,7 +9,7 @@ use edge_idempotency_engine::json::Json;
 use edge_idempotency_engine::policy::Template;
 use edge_idempotency_engine::policy::{BackendKind, Target};
 use edge_idempotency_engine::{
-    Effect, Event, Exchange, Pause, Policy, RequestFlow, ResponseFlow, Resumed, UnreadBody, key,
+    Effect, Exchange, Pause, PauseEvent, Policy, RequestFlow, ResponseFlow, Resumed, UnreadBody, key,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -156,7 +156,7 @@ proptest! {
             let flow = match event {
                 ExchangeEvent::Request => Some(exchange.request_headers(policy, &request, &attributes, &mut effects)),
                 ExchangeEvent::Body => paused.take().map(|pause: Pause| {
-                    let event = Event::Body { body: &Body::of(&body), now_unix_ms: now };
+                    let event = PauseEvent::Body { body: &Body::of(&body), now_unix_ms: now };
                     pause.resume(&mut exchange, Resumed { policy, headers: &request, event }, &mut effects)
                 }),
                 ExchangeEvent::TooLarge => paused.take().map(|pause: Pause| pause.refuse_body(&mut exchange, &mut effects)),

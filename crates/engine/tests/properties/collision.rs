@@ -8,7 +8,7 @@ use edge_idempotency_engine::Body;
 use edge_idempotency_engine::collision::Claim;
 use edge_idempotency_engine::headers::Headers;
 use edge_idempotency_engine::questions::PendingLookup;
-use edge_idempotency_engine::{Awaits, Effect, Event, Exchange, Policy, RequestFlow, Resumed};
+use edge_idempotency_engine::{Awaits, Effect, Exchange, PauseEvent, Policy, RequestFlow, Resumed};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value as Json, json};
@@ -96,7 +96,7 @@ impl SentRequest {
         let flow = exchange.request_headers(&POLICY, &headers, &NoAttributes, &mut effects);
         let RequestFlow::Paused(pause) = flow else { panic!("{self:?}: {flow:?}") };
         assert!(matches!(pause.awaits(), Awaits::Body { .. } | Awaits::End { .. }), "{self:?}: {pause:?}");
-        let event = Event::Body { body: &Body::of(self.body.as_bytes()), now_unix_ms: 0 };
+        let event = PauseEvent::Body { body: &Body::of(self.body.as_bytes()), now_unix_ms: 0 };
         let resumed = Resumed { policy: &POLICY, headers: &headers, event };
         let flow = pause.resume(&mut exchange, resumed, &mut effects);
         let RequestFlow::Paused(pause) = flow else { panic!("{self:?}: {flow:?}") };

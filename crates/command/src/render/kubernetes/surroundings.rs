@@ -6,7 +6,7 @@ use super::super::template::fill;
 use super::super::tokens::{KeySet, TokenProvider};
 use super::super::upstream::NamedUpstream;
 use super::{ResourcePlan, extend};
-use edge_idempotency_engine::policy::needs::RouteNeeds;
+use edge_idempotency_engine::policy::needs::{OUTPUT, RouteNeeds, SEGMENT};
 use serde_json::{Value, json};
 
 const SURROUNDINGS: &str = include_str!("../templates/gateway-surroundings.yaml");
@@ -173,7 +173,7 @@ fn matches(route: &RouteNeeds) -> Vec<Value> {
         all.push(json!({"path": {"type": "RegularExpression", "value": pattern}, "method": method}));
     }
     if route.signed && route.recovery {
-        let pattern = format!("{}/by-idempotency-key/[^/]+(/output)?/?", pattern.trim_end_matches("/?"));
+        let pattern = format!("{}/{SEGMENT}/[^/]+(/{OUTPUT})?/?", pattern.trim_end_matches("/?"));
         all.push(json!({"path": {"type": "RegularExpression", "value": pattern}, "method": "GET"}));
     }
     all
