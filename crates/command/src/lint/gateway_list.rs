@@ -269,9 +269,10 @@ lints! {
     ENVOY_ACCESS_LOG {
         name: "envoy-access-log",
         severity: Warning,
-        summary: "No access log has the filter's record.",
+        summary: "No access log has the filter's record, or one reads it and the policy has `record: false`.",
         why: "Without it nobody can say later why a request was refused, and `shadow-report` has nothing to count.",
-        instead: "Add `edge_idempotency: \"%TYPED_CEL(filter_state['wasm.edge_idempotency'])%\"` to the JSON format.",
+        instead: "Add `edge_idempotency: \"%TYPED_CEL(filter_state['wasm.edge_idempotency'])%\"` to the JSON format. If nobody reads records, \
+                  remove it and write `record: false` in the policy.",
     }
 
     ENVOY_WRONG_BACKEND {

@@ -222,6 +222,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("envoy-connection-limits", "          http2_protocol_options: {max_concurrent_streams: 100}\n", ""),
     ("envoy-timeout", "stream_idle_timeout: 120s", "stream_idle_timeout: 30s"),
     ("envoy-access-log", "edge_idempotency: \"%TYPED_CEL(filter_state['wasm.edge_idempotency'])%\"", "user: none"),
+    ("envoy-access-log", "\"version\": 1,", "\"version\": 1, \"record\": false,"),
     ("envoy-client-mark", "              - remove: x-edge-idempotency\n", ""),
     (
         "envoy-marked-route",

@@ -187,6 +187,7 @@ impl Compiler<'_> {
             max_series: usize::try_from(document.max_series).unwrap_or(usize::MAX),
             answers: document.answers.clone(),
             key_in_logs: document.key_in_logs,
+            record: document.record,
             warnings: Vec::new(),
             identities,
             reserved_subjects,

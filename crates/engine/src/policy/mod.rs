@@ -83,6 +83,8 @@ pub struct Policy {
     answers: Answers,
     /// How keys appear in logs.
     key_in_logs: KeyInLogs,
+    /// Whether the gateway gets the records of exchanges.
+    record: bool,
     /// Warnings for the log at start.
     warnings: Vec<Issue>,
     /// Identity rules: the document's first, then those of routes.
@@ -229,6 +231,11 @@ impl Policy {
     /// How keys appear in logs.
     pub fn key_in_logs(&self) -> KeyInLogs {
         self.key_in_logs
+    }
+
+    /// Whether the gateway gets the records of exchanges.
+    pub(crate) fn gives_records(&self) -> bool {
+        self.record
     }
 
     /// Warnings for the log at start.

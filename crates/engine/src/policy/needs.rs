@@ -60,6 +60,8 @@ pub struct PolicyNeeds {
     pub answer_headers: Vec<String>,
     /// Whether errors of a backend are cleaned, so that they wait for their bodies
     pub cleans_errors: bool,
+    /// Whether the gateway gets the records of exchanges
+    pub record: bool,
 }
 
 /// What a backend needs.

@@ -71,6 +71,23 @@ impl Recorder {
         given: &mut GivenRecord,
     ) {
         let is_first = before < Stage::RequestDecided;
+        if policy.gives_records() {
+            self.give(host, exchange, policy, is_first, given);
+        }
+        if self.level <= LogLevel::Info {
+            self.log(host, exchange, policy, is_first);
+        }
+    }
+
+    /// Gives the record to the gateway, if it is another than the one that the gateway has.
+    fn give<H: Host>(
+        &mut self,
+        host: &H,
+        exchange: &Exchange,
+        policy: &Policy,
+        is_first: bool,
+        given: &mut GivenRecord,
+    ) {
         if is_first {
             given.message.reserve(512);
             self.append_fixed(exchange, exchange.record(policy), &mut given.message);
@@ -87,9 +104,6 @@ impl Recorder {
             given.message.drain(given.fixed..end);
             // Nothing depends on the record: without it, the access log has less.
             let _ = host.set_record(&given.message);
-        }
-        if self.level <= LogLevel::Info {
-            self.log(host, exchange, policy, is_first);
         }
     }
 

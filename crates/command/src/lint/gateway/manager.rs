@@ -51,9 +51,16 @@ pub(super) fn check(
     held(manager, findings);
     let [wasm, dynamic_module] = RECORDS;
     let record = if is_dynamic_module { dynamic_module } else { wasm };
-    if !manager.get("access_log").is_some_and(|log| mentions(log, record)) {
+    let is_read = manager.get("access_log").is_some_and(|log| mentions(log, record));
+    let is_written = needs.is_none_or(|needs| needs.record);
+    if is_read != is_written {
         let member = manager.member("access_log");
-        findings.at_member(&ENVOY_ACCESS_LOG, member, &manager.span, "no access log has the filter's record");
+        let message = if is_read {
+            "an access log reads the filter's record, and the policy has `record: false`"
+        } else {
+            "no access log has the filter's record"
+        };
+        findings.at_member(&ENVOY_ACCESS_LOG, member, &manager.span, message);
     }
     let Some(needs) = needs else { return };
     if let Some(endpoint) = needs.first(|route| !route.hosts.is_empty()) {

@@ -78,6 +78,7 @@ impl PolicyNeeds {
             operations,
             reserved: reserved(document, policy),
             answer_headers: ids.into_iter().chain(&document.answers.retry_headers).cloned().collect(),
+            record: document.record,
             cleans_errors: cleans.unwrap_or(backends.iter().any(|backend| backend.abilities.cleans_errors))
                 || routes.iter().any(|route| route.clean_errors == Some(true)),
             backends,
