@@ -75,7 +75,7 @@ lints! {
         why: "The filter does not start. A WebAssembly module sees only the variables that the configuration names, and gets no secrets of \
               SDS.",
         instead: "Add a variable to `vm_config.environment_variables.host_env_keys`, and set it for Envoy. In the place of SDS write \
-              `{\"env\": \"NAME\"}` in the policy, let OpenBao give the secrets, or run the dynamic module (docs/dynamic-module.md).",
+              `{\"env\": \"NAME\"}` in the policy, let OpenBao give the secrets, or run the dynamic module (docs/gateways.md).",
     }
 
     ENVOY_DYNAMIC_MODULE_UNLOAD {
@@ -97,7 +97,7 @@ lints! {
               operator of a single value writes a text as it is, which can look like JSON that the client has written.",
         instead: "Put the filter `set_filter_state` behind every filter that says who is calling, and directly before this one, with \
               `factory_key: envoy.string` and `text_format_source: {inline_string: \"%DYNAMIC_METADATA(NAMESPACE)%\"}` for each namespace \
-              (docs/dynamic-module.md); `render envoy --dynamic-module` writes it. If the namespace has a `:`, let the source read another \
+              (docs/gateways.md); `render envoy --dynamic-module` writes it. If the namespace has a `:`, let the source read another \
               one.",
     }
 
@@ -108,7 +108,7 @@ lints! {
         why: "A browser asks before it sends a header that is not on its own list. Without `idempotency-key` in `allow_headers` it sends \
               no request with a key. It shows a script of another origin only the headers in `expose_headers`: without them the script \
               knows neither whether an answer is a replay, nor how to try again.",
-        instead: "Add the headers that the message names to `allow_headers` or `expose_headers` (docs/clients.md, \"From a browser\").",
+        instead: "Add the headers that the message names to `allow_headers` or `expose_headers` (docs/callers.md, \"From a browser\").",
     }
 
     ENVOY_DYNAMIC_MODULE_METRICS {

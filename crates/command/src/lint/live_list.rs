@@ -29,7 +29,7 @@ lints! {
         summary: "The guard does not do what the filter expects of it.",
         why: "If its answer is no fingerprint, requests under `enforce` are answered 503. If it keeps nothing, no collision \
               is ever found, and nothing tells so.",
-        instead: "Register a guard whose handler `claim` returns its input, and call it through Restate's ingress (docs/guard.md).",
+        instead: "Register a guard whose handler `claim` returns its input, and call it through Restate's ingress (docs/backends.md).",
     }
 
     LIVE_INGESTION {
@@ -87,7 +87,7 @@ lints! {
         summary: "The gateway runs another policy than this one, or has refused configurations since it started.",
         why: "Before a rollout another policy is right. After it, the new policy was refused, or has not come. A refused configuration \
               changes nothing: the one before stays in use.",
-        instead: "Roll it out. Envoy's log has the reason of a refusal; with ECDS look at `config_fail` (docs/render.md).",
+        instead: "Roll it out. Envoy's log has the reason of a refusal; with ECDS look at `config_fail` (docs/production.md).",
     }
 
     LIVE_CLUSTER {

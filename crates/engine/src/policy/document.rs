@@ -88,7 +88,7 @@ members! {
     KEY: Custom {} = "key", schema r##"{"$ref": "#/$defs/keyRules"}"##;
 
     /// A request header in which the backend gets, in shadow mode, the namespaced key that `enforce` would send, beside the client's own
-    /// key. An API that stores its results under both keys runs nothing twice when the route switches to `enforce` (docs/moving-over.md). A
+    /// key. An API that stores its results under both keys runs nothing twice when the route switches to `enforce` (docs/production.md). A
     /// request that `enforce` would refuse, and one without a key, has no such header. A client's own header of this name is removed on
     /// every route. The name is none that has a meaning of its own (`idempotency-key`, `authorization`, `content-…`, `x-envoy-…` and
     /// others).
