@@ -163,7 +163,7 @@ The filter refused this request: idempotency_key_invalid, reason length.
   details: idempotency_key_invalid.length
   gateway route: public
   path in the policy: /orders/{order_id}/cancel
-meaning: the key is malformed; `reason` says why (docs/errors.md#reasons-of-idempotency_key_invalid)
+meaning: the key is malformed; `reason` says why (docs/callers.md#reasons-of-idempotency_key_invalid)
   length: more than 255 characters
 what to do: send another key
 retry: new_key (send another key)

@@ -61,26 +61,14 @@ const TEXTS: &[(&str, &[&str], &str)] = &[
         &["`unkey`, `unkey_api_keys`, `openbao`, `restate`, `guard`", "see below"],
         "lookup that a decided request needed; claim at the guard",
     ),
-    (
-        "idempotency_key_collision_total",
-        &["`enforce`, `observe`"],
-        "request whose key was used with another request",
-    ),
+    ("idempotency_key_collision_total", &["`enforce`, `observe`"], "request whose key was used with another request"),
     (
         "idempotency_answer_unshaped_total",
         &["`body_not_json`, `body_encoded`, `body_too_long`, `body_kept_back`, `member_missing`, `member_unusable`"],
         "answer that kept its status 200 although the route has `answer`",
     ),
-    (
-        "idempotency_lookup_milliseconds",
-        &["as above"],
-        "histogram: call of a lookup with a reply or a timeout",
-    ),
-    (
-        "idempotency_attempt",
-        &[],
-        "histogram: decided request with `X-Retry-Attempt`; more than 100 is 100",
-    ),
+    ("idempotency_lookup_milliseconds", &["as above"], "histogram: call of a lookup with a reply or a timeout"),
+    ("idempotency_attempt", &[], "histogram: decided request with `X-Retry-Attempt`; more than 100 is 100"),
     (
         "idempotency_series_folded_total",
         &[],
