@@ -69,9 +69,17 @@ fn table() -> String {
             setting("crates/xtask/scripts/tools.sh", "RESTATE_VERSION"),
             "every end-to-end test with Restate, and the soak".to_owned(),
         ),
-        ("Istio", crds("ISTIO"), format!("its own processes without Kubernetes, from the sources of {}", istio_sources())),
+        (
+            "Istio",
+            crds("ISTIO"),
+            format!("its own processes without Kubernetes, from the sources of {}", istio_sources()),
+        ),
         ("Envoy Gateway", envoy_gateway(), "its own processes without Kubernetes".to_owned()),
-        ("OpenBao", setting("crates/xtask/scripts/tools.sh", "OPENBAO_VERSION"), "webhooks whose secrets are looked up".to_owned()),
+        (
+            "OpenBao",
+            setting("crates/xtask/scripts/tools.sh", "OPENBAO_VERSION"),
+            "webhooks whose secrets are looked up".to_owned(),
+        ),
     ];
     let mut table = "| | versions | tested by |\n|---|---|---|\n".to_owned();
     for (what, versions, by) in rows {
