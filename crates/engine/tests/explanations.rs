@@ -77,7 +77,7 @@ fn codes() -> Vec<Vec<String>> {
     }
     assert!(rows.len() <= 25, "nobody reads a table of {} rows", rows.len());
     let row = |(cure, codes, causes): (&str, Vec<String>, Vec<&str>)| {
-        vec![codes.join("; "), causes.join("; "), cure.to_owned()]
+        vec![codes.join("<br>"), causes.join("<br>"), cure.to_owned()]
     };
     rows.into_iter().map(row).collect()
 }

@@ -164,7 +164,7 @@ codes! {
     /// Readers could disagree about the path.
     PathAmbiguous = "path_ambiguous", 400, "Path ambiguous", Never, InvalidArgument {
         Caller: "the path or the host can be read in two ways; `detail` says where",
-            "write the path as the API's documentation does, without `%2F`, `%5C`, backslash, `;` and escaped control characters, and the host in lower case without a final dot. For `%2F` in a parameter the operator sets [`encoded_slash`](policy.md#routes); a gateway that passes ports on to the filter has to remove them";
+            "write the path as the API's documentation does, without `%2F`, `%5C`, backslash, `;` and control characters, and the host in lower case without a final dot. The operator can allow `%2F` ([`encoded_slash`](policy.md#routes)), and has to remove ports from the host";
     }
     /// There is no such path, or it is closed to clients.
     NotFound = "not_found", 404, "Not found", Never, Unimplemented {
@@ -266,7 +266,7 @@ codes! {
     }
     /// The backend returned an error whose description is not shown.
     BackendError = "backend_error", 500, "Error of the service", Never, Unknown {
-        CallerOfBackend: "the service failed, and its error cannot be shown: it is a 5xx of a generic backend, no JSON, compressed, longer than 64 KiB or nested more than 512 deep; or there was no answer to a request without a key",
+        CallerOfBackend: "the service failed, and its error cannot be shown: a 5xx of a generic backend, no JSON, compressed, too long or too deep; or no answer came to a request without a key",
             "do what `retry` says; `never` means here that nothing is known about a retry";
     }
     /// The work is done, and its answer cannot be passed on.
