@@ -9,7 +9,7 @@ unexport MAKEFLAGS MFLAGS CARGO_BUILD_TARGET
 # A snapshot that differs fails its test and is not written; `INSTA_UPDATE=always cargo test …` writes it.
 export INSTA_UPDATE ?= no
 
-# The host that the tests and the demo run the filter in: wasm, or dynamic-module (docs/dynamic-module.md). `make demo HOST=dynamic-module` is short for
+# The host that the tests and the demo run the filter in: wasm, or dynamic-module (docs/gateways.md). `make demo HOST=dynamic-module` is short for
 # EDGE_HOST; a HOST of the environment is the machine's name in some shells.
 EDGE_HOST ?= $(if $(filter command,$(origin HOST)),$(HOST),wasm)
 
@@ -83,7 +83,7 @@ wasm: $(MODULE) ## build the filter: dist/edge_idempotency.wasm, and the same un
 
 # Cargo detects changed sources. The linked file stays untouched if its content is the same. A module that fails the
 # check does not get into dist/. The module is there twice, once under a name with the beginning of its checksum: a gateway
-# loads another module only under another name (docs/render.md). Of these names dist/ has the present one only.
+# loads another module only under another name (docs/production.md). Of these names dist/ has the present one only.
 .PHONY: FORCE
 $(LINKED): FORCE
 	@echo "== wasm"
@@ -249,14 +249,14 @@ KRAKEND ?= 2.13.8
 krakend-plugin: ## build the plugin for one release of KrakenD into dist/: KRAKEND=2.13.8 [CC=musl-gcc]
 	@crates/xtask/scripts/krakend-plugin.sh $(KRAKEND)
 
-# What is in it, and how a user gets it: docs/release.md.
+# What is in it, and how a user gets it: docs/operate.md.
 .PHONY: release
 release: ## build all that a release consists of into dist/release/, for two processors
 	@echo "== release"
 	@MAKE=$(MAKE) deploy/release/build.sh
 
 .PHONY: release-check
-release-check: ## look at dist/release/ as its users do: checksums, a registry, programs of the images, the README's first steps
+release-check: ## look at dist/release/ as its users do: checksums, a registry, programs of the images, the trial of docs/production.md
 	@echo "== release-check"
 	@crates/xtask/scripts/tools.sh crane release-tools
 	@deploy/release/check.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds everything that a release consists of into dist/release/. docs/release.md says what each file is. The same commit gives the same
+# Builds everything that a release consists of into dist/release/. docs/operate.md says what each file is. The same commit gives the same
 # bytes, in any folder, with the same rustc.
 #
 # usage: deploy/release/build.sh

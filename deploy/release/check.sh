@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Looks at a release as its users do: checksums, a registry that the images go to and come back from, programs that start from their images,
-# and the first steps of the README. Each part prints a line "test result: …", which crates/xtask/scripts/test-long.sh counts.
+# and the trial of docs/production.md. Each part prints a line "test result: …", which crates/xtask/scripts/test-long.sh counts.
 #
 # usage: deploy/release/check.sh [PART ...]     default: sums registry images try
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plays "In front of your own API" of the README with nothing but a copy of dist/release: an empty folder, no Rust, and Envoy from PyPI.
+# Plays the trial of docs/production.md with nothing but a copy of dist/release: an empty folder, no Rust, and Envoy from PyPI.
 # A request is sent twice: the second answer has to be the first one's.
 #
 # usage: deploy/release/try.sh [RELEASE]

@@ -2,7 +2,7 @@
 // requests apart. It knows nothing of tenants and nothing of the gateway. Node.js 18 or newer, no packages:
 //   node server.mjs [PORT]                (default 9000; 0 takes a free port)
 //   FUTURE_KEY_HEADER=future-idempotency-key node server.mjs
-// With FUTURE_KEY_HEADER it stores each answer under the key of this header, too (docs/moving-over.md). With KEPT_PORT it tells at
+// With FUTURE_KEY_HEADER it stores each answer under the key of this header, too (docs/production.md). With KEPT_PORT it tells at
 // this port, which no client may reach, what it has stored under a key (docs/restate.md).
 import { createServer } from 'node:http';
 

@@ -1,5 +1,5 @@
 // Package executor puts the bridge into a custom build of KrakenD: a main.go of a few lines gives KrakenD's backend factory
-// the executors that this package makes (docs/krakend.md shows it). It fits lura's client.HTTPRequestExecutor without
+// the executors that this package makes (docs/gateways.md shows it). It fits lura's client.HTTPRequestExecutor without
 // importing lura.
 package executor
 

@@ -60,7 +60,7 @@ func newHTTPProxy(remote *backend, run httpRequestExecutor) proxy {
 	}
 }
 
-// factory is what a custom build's BackendFactory returns (docs/krakend.md).
+// factory is what a custom build's BackendFactory returns (docs/gateways.md).
 func factory(e *executor.Executor, next func(*backend) proxy) func(*backend) proxy {
 	return func(remote *backend) proxy {
 		if !e.Binds(remote.ExtraConfig) {

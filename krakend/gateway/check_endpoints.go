@@ -49,7 +49,7 @@ var endpointModifiers = []string{
 }
 
 // behindASecondHop is how several backends, another encoding or a shadow proxy go together with the bridge.
-const behindASecondHop = "; what merges, encodes or shadows stands in a second KrakenD, which is the upstream of this endpoint (docs/krakend.md, \"Several backends behind one key\")"
+const behindASecondHop = "; what merges, encodes or shadows stands in a second KrakenD, which is the upstream of this endpoint (docs/gateways.md, \"Several backends behind one key\")"
 
 const ofModifiers = "it can change header lines, the body and the answer; a method, a path or a query that it changes has no effect, since the bridge sends the client's own"
 

@@ -10,7 +10,7 @@ import { startServer } from "./support/server.js";
 const { EDGE_CLIENT: built = "", EDGE_CLIENT_SOURCES: sources = "", EDGE_CLIENT_TSC: tsc = "" } = process.env;
 const unpacked = join(built, "build", "node_modules", "edge-idempotency-client");
 
-/** The examples of the page, in their order. */
+/** The examples of the page. */
 const examples = [...readFileSync(join(sources, "README.md"), "utf8").matchAll(/```ts\n(.*?)```/gs)].map(
   ([, code]) => code as string,
 );
@@ -35,37 +35,18 @@ function compile(folder: string, ...options: string[]): void {
   });
 }
 
-const ASYNC_STORAGE = `declare module "@react-native-async-storage/async-storage" {
-  const AsyncStorage: {
-    getItem(key: string, callback?: (error?: Error) => void): Promise<string | null>;
-    setItem(key: string, value: string): Promise<void>;
-    removeItem(key: string): Promise<void>;
-    getAllKeys(): Promise<readonly string[]>;
-  };
-  export default AsyncStorage;
-}
-`;
-
 for (const resolution of [
   ["--module", "nodenext"],
   ["--module", "esnext", "--moduleResolution", "bundler"],
 ]) {
-  test(`the examples of the page compile with ${resolution.join(" ")}`, () => {
-    assert.equal(examples.length, 4);
-    const [use = "", errors = "", browser = "", reactNative = ""] = examples;
-    const imports = errors.split("\n")[0] ?? "";
-    const files = {
-      "package.json": '{"type": "module"}',
-      "use.ts": `${imports}\n${use}\n${errors.replace(imports, "")}`,
-      "browser.ts": browser,
-      "react-native.ts": reactNative,
-      "async-storage.d.ts": ASYNC_STORAGE,
-    };
+  test(`the example of the page compiles with ${resolution.join(" ")}`, () => {
+    assert.equal(examples.length, 1);
+    const files = { "package.json": '{"type": "module"}', "use.ts": examples[0] ?? "" };
     return inProject(files, (folder) => compile(folder, "--noEmit", ...resolution));
   });
 }
 
-test("the first example of the page runs, with the package as it is packed", async () => {
+test("the example of the page runs, with the package as it is packed", async () => {
   const server = await startServer();
   const replies = encodeURIComponent(JSON.stringify([{ status: 503 }, { status: 201, body: '{"number":1}' }]));
   const use = (examples[0] ?? "").replace("https://api.example.com/orders", `${server.base}/run/readme?replies=${replies}`);

@@ -87,7 +87,7 @@ impl LogLine {
             }
             None => Err(
                 "expected a line of the JSON access log, or one of the filter's own, `edge-idempotency: refused {…}`: \
-                 docs/operations.md, \"The access log\", says what the log's format needs"
+                 docs/operate.md, \"The access log\", says what the log's format needs"
                     .to_owned(),
             ),
         }

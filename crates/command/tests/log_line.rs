@@ -163,7 +163,7 @@ The filter refused this request: idempotency_key_invalid, reason length.
   details: idempotency_key_invalid.length
   gateway route: public
   path in the policy: /orders/{order_id}/cancel
-meaning: the key is malformed; `reason` says why (docs/errors.md#reasons-of-idempotency_key_invalid)
+meaning: the key is malformed; `reason` says why (docs/callers.md#reasons-of-idempotency_key_invalid)
   length: more than 255 characters
 what to do: send another key
 retry: new_key (send another key)
@@ -297,7 +297,7 @@ fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
         "idempotency_code": "dependency_unavailable", "endpoint": "refunds.create", "idempotency_policy": "REQUIRED_A"}});
     let replaced = told(replaced);
     assert_eq!(replaced["verdict"], "error_replaced");
-    assert!(replaced["cause"].as_str().unwrap().contains("the backend is busy"), "{replaced:#}");
+    assert!(replaced["cause"].as_str().unwrap().contains("is busy or cannot be reached"), "{replaced:#}");
     // What to do about an error of the backend is not known by its code.
     let error =
         told(json!({"edge_idempotency": {"idempotency_outcome": "forwarded", "idempotency_code": "backend_error"}}));
@@ -306,7 +306,7 @@ fn requests_that_the_filter_did_not_see_or_did_not_refuse() {
     let conflict = told(json!({"edge_idempotency": {"idempotency_outcome": "conflict",
         "idempotency_code": "idempotency_key_in_flight", "endpoint": "refunds.create"}}));
     assert_eq!((&conflict["verdict"], &conflict["retry"]), (&json!("refused"), &json!("wait")));
-    assert!(conflict["cause"].as_str().unwrap().contains("still being processed"), "{conflict:#}");
+    assert!(conflict["cause"].as_str().unwrap().contains("still runs"), "{conflict:#}");
     let unknown =
         told(json!({"edge_idempotency": {"idempotency_outcome": "rejected", "idempotency_code": "of_tomorrow"}}));
     assert_eq!((&unknown["code"], &unknown["cause"]), (&json!("of_tomorrow"), &Value::Null));

@@ -170,13 +170,13 @@ fn files_of_the_code_are_where_pages_say() {
 
 /// What an operator is told to look at is counted.
 #[test]
-fn the_rollout_names_counters_that_there_are() {
+fn the_way_to_production_names_counters_that_there_are() {
     let page = |name: &str| fs::read_to_string(root().join("docs").join(name)).unwrap();
-    let (rollout, metrics) = (page("rollout.md"), page("metrics.md"));
-    let words = rollout.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let (production, metrics) = (page("production.md"), page("operate.md"));
+    let words = production.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let counters: BTreeSet<&str> =
         words.filter(|word| word.starts_with("idempotency_") && word.ends_with("_total")).collect();
     assert!(counters.len() > 5, "{counters:?}");
     let unknown: Vec<_> = counters.iter().filter(|name| !metrics.contains(&format!("`{name}`"))).collect();
-    assert!(unknown.is_empty(), "docs/metrics.md has no {unknown:?}");
+    assert!(unknown.is_empty(), "docs/operate.md has no {unknown:?}");
 }

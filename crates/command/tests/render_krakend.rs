@@ -91,10 +91,10 @@ fn krakend_files() -> Vec<(String, Value)> {
         ("the reference policy".to_owned(), reference()),
         ("render krakend --cors-origin".to_owned(), rendered(&orders(), &[&TOKENS[..], &more].concat())),
     ];
-    let page = fs::read_to_string(repository().join("docs/krakend.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/gateways.md")).unwrap();
     let of_page = page.split("```json\n").skip(1).filter_map(|text| text.split_once("\n```"));
     let of_page = of_page.filter(|(text, _)| text.contains("\"$schema\": \"https://www.krakend.io/"));
-    files.extend(of_page.map(|(text, _)| ("docs/krakend.md".to_owned(), serde_json::from_str(text).unwrap())));
+    files.extend(of_page.map(|(text, _)| ("docs/gateways.md".to_owned(), serde_json::from_str(text).unwrap())));
     assert_eq!(files.len(), 5);
     files
 }

@@ -1,5 +1,5 @@
 //! The filter as an Envoy dynamic module: it passes Envoy's hooks to the engine, and implements the engine's `Gateway` and `Host`
-//! (docs/dynamic-module.md).
+//! (docs/gateways.md).
 //!
 //! | module | subject |
 //! |---|---|

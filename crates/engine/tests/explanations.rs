@@ -1,6 +1,6 @@
 //! The tables of docs/ about codes and reasons are what `crates/engine/src/codes/` says.
 
-use edge_idempotency_engine::problem::{Audience, Code, CodeExplanation, Reason, ReasonTable, Retry, RpcStatus};
+use edge_idempotency_engine::problem::{Code, CodeExplanation, Reason, ReasonTable, Retry};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ type Table = (&'static str, &'static [&'static str], Vec<Vec<String>>);
 /// With `UPDATE_DOCS=1` the tables are written anew.
 #[test]
 fn the_pages_have_the_tables_of_the_code() {
-    for (page, tables) in [("errors.md", errors()), ("webhooks.md", webhooks()), ("identity.md", identity())] {
+    for (page, tables) in [("callers.md", callers()), ("webhooks.md", webhooks()), ("identity.md", identity())] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
         let before = std::fs::read_to_string(&file).unwrap();
         let mut text = before.clone();
@@ -49,63 +49,42 @@ fn the_contract_has_the_advice_of_each_code() {
 
 const END: &str = "<!-- The end of the table. -->\n";
 
-fn errors() -> Vec<Table> {
-    const CODES: &[&str] = &["code", "status", "cause", "cure"];
-    let codes = |reader| {
-        let explained = Code::ALL.into_iter().flat_map(move |code| {
-            let of_reader = code.explanations().iter().filter(move |explanation| explanation.reader == reader);
-            of_reader.map(move |CodeExplanation { cause, cure, .. }| {
-                vec![quoted(code.name()), code.status_in_words(), (*cause).to_owned(), (*cure).to_owned()]
-            })
-        });
-        explained.collect()
-    };
+fn callers() -> Vec<Table> {
     vec![
-        ("codes for callers", CODES, codes(Audience::Caller)),
-        ("codes in the place of errors of the backend", CODES, codes(Audience::CallerOfBackend)),
-        ("codes for webhook senders", CODES, codes(Audience::WebhookSender)),
-        ("codes for callers that sign", CODES, codes(Audience::SignedCaller)),
-        ("codes for operators", CODES, codes(Audience::Operator)),
-        ("statuses of gRPC and Connect", &["code", "gRPC", "HTTP status of a unary call of Connect"], rpc_statuses()),
+        ("what to do with each code", &["code, status, gRPC", "what happened", "what to do"], codes()),
         ("reasons of keys", &["reason", "what is wrong"], reasons(&[ReasonTable::Keys], |_| vec![])),
         (
-            "reasons that only logs have",
-            &["reason", "code", "what is wrong"],
-            reasons(&[ReasonTable::Logs], |reason| {
-                let codes: Vec<String> = reason.codes().iter().map(|code| quoted(code.name())).collect();
-                vec![if codes.is_empty() { "none: the request is not refused".to_owned() } else { codes.join(", ") }]
-            }),
-        ),
-        (
-            "reasons that only metrics have",
-            &["reason", "of", "what is wrong"],
-            reasons(&[ReasonTable::Unshaped, ReasonTable::Observed], |reason| {
-                vec![if reason.table() == ReasonTable::Observed { "the guard" } else { "the answer" }.to_owned()]
-            }),
+            "reasons that only logs and metrics have",
+            &["reason", "what is wrong"],
+            reasons(&[ReasonTable::Logs, ReasonTable::Unshaped, ReasonTable::Observed], |_| vec![]),
         ),
     ]
 }
 
-/// The status of each code. Of two codes the contract says that their advice varies between `same_key` and `never`.
-fn rpc_statuses() -> Vec<Vec<String>> {
-    let of_code = |code: Code| {
-        let cell = |show: &dyn Fn(RpcStatus) -> String| match code {
-            Code::PolicyInvalid | Code::InternalError => {
-                let [again, never] = [Retry::SameKey, Retry::Never].map(|advice| show(code.rpc_status(advice)));
-                format!("{again}; {never} where `retry` is `never`")
-            }
-            _ => show(code.rpc_status(code.retry())),
-        };
-        let grpc = cell(&|status| format!("{} `{}`", status.number(), status.name().to_uppercase()));
-        vec![quoted(code.name()), grpc, cell(&|status| status.http().to_string())]
+/// One row for all codes after which one has to do the same, in the words for the reader who is named first.
+fn codes() -> Vec<Vec<String>> {
+    let mut rows: Vec<(&str, Vec<String>, Vec<&str>)> = Vec::new();
+    for code in Code::ALL {
+        let Some(CodeExplanation { cause, cure, .. }) = code.explanations().first() else { continue };
+        let grpc = code.rpc_status(code.retry()).name().to_uppercase();
+        let text = format!("`{}`, {}, `{grpc}`", code.name(), code.status_in_words());
+        if let Some((_, codes, causes)) = rows.iter_mut().find(|(other, ..)| other == cure) {
+            codes.push(text);
+            causes.push(cause);
+        } else {
+            rows.push((cure, vec![text], vec![cause]));
+        }
+    }
+    assert!(rows.len() <= 25, "nobody reads a table of {} rows", rows.len());
+    let row = |(cure, codes, causes): (&str, Vec<String>, Vec<&str>)| {
+        vec![codes.join("<br>"), causes.join("<br>"), cure.to_owned()]
     };
-    Code::ALL.into_iter().map(of_code).collect()
+    rows.into_iter().map(row).collect()
 }
 
 fn webhooks() -> Vec<Table> {
     let answer = |reason: Reason| {
-        let codes = reason.codes().iter().map(|code| format!("{} {}", code.status(), quoted(code.name())));
-        vec![codes.collect::<Vec<_>>().join(", ")]
+        vec![reason.codes().iter().map(|code| code.status().to_string()).collect::<Vec<_>>().join(", ")]
     };
     vec![
         ("reasons of signatures", &["reason", "what is wrong"], reasons(&[ReasonTable::Signatures], |_| vec![])),

@@ -19,7 +19,7 @@ pub static ROUTER: RouterHints = RouterHints {
 };
 
 /// The key of the filter state in which the dynamic module looks for a namespace of metadata, which the filter `set_filter_state` puts
-/// there (docs/dynamic-module.md).
+/// there (docs/gateways.md).
 pub fn metadata_object(namespace: &str) -> String {
     format!("{METADATA_OBJECTS}{namespace}")
 }

@@ -1,5 +1,5 @@
 //! Restate services that the filter calls, or that webhooks reach through it. They are ordinary services: a deployment of one's own can
-//! host them beside its own services, or the programs `idempotency-guard` (`docs/guard.md`) and `promises` (`docs/promises.md`) run them.
+//! host them beside its own services, or the programs `idempotency-guard` (`docs/backends.md`) and `promises` (`docs/restate.md`) run them.
 //!
 //! ```no_run
 //! # async fn example() {

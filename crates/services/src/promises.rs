@@ -1,4 +1,4 @@
-//! `Promises`: a handler waits for a third party, whose webhook knows only the third party's own id (docs/promises.md).
+//! `Promises`: a handler waits for a third party, whose webhook knows only the third party's own id (docs/restate.md).
 //!
 //! `Promises` is a virtual object by the key `{tenant}:{project}:…`, where the rest names what is waited for. A handler makes an
 //! awakeable and registers it with `await`; `resolve` and `reject` complete it. What comes before anybody waits is kept. [`machine`]

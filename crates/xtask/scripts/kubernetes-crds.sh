@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches the custom resource definitions that crates/command/tests/render_kubernetes checks rendered resources against, unchanged, from the Go
 # modules in which Istio and Envoy Gateway publish them, into .tools/kubernetes-crds/. To take a newer release, change the versions and
-# checksums here, and say the versions in docs/render.md. `crates/xtask/scripts/tools.sh kubernetes-crds` runs this.
+# checksums here, and say the versions in docs/gateways.md. `crates/xtask/scripts/tools.sh kubernetes-crds` runs this.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

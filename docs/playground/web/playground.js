@@ -101,8 +101,10 @@ function show(question, answer) {
 
   const isWrong = report.policy === "error";
   const [tone, word] = VERDICTS[report.action] ?? ["bad", isWrong ? "No verdict: correct the policy first." : "No verdict"];
-  tell(element("verdict-state"), tone, word);
   const text = report.explain ?? report.error;
+  // What the key has become stands first.
+  const [, key] = /^the backend gets:\n(?: .*\n)*? {2}idempotency-key: (.+)$/m.exec(report.explain ?? "") ?? [];
+  tell(element("verdict-state"), tone, key ? `${word}, with the key ${key}` : word);
   element("verdict").replaceChildren(...(text ? text.split("\n").map(line) : []));
   fields.request.setAttribute("aria-invalid", String(Boolean(report.error)));
   element("to-document").disabled = !report.document;

@@ -1,4 +1,4 @@
-// The case runner is a test program: it runs behaviour cases (tests/testkit/README.md) through the bridge with the real module.
+// The case runner is a test program: it runs behaviour cases (tests/testkit/src/cases/format.rs) through the bridge with the real module.
 // The tests in wasm-tests/tests/bridge.rs start it, give it the cases and compare what came of them.
 //
 // It reads orders from standard input, one JSON document a line, and writes its results to standard output in the same

@@ -1,5 +1,5 @@
 //! What a backend spends on the filter's account: CPU time of Restate and of the guard service for a claim, which is a fresh
-//! call of a handler that does nothing, and for the same call again, which Restate answers from its store. `docs/performance.md`
+//! call of a handler that does nothing, and for the same call again, which Restate answers from its store. `docs/operate.md`
 //! computes with these numbers.
 
 use std::fs;

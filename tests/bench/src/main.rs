@@ -1,6 +1,6 @@
 //! What the filter costs, in a real Envoy: CPU time of the worker thread for each request, requests per second, start and
 //! memory, beside an Envoy without the filter, with Lua filters that do the same work, and with a wasm filter that does
-//! nothing; verified deliveries beside a wasm filter that hashes them. `make bench` runs it; docs/performance.md says what the numbers mean.
+//! nothing; verified deliveries beside a wasm filter that hashes them. `make bench` runs it; docs/operate.md says what the numbers mean.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,5 +1,5 @@
 //! What a reload costs the requests under way: a steady stream while the filter's configuration is replaced by ECDS, beside
-//! the same stream while nothing is replaced. `docs/performance.md` says what the numbers mean.
+//! the same stream while nothing is replaced. `docs/operate.md` says what the numbers mean.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -345,7 +345,7 @@ impl Kind {
 
     /// How many requests are under way at a time. Of short ones the worker finds several whenever it looks. Deliveries come one after
     /// the other: if the next ones come while the worker hashes, the worker is charged for them, too, and the more the longer it hashes
-    /// (docs/performance.md).
+    /// (docs/operate.md).
     pub(crate) const fn connections(self) -> usize {
         match self {
             Self::Keyed | Self::Claimed | Self::Passed | Self::Idle | Self::Order => 16,

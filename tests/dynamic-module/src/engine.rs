@@ -91,7 +91,7 @@ impl Module {
     }
 }
 
-/// The objects that `set_filter_state` writes for this policy, by their keys (docs/dynamic-module.md).
+/// The objects that `set_filter_state` writes for this policy, by their keys (docs/gateways.md).
 pub fn metadata(policy: &[u8], metadata: &Map<String, Value>) -> BTreeMap<String, Vec<u8>> {
     let Ok(policy) = Policy::from_json(policy) else { return BTreeMap::new() };
     let object = |namespace: String| {

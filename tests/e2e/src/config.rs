@@ -101,7 +101,7 @@ pub enum Change {
     ConnectionBuffer(u32),
     /// The gateway has another cluster of this name, at this address. A route has to lead there.
     Cluster(&'static str, SocketAddr),
-    /// Scripts of pages of this origin may send requests, as docs/clients.md has it.
+    /// Scripts of pages of this origin may send requests, as docs/callers.md has it.
     CrossOrigin(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! The filter's configuration from a file that is replaced while Envoy runs, as `docs/render.md` has it.
+//! The filter's configuration from a file that is replaced while Envoy runs, as `docs/gateways.md` has it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use harness::dynamic_module::adapt;
 use harness::tools::Filter;
 use serde_json::{Value, json};
 
-const DOCUMENTED: &str = include_str!("../../../docs/render.md");
+const DOCUMENTED: &str = include_str!("../../../docs/gateways.md");
 
 /// Such a file.
 #[derive(Clone, Debug)]
@@ -67,9 +67,9 @@ impl Discovery {
 /// One of the documented YAML blocks.
 fn documented(number: usize) -> Result<Value> {
     let block = DOCUMENTED.split("```yaml\n").nth(number + 1).and_then(|rest| rest.split("```").next());
-    serde_saphyr::from_str(block.context("docs/render.md has no such block")?).context("a block of docs/render.md")
+    serde_saphyr::from_str(block.context("docs/gateways.md has no such block")?).context("a block of docs/gateways.md")
 }
 
 fn place<'v>(value: &'v mut Value, pointer: &str) -> Result<&'v mut Value> {
-    value.pointer_mut(pointer).with_context(|| format!("docs/render.md has no {pointer}"))
+    value.pointer_mut(pointer).with_context(|| format!("docs/gateways.md has no {pointer}"))
 }

@@ -17,7 +17,7 @@
 //! | [`deliveries`] | webhooks, signed as their providers sign them |
 //! | [`ext_proc`] | an external processor of Envoy that streams answers |
 //! | [`gateway`] | Envoy with the filter between a client and the capture |
-//! | [`discovery`] | the filter's configuration from a file, as docs/render.md has it |
+//! | [`discovery`] | the filter's configuration from a file, as docs/gateways.md has it |
 //! | [`lookup_stores`] | the registry and the secret store, and webhooks in them |
 //! | [`payouts`] | calls that are in flight until a test confirms them |
 //! | [`prometheus`] | a Prometheus that scrapes such an Envoy |

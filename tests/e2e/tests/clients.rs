@@ -1,4 +1,4 @@
-//! The sample client of docs/clients.md, as it stands on the page, against answers that go wrong: through a real Envoy, and
+//! The sample client of docs/callers.md, as it stands on the page, against answers that go wrong: through a real Envoy, and
 //! straight from an upstream that says what only some backends say.
 
 use std::fs;
@@ -122,9 +122,9 @@ struct ClientsSetup {
 
 impl ClientsSetup {
     fn start() -> Result<Self> {
-        let page = fs::read_to_string(repository().join("docs/clients.md"))?;
+        let page = fs::read_to_string(repository().join("docs/callers.md"))?;
         let client = page.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
-        let client = client.context("docs/clients.md has no block of Python")?.0.to_owned();
+        let client = client.context("docs/callers.md has no block of Python")?.0.to_owned();
         let upstream = ScriptedUpstream::start()?;
         let policy = json!({
             "version": 1,

@@ -1,4 +1,4 @@
-//! The program `idempotency-guard`, registered with a real Restate as docs/guard.md says: the first claim under a key is kept, and
+//! The program `idempotency-guard`, registered with a real Restate as docs/backends.md says: the first claim under a key is kept, and
 //! every later one gets it.
 
 use std::time::Duration;

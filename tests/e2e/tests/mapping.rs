@@ -1,4 +1,4 @@
-//! What pages show of Envoy's own configuration beside the filter: the codes of another taxonomy as a header (docs/mapping.md), and
+//! What pages show of Envoy's own configuration beside the filter: the codes of another taxonomy as a header (docs/backends.md), and
 //! the tenant of callers who are not logged in (docs/identity.md).
 
 use std::fs;
@@ -33,7 +33,7 @@ fn block(page: &str, heading: &str) -> Result<Value> {
 }
 
 fn start() -> Result<TestGateway> {
-    let shown = block("mapping.md", "A header with the codes of your own taxonomy")?;
+    let shown = block("backends.md", "A header with the codes of your own taxonomy")?;
     let replies = shown.get("local_reply_config").context("no local_reply_config")?.clone();
     let policy = json!({
         "version": 1,

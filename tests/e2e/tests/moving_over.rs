@@ -1,4 +1,4 @@
-//! docs/moving-over.md: an API that deduplicates by clients' own keys gets the filter in front of it, and nothing runs twice. The
+//! docs/production.md: an API that deduplicates by clients' own keys gets the filter in front of it, and nothing runs twice. The
 //! API is that of `examples/own-api`, which stores under both keys; each listener of one Envoy has another policy.
 
 use std::fs;

@@ -313,7 +313,7 @@ async fn in_flight(setup: &RestateSetup) -> Result<()> {
         answers.insert((operation(&reply)?.to_owned(), reply.text()));
     }
     ensure!(answers.len() == 1, "different answers: {answers:?}");
-    // The access log has them under one invocation (docs/operations.md).
+    // The access log has them under one invocation (docs/operate.md).
     let id = answers.first().map(|(id, _)| id.clone()).context("no answer")?;
     until_async("the access log has all of them", Duration::from_millis(50), async || {
         let log = std::fs::read_to_string(setup.stack.envoy.access_log())?;

@@ -1,5 +1,5 @@
 //! What the fuzz targets do with an input: feed it to the core, and look at what comes out. A target fails by
-//! panicking; tests/fuzz/README.md says how to run one.
+//! panicking; CONTRIBUTING.md says how to run one.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
 //! A configuration of Envoy with the filter as a dynamic module, made out of one with the WebAssembly module: what
-//! `edge-idempotency render envoy --dynamic-module` would write in its place (docs/dynamic-module.md).
+//! `edge-idempotency render envoy --dynamic-module` would write in its place (docs/gateways.md).
 //!
 //! Configurations of this repository name the WebAssembly module. On the dynamic module the name of the module's file ends in `.so`, and
 //! [`adapt`] changes everything that depends on it just before Envoy reads the file.

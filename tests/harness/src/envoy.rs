@@ -328,11 +328,6 @@ pub(crate) mod tests {
                 let operator = operator.as_str().unwrap().strip_prefix('%').unwrap().strip_suffix('%').unwrap();
                 assert!(ALLOWED.contains(&operator), "{member}: %{operator}% is logged");
             }
-            let documented = include_str!("../../../docs/operations.md");
-            let mut blocks = documented.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
-            let block = blocks.find(|block| block.starts_with("json_format:")).unwrap();
-            let documented: Value = serde_saphyr::from_str(block).unwrap();
-            assert_eq!(documented.get("json_format"), Some(format), "docs/operations.md has another format");
             let example: Value = serde_saphyr::from_str(include_str!("../../../examples/own-api/envoy.yaml")).unwrap();
             let log = &manager(&example)["access_log"][0];
             assert_eq!(log.pointer("/typed_config/log_format/json_format"), Some(format), "the example's format");
@@ -353,22 +348,6 @@ pub(crate) mod tests {
         let rendered = render(&options);
         assert!(!rendered.contains("{{") && rendered.contains("/run/demo/openbao-token.json"));
         assert!(!rendered.contains("unkey_root") && !rendered.contains("s.token"));
-    }
-
-    #[test]
-    fn documented_clusters_inject_credentials_as_these_do() {
-        let mut blocks = include_str!("../../../docs/webhooks.md").split("```yaml\n").skip(1);
-        let documented =
-            blocks.find(|block| block.starts_with("clusters:")).and_then(|block| block.split("```").next());
-        let documented: Value = serde_saphyr::from_str(documented.unwrap()).unwrap();
-        let options = EnvoyOptions { run_dir: "/etc/envoy".into(), ..options("{}", true) };
-        let shipped: Value = serde_saphyr::from_str(&lookups(&options, &stores())).unwrap();
-        for (number, name) in ["unkey", "openbao"].into_iter().enumerate() {
-            let (documented, shipped) = (&documented["clusters"][number], &shipped[number]);
-            assert!(documented["name"] == name && shipped["name"] == name);
-            let options = "typed_extension_protocol_options";
-            assert_eq!(documented[options], shipped[options], "{name}");
-        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The filter's own service `IdempotencyGuard`, run as a program of its own (docs/guard.md).
+//! The filter's own service `IdempotencyGuard`, run as a program of its own (docs/backends.md).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,11 +1,11 @@
-//! A client that retries as docs/clients.md says, and notes every attempt.
+//! A client that retries as docs/callers.md says, and notes every attempt.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use harness::http::{Reply, Request};
 
-/// The schedule of docs/clients.md.
+/// The schedule of docs/callers.md.
 pub const ATTEMPTS: u32 = 10;
 const BASE: Duration = Duration::from_millis(500);
 const CAP: Duration = Duration::from_secs(30);
@@ -101,7 +101,7 @@ pub enum RetryVerdict {
 }
 
 impl RetryingClient<'_> {
-    /// Sends a request until there is an answer that says more than "try again", as `call` in docs/clients.md. `verdict`
+    /// Sends a request until there is an answer that says more than "try again", as `call` in docs/callers.md. `verdict`
     /// may know better what an answer means.
     pub async fn call_until(
         &mut self,

@@ -1,5 +1,5 @@
 //! A soak: many clients, two Envoys with the filter, a cluster of Restate nodes, services and a secret store, each of which is
-//! killed, paused and restarted while operations are under way; and a check of what happened (docs/reliability.md).
+//! killed, paused and restarted while operations are under way; and a check of what happened (docs/operate.md).
 //!
 //! | module | what it holds |
 //! |---|---|

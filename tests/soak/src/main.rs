@@ -19,7 +19,7 @@ use tokio::task::LocalSet;
 const MARK: &str = "soak.lock";
 
 /// Runs operations through two Envoys with the filter, a cluster of Restate nodes, services and a secret store, while each of them is
-/// killed, paused and restarted; and checks what happened (docs/reliability.md).
+/// killed, paused and restarted; and checks what happened (docs/operate.md).
 ///
 /// EDGE_HOST, EDGE_WASM, EDGE_DYNAMIC_MODULE, EDGE_ENVOY, EDGE_RESTATE, EDGE_OPENBAO and EDGE_GUARD name other programs.
 #[derive(Parser)]

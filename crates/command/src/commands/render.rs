@@ -66,7 +66,7 @@ struct EnvoyArguments {
     policy: PolicyOption,
     #[command(flatten)]
     module: ModuleOptions,
-    /// Lets Envoy run the filter as a dynamic module (Envoy 1.39 and 1.40; docs/dynamic-module.md). --module names libedge_idempotency.so.
+    /// Lets Envoy run the filter as a dynamic module (Envoy 1.39 and 1.40; docs/gateways.md). --module names libedge_idempotency.so.
     #[arg(long)]
     dynamic_module: bool,
     /// Writes only the filter: an entry of http_filters, or with --ecds the file that Envoy reads.

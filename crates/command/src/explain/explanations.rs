@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn links_become_addresses() {
-        let markdown = "`a[\"b\"]`, [c d](errors.md#identity) or [g](guard.md)";
-        assert_eq!(plain(markdown), "`a[\"b\"]`, c d (docs/errors.md#identity) or g (docs/guard.md)");
+        let markdown = "`a[\"b\"]`, [c d](callers.md#from-a-browser) or [g](backends.md)";
+        assert_eq!(plain(markdown), "`a[\"b\"]`, c d (docs/callers.md#from-a-browser) or g (docs/backends.md)");
         assert_eq!(plain("`[a-z]`"), "`[a-z]`");
         let explanations = Code::ALL.into_iter().filter_map(|code| of_code(code.name(), false));
         for text in explanations.flat_map(|one| [one.cause, one.cure]) {

@@ -10,7 +10,7 @@ lints! {
         name: "live-works",
         severity: Note,
         summary: "Something that was asked works.",
-        why: "With `--live` the command says what it asked, so that silence is not taken for health.",
+        why: "The command says what it asked, so that silence is not taken for health.",
         instead: "Nothing is to be done.",
     }
 
@@ -27,17 +27,16 @@ lints! {
         name: "live-guard",
         severity: Error,
         summary: "The guard does not do what the filter expects of it.",
-        why: "If its answer is no fingerprint, requests under `enforce` are answered 503. If it keeps nothing, no collision \
-              is ever found, and nothing tells so.",
-        instead: "Register a guard whose handler `claim` returns its input, and call it through Restate's ingress (docs/guard.md).",
+        why: "If its answer is no fingerprint, `enforce` answers 503. If it keeps nothing, no collision is ever found.",
+        instead: "Register a guard whose handler `claim` returns its input, and call it through Restate's ingress (docs/backends.md).",
     }
 
     LIVE_INGESTION {
         name: "live-ingestion",
         severity: Warning,
         summary: "Restate's ingress takes calls by gRPC.",
-        why: "From 1.8 on such a call names any handler, any object and any idempotency key. The filter lets none of them pass; whoever reaches \
-              the ingress by another way writes under the key of every tenant.",
+        why: "From 1.8 on such a call names any handler, object and key. The filter lets none pass; who reaches the ingress by \
+              another way can.",
         instead: "Write `disable = true` under `[ingress.ingestion-api]` in Restate's configuration.",
     }
 
@@ -53,7 +52,7 @@ lints! {
         name: "live-retention",
         severity: Warning,
         summary: "Restate keeps results for another time than the policy declares.",
-        why: "A retry that comes after the result is gone runs the work again. `check` has compared the policy's other times with what it declares.",
+        why: "A retry that comes after the result is gone runs the work again.",
         instead: "Run `edge-idempotency retention --apply`, or correct the policy.",
     }
 
@@ -61,7 +60,7 @@ lints! {
         name: "live-lookup",
         severity: Error,
         summary: "The registry or the secret store gives the filter nothing that it can use.",
-        why: "Deliveries of webhooks are answered 404 or 503, with the reason in the message as their reason in the access log.",
+        why: "Deliveries are answered 404 or 503, with the reason in the message.",
         instead: "Look up the reason in docs/webhooks.md, which says for each what to correct.",
     }
 
@@ -69,7 +68,7 @@ lints! {
         name: "live-keys",
         severity: Error,
         summary: "A key set has no key that verifies tokens, or has a private one.",
-        why: "Without a key every token is refused (401). With a private key, whoever reads the set makes tokens for any tenant.",
+        why: "Without a key every token is refused. With a private key, whoever reads the set makes tokens for any tenant.",
         instead: "Name the issuer's key set. If a private key is in it, replace that key.",
     }
 
@@ -85,9 +84,8 @@ lints! {
         name: "live-other-policy",
         severity: Warning,
         summary: "The gateway runs another policy than this one, or has refused configurations since it started.",
-        why: "Before a rollout another policy is right. After it, the new policy was refused, or has not come. A refused configuration \
-              changes nothing: the one before stays in use.",
-        instead: "Roll it out. Envoy's log has the reason of a refusal; with ECDS look at `config_fail` (docs/render.md).",
+        why: "Before a rollout that is right. After it the new policy was refused, or has not come.",
+        instead: "Roll it out. Envoy's log has the reason of a refusal; with ECDS look at `config_fail` (docs/production.md).",
     }
 
     LIVE_CLUSTER {

@@ -18,8 +18,7 @@ lints! {
         name: "openapi-no-route",
         severity: Error,
         summary: "An operation of the description has no route in the policy.",
-        why: "The gateway answers its requests 404 `not_found`, 405 `method_not_allowed` or 400 `path_ambiguous`, whatever the \
-              description promises.",
+        why: "The gateway answers its requests 404, 405 or 400, whatever the description promises.",
         instead: "Declare a route with the operation's path and method, or remove the operation from the description. The path of a \
                   server in `servers` is the beginning of the operation's path.",
     }
@@ -36,8 +35,7 @@ lints! {
         name: "openapi-no-operation",
         severity: Warning,
         summary: "A route of the policy has no operation in the description.",
-        why: "Callers do not learn that the operation exists, or the two write its path in different ways. Routes that take webhooks \
-              are not meant for callers, and are not reported.",
+        why: "Callers do not learn of it, or the two write its path in different ways. Webhooks are not reported.",
         instead: "Describe the operation, or allow this lint if the description leaves out operations on purpose.",
     }
 
@@ -45,9 +43,7 @@ lints! {
         name: "openapi-key",
         severity: Error,
         summary: "The description and the policy differ in whether an operation takes or needs a key.",
-        why: "Clients that are made of the description leave out a key that they need (400 `idempotency_key_required`), send one that the \
-              route refuses (400 `idempotency_key_prohibited`) or removes, or cannot call an operation without one, although it takes such \
-              requests.",
+        why: "Clients that are made of it leave out a key that they need, or send one that is refused or removed.",
         instead: "Write the header parameter `Idempotency-Key` with `required: true` for a `REQUIRED_A` route and `required: false` for an \
               `ACCEPTED` one, and none for others; `overlay` writes it.",
     }
@@ -56,9 +52,7 @@ lints! {
         name: "openapi-incomplete",
         severity: Warning,
         summary: "The description lacks what the filter gives callers: a key that an operation takes, a refusal, or headers of answers.",
-        why: "Clients that are made of the description cannot send the key, so their retries run the work twice. They cannot read a \
-              refusal, which is a problem document (`application/problem+json`), and do not see whether an answer is a replay, and when to \
-              send a request again.",
+        why: "Clients that are made of it cannot send the key, read a refusal, or see whether an answer is a replay.",
         instead: "Add what the message names; `overlay` writes it.",
     }
 
@@ -66,8 +60,7 @@ lints! {
         name: "openapi-key-schema",
         severity: Warning,
         summary: "The schema of the key takes texts that the filter refuses, or none that it takes.",
-        why: "A client that follows the description gets 400 `idempotency_key_invalid`. The command tries keys of usual forms and the \
-              examples of the description. A schema that is narrower than the policy is fine.",
+        why: "A client that follows it gets 400. A schema that is narrower than the policy is fine.",
         instead: "Write the schema in the message; `overlay` writes it, too.",
     }
 
@@ -83,7 +76,7 @@ lints! {
         name: "openapi-webhook",
         severity: Warning,
         summary: "A route for webhooks is described as an operation for callers.",
-        why: "The filter refuses every request without a provider's signature, so callers cannot use the operation.",
+        why: "Without a provider's signature the filter refuses every request.",
         instead: "Remove the operation from the description for callers, or write `x-idempotency-policy` with the route's policy, if \
                   the description is for the senders of webhooks, too.",
     }

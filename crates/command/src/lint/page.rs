@@ -25,7 +25,7 @@ pub(crate) fn page() -> String {
 fn section(lint: &Lint) -> String {
     let severity = lint.severity.name();
     let fixed = if can_be_allowed(lint) { "" } else { ", cannot be allowed" };
-    format!("\n### {}\n{} ({severity}{fixed})\n\n{}\n\n{}\n", lint.name, lint.summary, lint.why, lint.instead)
+    format!("\n### {}\n({severity}{fixed}) {} {}\n", lint.name, lint.summary, lint.why)
 }
 
 /// The table of `check --list-lints`.

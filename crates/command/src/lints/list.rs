@@ -18,7 +18,7 @@ lints! {
         name: "not-json",
         severity: Error,
         summary: "The document is not JSON.",
-        why: "The filter does not start. The message names the usual slips: a comma too many, a comment, YAML, a byte order mark.",
+        why: "The filter does not start. The message names the usual slips, such as a comma too many or a comment.",
         instead: "Correct the text at the place that is underlined.",
     }
 
@@ -26,9 +26,8 @@ lints! {
         name: "start-error",
         severity: Error,
         summary: "The filter does not start with this document.",
-        why: "The gateway refuses the configuration, or keeps the one before. Among these errors are unknown members, templates \
-              such as `/orders/:id`, two routes that take the same requests, and a route of scope `project` whose sources all \
-              lack a `project`.",
+        why: "The gateway refuses the configuration, or keeps the one before: an unknown member, `/orders/:id`, two routes for the \
+              same requests.",
         instead: "Apply the fix in the message. docs/policy.md describes every member.",
     }
 
@@ -36,8 +35,7 @@ lints! {
         name: "start-warning",
         severity: Warning,
         summary: "The start log has this warning.",
-        why: "The filter starts, and something is probably not as you meant it: a member works only together with another one, or a route \
-              takes webhooks and none is bound, so that every delivery gets 404.",
+        why: "It starts, and something is probably not as you meant it, such as a webhook route to which nothing is bound.",
         instead: "Apply the fix in the message.",
     }
 
@@ -45,9 +43,7 @@ lints! {
         name: "shadow-mode",
         severity: Note,
         summary: "The document, or a route, is in shadow mode.",
-        why: "The filter counts what it would refuse and which keys it would rewrite, and forwards these requests with \
-              their keys as they came, so that keys of different tenants are not kept apart. The note lists what acts \
-              all the same.",
+        why: "Keys of different tenants are not kept apart. The note lists what acts all the same.",
         instead: "Write `\"mode\": \"enforce\"` when `edge-idempotency shadow-report` shows no surprises.",
     }
 
@@ -55,9 +51,8 @@ lints! {
         name: "not-seen",
         severity: Note,
         summary: "Something that belongs to the file was not seen, so nothing is known about it.",
-        why: "The command compares what it reads. It does not read the gateway's configuration beside a policy document, although `hosts` \
-              and `gateway_routes` need something of it. It does not read what a gateway has from a server, or what stands in another \
-              file. With `--live` it asks only what an option says where it is.",
+        why: "The command does not read what stands in another file or comes from a server. With `--live` it asks only what an \
+              option names.",
         instead: "Do what the message says: check the gateway's file (`check --envoy envoy.yaml`; for KrakenD `go run ./check --policy \
               policy.json --module edge_idempotency.wasm krakend.json` in `krakend/`), give the option, or put an OpenAPI description \
               into one file, for example with `redocly bundle`.",
@@ -67,8 +62,7 @@ lints! {
         name: "lost-parameter",
         severity: Warning,
         summary: "The backend does not get a parameter of the path.",
-        why: "The path is rewritten to the target, and the target does not name the parameter. Requests with different \
-              values reach the same handler, which cannot tell them apart.",
+        why: "The target does not name it, so the handler cannot tell requests with different values apart.",
         instead: "Put the parameter into the object key of the target, or set `parameter_headers`.",
     }
 
@@ -76,8 +70,8 @@ lints! {
         name: "contested-header",
         severity: Warning,
         summary: "An identity source reads a header that a signed caller sends.",
-        why: "If the filter that owns the header removes it from signed requests, their signature does not fit. If it \
-              lets the header of every client pass, a client can choose its own identity.",
+        why: "If its owner removes it from signed requests, their signature does not fit; if it lets it pass, a client chooses its \
+              identity.",
         instead: "Let the owner of the header keep it in signed requests only, or choose other headers in `identity.forward`.",
     }
 
@@ -85,7 +79,7 @@ lints! {
         name: "missing-variable",
         severity: Note,
         summary: "A secret's variable is not set where the command runs.",
-        why: "The command cannot look at the secret. The filter does not start where the variable is missing.",
+        why: "The command cannot look at it. The filter does not start where the variable is missing.",
         instead: "Run the command with the gateway's environment, or ignore this note.",
     }
 
@@ -93,8 +87,7 @@ lints! {
         name: "weak-secret",
         severity: Warning,
         summary: "A secret is short, or all secrets of a binding are empty.",
-        why: "Whoever has seen one delivery may find a short secret by trying. If all secrets are empty, every delivery \
-              gets 503.",
+        why: "A short secret can be found by trying. With empty ones every delivery gets 503.",
         instead: "Make a new secret at the provider, of 16 bytes or more.",
     }
 
@@ -102,9 +95,8 @@ lints! {
         name: "wrong-secret",
         severity: Warning,
         summary: "A secret has another form than the one that signs.",
-        why: "A secret is taken as it is. With a space, a line break, a byte order mark, quotes or `NAME=` around it, with `v1,whsec_…` in \
-              the place of `whsec_…`, or with an API key such as `sk_live_…`, no signature fits, so every delivery gets 401. `echo` writes \
-              a line break that nobody sees: `echo secret | kubectl create secret …` stores it.",
+        why: "A secret is taken as it is: with a line break (`echo`), quotes or `NAME=` around it, or with an API key in its place, \
+              no signature fits.",
         instead: "Write the signing secret of the webhook alone, for example with `printf %s`. Replace an API key at the provider: it is \
               in a place where it should not be.",
     }
@@ -113,8 +105,7 @@ lints! {
         name: "inline-secret",
         severity: Warning,
         summary: "A secret is in the document, or in the gateway's configuration.",
-        why: "Whoever reads the file, the repository or the gateway's config dump has the secret. `key_values` shows in the config dump, \
-              too.",
+        why: "Whoever reads the file or the gateway's config dump has it.",
         instead: "Write `{\"env\": \"NAME\"}` and give the variable to the gateway (`host_env_keys`), or let OpenBao give the secrets. For \
               tests and trials allow this lint.",
     }
@@ -123,9 +114,8 @@ lints! {
         name: "unmatched-service",
         severity: Error,
         summary: "Requests that no route declares reach services of Restate that the policy does not name.",
-        why: "Restate's ingress calls every registered service by its path. The filter closes `/restate`, `/dev.restate.`, and every \
-              undeclared path of the services that the policy names (targets, `retention.services`, the guard). It cannot know the others, \
-              and with `unmatched` other than `REJECT` their paths pass: a client calls them without a key.",
+        why: "Restate calls every registered service by its path. The filter closes those that the policy names; with `unmatched` \
+              other than `REJECT` the others are open, without a key.",
         instead: "Write `\"unmatched\": \"REJECT\"`. If the gateway leads such paths elsewhere, say so: name that backend in `backends`, and \
                   make it the default.",
     }
@@ -134,8 +124,7 @@ lints! {
         name: "unmatched-write",
         severity: Warning,
         summary: "`unmatched` lets writes through that no route declares.",
-        why: "Nothing deduplicates them, so a client that tries again runs the work twice. A new endpoint of the API has no \
-              policy until somebody thinks of it.",
+        why: "Nothing deduplicates them, and a new endpoint has no policy until somebody thinks of it.",
         instead: "Declare every path that writes and write `\"unmatched\": \"REJECT\"`. During a rollout allow this lint.",
     }
 
@@ -143,8 +132,7 @@ lints! {
         name: "unkeyed-reverse",
         severity: Warning,
         summary: "An operation needs a key, and the operation that reverses it needs none.",
-        why: "A refund, a cancellation or a deletion that is sent again can run twice, although the first operation is \
-              protected.",
+        why: "A refund that is sent again can run twice, although the charge is protected.",
         instead: "Give the reverse operation the policy `REQUIRED_A` as well. If its handler notices by itself that the \
                   work is done, allow this lint.",
     }
@@ -153,8 +141,7 @@ lints! {
         name: "object-without-tenant",
         severity: Warning,
         summary: "An object key does not hold `{tenant}`.",
-        why: "Two tenants that use the same name share one object, and one of them reads and changes what the other has stored. \
-              The namespace of the idempotency key does not keep objects apart.",
+        why: "Tenants that use the same name share one object. The namespace of keys does not keep objects apart.",
         instead: "Write `{tenant}:` in front of the object key, and `{project}:` if projects are kept apart.",
     }
 
@@ -162,9 +149,7 @@ lints! {
         name: "escaped-slash",
         severity: Warning,
         summary: "A route takes escaped slashes in the values of its parameters.",
-        why: "Backends that decode a path before they choose a route (FastAPI and others on uvicorn, WSGI servers, nginx) read another \
-              path than the filter: its last part can be one that no route of the policy has, and Spring answers 400. The filter \
-              does not start where the decoded path could be another route's.",
+        why: "FastAPI, WSGI servers and nginx decode a path before they route it, and so read another path than the filter.",
         instead: "Send the value in the query or the body, or encode it (base64url). If the backend reads escaped slashes as the filter \
                   does, allow this lint.",
     }
@@ -173,10 +158,8 @@ lints! {
         name: "short-retention",
         severity: Warning,
         summary: "Results or claims are forgotten while a request can still come.",
-        why: "A delivery or a retry that comes when its result is gone runs again. Where the guard forgets a request before the backend \
-              forgets the result, another request with a used key gets the result of the first one, and no collision is noticed. The \
-              filter refuses this where the document declares both times; the lint compares with Restate's default of one day, and with \
-              the time for which a provider tries again.",
+        why: "What comes after its result is gone runs again, and a key that the guard has forgotten is not compared. Restate's \
+              default is one day.",
         instead: "Declare a class in `retention` that is long enough, and set it in the backend. Shorten a `max_age`. Set \
               `backend.guard.retention` to the retention of the target's service plus 2h, or more.",
     }
@@ -185,8 +168,8 @@ lints! {
         name: "short-body-limit",
         severity: Warning,
         summary: "A provider sends longer bodies than the route reads.",
-        why: "A delivery that is longer than `max_body_bytes` (1 MiB by default) is answered 413 and does not run. The provider tries in vain, \
-              or gives up, and may disable the webhook. docs/providers.md says which providers document a size above 1 MiB.",
+        why: "A longer delivery is answered 413 and does not run, and the provider may disable the webhook. docs/webhooks.md names \
+              such providers.",
         instead: "Write the provider's size as the route's `max_body_bytes`, and 65536 more as the gateway's buffer. A route for this provider \
                   alone (`\"webhook\": {\"provider\": …}`) keeps the limit of the others small. If this webhook sends no such events, allow this lint.",
     }
@@ -195,8 +178,8 @@ lints! {
         name: "shared-identifier",
         severity: Warning,
         summary: "Two webhooks of one project and provider share their identifiers.",
-        why: "Keys are made of the project and the identifier. A delivery to one webhook with an identifier that the other has \
-              seen gets that one's result and does not run. GitHub sends one event with one identifier to every hook.",
+        why: "A delivery with an identifier that the other webhook has seen gets that one's result and does not run. GitHub's hooks \
+              are so.",
         instead: "Write `\"key_scope\": \"webhook\"` on both bindings, or `\"project\"` if this is what you want.",
     }
 
@@ -212,9 +195,7 @@ lints! {
         name: "shared-keys",
         severity: Warning,
         summary: "Callers of one tenant share keys.",
-        why: "A constant subject, the same one in two sources, or `\"subject\": \"none\"` on a route keeps callers of one tenant and \
-              project no longer apart: who sends a key that another of them has used gets that one's answer, and can ask for it by the \
-              key.",
+        why: "Who sends a key that another of them has used gets that one's answer.",
         instead: "Read the subject from the request (`field`), give each source a subject of its own, and leave the member `subject` of \
               the route out. Allow this lint if these callers are one service, or may see each other's answers.",
     }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use edge_idempotency_engine::collision::{GuardProbe, GuardVerdict};
 use edge_idempotency_engine::problem::Code;
 
-const START_ONE: &str = "register a guard that returns its input (docs/guard.md)";
+const START_ONE: &str = "register a guard that returns its input (docs/backends.md)";
 
 pub(super) fn check(live: &mut LiveCheck<'_>) {
     if !live.policy.needs().routes.iter().any(|route| route.claims) {

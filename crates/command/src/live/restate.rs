@@ -120,7 +120,7 @@ fn guard(live: &mut LiveCheck<'_>, backend: &BackendNeeds, services: &[Service])
             &LIVE_MISSING_HANDLER,
             &format!("{}/guard", backend.pointer),
             message,
-            "register the guard (docs/guard.md)",
+            "register the guard (docs/backends.md)",
         );
     }
 }

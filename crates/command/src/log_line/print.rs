@@ -132,12 +132,12 @@ impl Explanation {
                 self.reason_meaning.as_deref().unwrap_or_default()
             ),
             Fate::EndedByGateway => "The gateway ended this request while the filter waited for its body, or for a lookup: it did \
-                 not reach the backend. `details` and `flags` say why; docs/errors.md, \"Answers of the gateway's own\", has the \
+                 not reach the backend. `details` and `flags` say why; docs/callers.md, \"Answers of the gateway's own\", has the \
                  usual cases."
                 .to_owned(),
             Fate::Undecided => "The filter did not see this request, or had not decided about it when it ended: the gateway, or a \
                  filter before this one, answered it, or the client went away (`flags` has `DC`). `details` and `flags` say which; \
-                 docs/errors.md, \"Answers of the gateway's own\", has the usual cases."
+                 docs/callers.md, \"Answers of the gateway's own\", has the usual cases."
                 .to_owned(),
         }
     }

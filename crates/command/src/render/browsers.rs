@@ -1,4 +1,4 @@
-//! CORS, for scripts in browsers (`--cors-origin`; docs/clients.md, "From a browser").
+//! CORS, for scripts in browsers (`--cors-origin`; docs/callers.md, "From a browser").
 
 use super::needs::GatewayNeeds;
 use edge_idempotency_engine::policy::needs::PolicyNeeds;

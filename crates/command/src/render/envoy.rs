@@ -28,7 +28,7 @@ const STATS_TAGS: &str = include_str!("../../../../deploy/observability/envoy-st
 
 /// The header that the filter sets on requests that it marks.
 const MARK: &str = "x-edge-idempotency";
-/// How many connections clients may use of a backend, and how many requests may wait for one, as in deploy/demo/envoy.yaml (docs/operations.md,
+/// How many connections clients may use of a backend, and how many requests may wait for one, as in deploy/demo/envoy.yaml (docs/operate.md,
 /// "Clusters and their limits").
 const CONNECTIONS: u32 = 4096;
 /// How many questions for results may be under way a second time: the filter has the router repeat what is answered 404.

@@ -1,4 +1,4 @@
-//! The module's file, of either host, and the name with its checksum under which a gateway should load it (docs/render.md).
+//! The module's file, of either host, and the name with its checksum under which a gateway should load it (docs/production.md).
 
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;

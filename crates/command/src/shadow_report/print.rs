@@ -200,7 +200,7 @@ impl Report {
             complaints.push("no line with a record of the filter is within --since and --until".to_owned());
         } else if requests == 0 {
             complaints.push(
-                "no line has a record of the filter: docs/operations.md, \"The access log\", says what the log's format needs"
+                "no line has a record of the filter: docs/operate.md, \"The access log\", says what the log's format needs"
                     .to_owned(),
             );
         }

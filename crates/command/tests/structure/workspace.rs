@@ -52,16 +52,21 @@ pub(super) fn crates() -> Vec<WorkspaceCrate> {
     members
 }
 
+/// Crates of tests are left out.
 fn picture(members: &[WorkspaceCrate]) -> String {
     let id = |name: &str| name.replace('-', "_");
     let mut lines = String::new();
-    for WorkspaceCrate { name, folder, description, .. } in members {
+    let is_shown = |folder: &str| !folder.starts_with("tests/") && folder != "wasm-tests";
+    let shown: BTreeSet<&str> =
+        members.iter().filter(|member| is_shown(&member.folder)).map(|member| member.name.as_str()).collect();
+    let drawn = || members.iter().filter(|member| shown.contains(member.name.as_str()));
+    for WorkspaceCrate { name, folder, description, .. } in drawn() {
         let place = if folder == "." { "src" } else { folder };
         let about = description.split(['.', ':', ';', ',']).next().unwrap_or_default().replace('`', "");
         lines += &format!("  {}[\"{place}/<br>{about}\"]\n", id(name));
     }
-    for WorkspaceCrate { name, uses, .. } in members {
-        for used in uses {
+    for WorkspaceCrate { name, uses, .. } in drawn() {
+        for used in uses.iter().filter(|used| shown.contains(used.as_str())) {
             lines += &format!("  {} --> {}\n", id(name), id(used));
         }
     }

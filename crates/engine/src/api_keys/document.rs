@@ -7,23 +7,23 @@ use crate::policy::members::{Flag, Integer, Text, members};
 use std::sync::Arc;
 
 members! {
-    /// The registry of API keys (Unkey), and where requests have their keys. It is asked with `keys.verifyKey`, and tenant, project and
-    /// subject are JSON pointers into `data` of its reply. A document has one such source, in its `identity`.
+    /// The registry of API keys (Unkey), and where requests have their keys. Tenant, project and subject are JSON pointers into `data` of
+    /// the reply to `keys.verifyKey`. A document has one such source, in its `identity`.
     key_registry = "keyRegistry", "API keys",
         also [unkey::CLUSTER, unkey::AUTHORITY, unkey::ROOT_KEY, unkey::TIMEOUT_MS];
 
-    /// The header with the API key; in `authorization` it stands behind `Bearer`. It cannot be `cookie`, `content-type` or `x-request-id`.
-    /// The header is removed before every backend, but for one of kind `generic` whose `keep_headers` names it.
+    /// The header with the API key; in `authorization` it stands behind `Bearer`. Not `cookie`, `content-type` or `x-request-id`. It is
+    /// removed before every backend, but for a `generic` one whose `keep_headers` names it.
     HEADER: Text<String> { parse: parse_api_key_header } = "header", "Header", required "",
         schema r##"{"$ref": "#/$defs/apiKeyHeader", "examples": ["x-api-key", "authorization"]}"##;
 
-    /// How every API key begins. What begins otherwise is no API key: it is not sent to the registry, and the next source is asked. Write
-    /// it where the header has tokens of other sources, too.
+    /// How every API key begins. What begins otherwise is not sent to the registry, and the next source is asked. Write it where the header
+    /// has tokens, too.
     PREFIX: Text<String> { parse: parse_key_prefix } = "prefix", "Prefix",
         schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,64}$", "examples": ["sk_live_"]}"#;
 
-    /// How long the filter uses what Unkey said of a key, in seconds. A revoked key works for so long, and as long again where Unkey still
-    /// answers from its own cache. A refusal counts for 10 seconds, or this time if it is shorter; a rate limit no longer than it lasts.
+    /// How long the filter uses what Unkey said of a key, in seconds; a refusal at most 10. A revoked key works for so long, and as long
+    /// again where Unkey answers from its own cache.
     CACHE_TTL_S: Integer { least: 1, most: 60, default: 30 } = "cache_ttl_s", "Lifetime";
 }
 
@@ -31,13 +31,12 @@ members! {
     /// What the route asks of API keys, where a source of the document's `identity` has `unkey`.
     route_api_key = "routeApiKey", "API key";
 
-    /// Whether every request needs a caller: an API key, or a value of another source. With `false` a request may come without one, and one
-    /// with an API key that is not valid is refused all the same. A preflight request (`OPTIONS` with `Origin` and
-    /// `Access-Control-Request-Method`) never needs one.
+    /// Whether every request needs a caller: an API key, or a value of another source. With `false` one may come without, but not with an
+    /// API key that is not valid. Preflight requests never need one.
     REQUIRED: Flag { default: true } = "required", "Required";
 
     /// The permissions that an API key needs, as a query of Unkey: names, `AND`, `OR` and parentheses. Callers of other sources are not
-    /// asked for them.
+    /// asked.
     PERMISSIONS: Text<Arc<str>> { parse: parse_permissions } = "permissions", "Permissions",
         schema r#"{"type": "string", "minLength": 1, "maxLength": 1000, "pattern": "^[A-Za-z0-9 ()._:*/-]*[A-Za-z0-9()._:*/-][A-Za-z0-9 ()._:*/-]*$", "examples": ["refunds.create"]}"#;
 }

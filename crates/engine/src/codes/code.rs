@@ -113,86 +113,86 @@ macro_rules! codes {
 codes! {
     /// The route requires a key.
     KeyRequired = "idempotency_key_required", 400, "Idempotency key required", NewRequest, InvalidArgument {
-        Caller: "the operation must have a key, and there is none",
-            "send `Idempotency-Key` with a new UUID for each intended effect";
+        Caller: "there is no key, and the operation needs one",
+            "send `Idempotency-Key` with a new UUID for each intent";
     }
     /// The key does not fit the grammar.
     KeyInvalid = "idempotency_key_invalid", 400, "Idempotency key invalid", NewKey, InvalidArgument {
-        Caller: "the key is malformed; `reason` says [why](errors.md#reasons-of-idempotency_key_invalid)",
+        Caller: "the key is malformed; `reason` says [why](callers.md#reasons-of-idempotency_key_invalid)",
             "send another key";
     }
     /// The route takes no key.
     KeyProhibited = "idempotency_key_prohibited", 400, "Idempotency key not allowed", NewRequest, InvalidArgument {
-        Caller: "the operation takes no key (it has no effect to repeat, or retries differ)",
-            "leave the header out; if your client library adds it by itself, ask the operator for the policy `HANDLER_INTERNAL_C`, which removes it";
+        Caller: "the operation takes no key",
+            "leave the header out; if your SDK adds it, ask the operator for the policy `HANDLER_INTERNAL_C`, which removes it";
     }
     /// The key was used with another request.
     KeyReused = "idempotency_key_reused", 422, "Idempotency key reused", NewKey, FailedPrecondition {
-        Caller: "the key was used with another request: another method, path, query, content type or body",
-            "send a new key for a new operation; repeat a request unchanged, byte for byte. If you are not sure whether the first request took effect, [ask for its result](clients.md) before you send the changed one with a new key";
+        Caller: "the key was used with another method, path, query, content type or body",
+            "repeat a request byte for byte, or send a new key. If the first request may have taken effect, [ask for its result](callers.md#get-a-lost-answer) before";
     }
     /// The caller's identity is missing or incomplete.
     IdentityMissing = "identity_missing", 401, "Caller identity missing", NewRequest, Unauthenticated {
-        Caller: "the credentials do not name the tenant, the project or the subject that the operation needs; [`identity`](errors.md#identity) says which, and `WWW-Authenticate` which credentials count",
-            "authenticate with credentials that name them. If the credentials do name them, the policy looks in the wrong place: [what to look at](errors.md#mistakes-in-the-policys-identity)";
+        Caller: "the credentials do not name the tenant, the project or the subject; `identity` says which, `WWW-Authenticate` which credentials count",
+            "authenticate with credentials that name them. If they do name them, the policy [looks in the wrong place](identity.md#what-is-refused)";
     }
     /// The caller's identity is malformed or ambiguous.
     IdentityInvalid = "identity_invalid", 403, "Caller identity invalid", Never, PermissionDenied {
-        Caller: "the tenant, the project or the subject is malformed or ambiguous: wrong characters, too long, not a string, given twice; [`identity`](errors.md#identity) says which",
-            "have the credentials issued anew. If only the subject is wrong, it may lack its type, `{type}:{id}`: [what to look at](errors.md#mistakes-in-the-policys-identity)";
+        Caller: "the tenant, the project or the subject is malformed or given twice; `identity` says which",
+            "have other credentials issued. If only the subject is wrong, it may [lack its type](identity.md#what-is-refused)";
     }
     /// The caller's identity is reserved.
     IdentityReserved = "identity_reserved", 403, "Caller identity reserved", Never, PermissionDenied {
-        Caller: "the subject is kept for webhooks or callers that sign",
-            "use a subject of your own";
+        Caller: "the subject is kept for webhooks or signed callers",
+            "have other credentials issued. If only the subject is wrong, it may [lack its type](identity.md#what-is-refused)";
     }
     /// The API key is not valid.
     ApiKeyInvalid = "api_key_invalid", 401, "API key invalid", NewRequest, Unauthenticated {
-        Caller: "the API key is unknown, disabled or expired, or is malformed. A new key may be unknown for some seconds, and a revoked one may pass for some time ([identity.md](identity.md#api-keys))",
-            "send a valid API key; the operator finds the reason in the access log";
+        Caller: "the API key is unknown, disabled, expired or malformed",
+            "use another API key; the operator finds the reason in the access log";
     }
     /// The API key may not do this.
     ApiKeyForbidden = "api_key_forbidden", 403, "API key not allowed", Never, PermissionDenied {
-        Caller: "the API key is valid and may not do this: it lacks a permission, may not be used from this place, or has no credits left",
-            "use another API key, or have its permissions changed; the operator finds the reason in the access log";
+        Caller: "the API key lacks a permission or credits, or may not be used from here",
+            "use another API key; the operator finds the reason in the access log";
     }
     /// The API key is above a rate limit.
     RateLimited = "rate_limited", 429, "Too many requests", SameKey, ResourceExhausted {
         Caller: "the API key is above its rate limit",
-            "send the same request with the same key again after `Retry-After`";
+            "send the same request with the same key again, after `Retry-After`";
     }
     /// Readers could disagree about the path.
     PathAmbiguous = "path_ambiguous", 400, "Path ambiguous", Never, InvalidArgument {
-        Caller: "the path, or the host before it, can be read in two ways; `detail` says where",
-            "send the path in the letter case and with the escapes of the API's documentation, without `%2F`, `%5C`, backslash, `;`, escaped control characters and escapes that are no UTF-8; and a `Host` header with a host in lower case, without a final dot, and at most one port. If clients have to send `%2F` in a parameter, the operator sets [`encoded_slash`](security.md#how-backends-read-a-path) on the route; a gateway that passes ports on to the filter has to remove them";
+        Caller: "the path or the host can be read in two ways; `detail` says where",
+            "write the path as the API's documentation does, without `%2F`, `%5C`, backslash, `;` and control characters, and the host in lower case without a final dot. The operator can allow `%2F` ([`encoded_slash`](policy.md#routes)), and has to remove ports from the host";
     }
     /// There is no such path, or it is closed to clients.
     NotFound = "not_found", 404, "Not found", Never, Unimplemented {
         Caller: "no operation has this path",
-            "check the path";
+            "use a path and a method that the API has";
     }
     /// The path has other methods.
     MethodNotAllowed = "method_not_allowed", 405, "Method not allowed", Never, Unimplemented {
-        Caller: "the path has operations with other methods, which `Allow` lists; or the request is a `HEAD` and the backend takes only `GET`",
-            "use one of them";
+        Caller: "the path has other methods, which `Allow` lists; or the backend takes `GET` and no `HEAD`",
+            "use a path and a method that the API has";
     }
     /// The gateway's configuration and the policy do not agree.
     PolicyInvalid = "policy_invalid", 503, "Gateway misconfigured", Never, Unavailable {
-        CallerOfBackend: "the backend has no such service or handler, or is starting and does not know it yet",
-            "send it again with the same key if `retry` says `same_key`; else, or if this goes on, it is for the operator: see below";
-        Operator: "the gateway's route names an endpoint (`filter_metadata[\"edge.idempotency\"].endpoint`) that the policy does not know (with `\"gateway_routes\": true`); a `target` names a service or handler that the backend does not have, or the gateway has no route to it; or the gateway's configuration lacks `allow_on_headers_stop_iteration: true`, so that the body of a webhook, of a signed request, or of a request that waits for the guard or for the question whether its key is in flight never reaches the filter",
-            "make the two configurations agree; the gateway's log has more";
+        CallerOfBackend: "the backend has no such service or handler, or is starting",
+            "if `retry` says `same_key`, send it again with the same key; else tell the operator";
+        Operator: "the gateway's route names an endpoint (`filter_metadata[\"edge.idempotency\"].endpoint`) that the policy does not know; or a `target` that the backend does not have, or to which the gateway has no route; or the gateway lacks `allow_on_headers_stop_iteration: true`, so that a body that has to be read never reaches the filter",
+            "make gateway and policy agree; the gateway's log has more";
     }
     /// The filter or its host has failed.
     InternalError = "internal_error", 503, "Internal error", SameKey, Unavailable {
-        Caller: "a fault in the gateway itself",
-            "send it again with the same key; if this goes on, it is for the operator: see below";
+        Caller: "a fault in the gateway",
+            "send the same request with the same key again, after `Retry-After`";
         Operator: "the filter is in a state that should not be possible, a call of the filter to its gateway failed, or the module failed or took too long",
             "report it, with the request's line of the access log and what the gateway's log has at that time";
     }
     /// No such webhook.
     WebhookUnknown = "webhook_unknown", 404, "Webhook unknown", Never, NotFound {
-        WebhookSender: "no webhook has this id, or it belongs to another provider",
+        WebhookSender: "no webhook has this id, or it is another provider's",
             "check the URL in the provider's settings";
     }
     /// The webhook's signature does not verify.
@@ -202,17 +202,17 @@ codes! {
     }
     /// The signature of a caller that signs its requests does not verify.
     SignatureInvalid = "signature_invalid", 401, "Signature invalid", Never, Unauthenticated {
-        SignedCaller: "the request brings a signature, and it is malformed, wrong, too old or too new, or does not fit the request",
-            "see [identity.md](identity.md#what-comes-back)";
+        SignedCaller: "the signature is malformed, wrong, too old or too new, or does not fit the request",
+            "see [signed callers](identity.md#signed-callers)";
     }
     /// The webhook has no identifier to make a key of, or no value that the target is made of.
     TransportTranslationFailed = "transport_translation_failed", 400, "Delivery cannot be translated", Never, InvalidArgument {
-        WebhookSender: "the delivery is genuine, but its identifier, or a value of its body that the operation needs, is missing, empty, ambiguous or of the wrong type, or its body is not the JSON that it should be",
-            "see the provider's row in [providers.md](providers.md), and [targets from a body](webhooks.md#targets-from-a-body)";
+        WebhookSender: "the delivery is genuine, but the identifier, or a value of the body that the target needs, is missing, ambiguous or of the wrong type",
+            "see the provider in [providers.md](providers.md), and [targets from a body](webhooks.md#targets-from-a-body)";
     }
     /// The body is above the route's limit.
     BodyTooLarge = "body_too_large", 413, "Body too large", Never, ResourceExhausted {
-        CallerOfBackend: "the body is longer than the backend takes, or than the route's `max_body_bytes` where requests are compared, or checked for one in flight",
+        CallerOfBackend: "the body is longer than the backend takes, or than the route's `max_body_bytes`",
             "send less, with a new key";
         WebhookSender: "the body is longer than the route's `max_body_bytes`",
             "send less, or have the limit raised";
@@ -229,50 +229,50 @@ codes! {
     }
     /// A store or the backend is not available.
     DependencyUnavailable = "dependency_unavailable", 503, "Temporarily unavailable", SameKey, Unavailable {
-        CallerOfBackend: "the backend is busy or cannot be reached, also where the filter asks it for the invocation before a recovery (`Retry-After` says when to try again)",
-            "send it again with the same key";
+        CallerOfBackend: "the backend, or a store that the request needs, is busy or cannot be reached",
+            "send the same request with the same key again, after `Retry-After`";
         WebhookSender: "the secret that verifies the delivery cannot be used right now (`Retry-After` says when to try again)",
             "send it again; nothing is lost";
     }
     /// Nothing is stored for this caller under the key.
     KeyUnknown = "idempotency_key_unknown", 404, "Idempotency key unknown", SameKey, NotFound {
-        Caller: "(Restate only) a result was asked for, and this caller has none under the key: never used, expired, or somebody else's",
+        Caller: "(Restate only) you have no result under this key: never used, expired, or somebody else's",
             "send the original request with the same key";
     }
     /// The first request with the key is in flight.
     KeyInFlight = "idempotency_key_in_flight", 409, "Idempotency key in flight", Wait, Aborted {
-        Caller: "(Restate only, with `\"in_flight\": \"conflict\"`) the first request with this key is still being processed",
-            "send the same request with the same key again after `Retry-After`: it gets the result of the first one";
+        Caller: "(Restate only, with `\"in_flight\": \"conflict\"`) the first request with this key still runs",
+            "wait as `Retry-After` says, then send the same request with the same key: it gets the first one's result";
     }
     /// The caller has no such operation.
     OperationUnknown = "operation_unknown", 404, "Operation unknown", SameKey, NotFound {
-        Caller: "(Restate only) an answer was asked for by an operation id, and this caller has no such operation: the id is not as it was given, its result has expired, or it is somebody else's",
-            "use the id as `X-Operation-Id` or `Location` gave it, with the credentials of the call; if the call had a key, send it again with the same key";
+        Caller: "(Restate only) you have no operation with this id: not as it was given, expired, or somebody else's",
+            "use the id as it was given, with the credentials of the call; if the call had a key, send it again with the same key";
     }
     /// The operation does not accept a request of this form.
     RequestInvalid = "request_invalid", 400, "Request invalid", Never, InvalidArgument {
-        CallerOfBackend: "the operation does not take a request of this form: the backend refused it, or it is signed, a recovery, a request for an operation, compared with the first request under its key, or checked for one in flight, and asks for an upgraded connection",
-            "check `Content-Type` and whether a body is expected; send no `Upgrade` header. Send a changed request with a new key: where requests are compared, a changed one under the same key is answered 422";
+        CallerOfBackend: "the operation does not take a request of this form, or one that asks for an upgraded connection",
+            "check `Content-Type` and whether a body is expected, send no `Upgrade`; send the changed request with a new key";
     }
     /// The headers are above a limit.
     HeadersTooLarge = "headers_too_large", 431, "Headers too large", Never, ResourceExhausted {
-        CallerOfBackend: "too many headers, or too long ones",
-            "send fewer";
+        CallerOfBackend: "the headers are too many or too long",
+            "send less, with a new key";
     }
     /// The response did not come in time.
     GatewayTimeout = "gateway_timeout", 504, "No answer in time", SameKey, DeadlineExceeded {
-        CallerOfBackend: "the answer took longer than the gateway waits; the work may still be going on",
-            "send it again with the same key, or ask for the result";
+        CallerOfBackend: "no answer came in time; the work may still go on",
+            "send the same request with the same key again, after `Retry-After`";
     }
     /// The backend returned an error whose description is not shown.
     BackendError = "backend_error", 500, "Error of the service", Never, Unknown {
-        CallerOfBackend: "the service answered with an error whose description cannot be shown: it is a 5xx of a generic backend, is no JSON, is compressed, is longer than 64 KiB or nested more than 512 deep; or the gateway got no answer to a request without a key",
-            "by `retry`: `new_key` where the error is stored under the key, `same_key` where the same request with the same key may be sent again later, `never` where nothing is known about a retry";
+        CallerOfBackend: "the service failed, and its error cannot be shown: a 5xx of a generic backend, no JSON, compressed, too long or too deep; or no answer came to a request without a key",
+            "do what `retry` says; `never` means here that nothing is known about a retry";
     }
     /// The work is done, and its answer cannot be passed on.
     AnswerUnavailable = "answer_unavailable", 502, "Answer unavailable", SameKey, Internal {
-        CallerOfBackend: "the work was done, and the answer cannot pass: its body is longer than 1 MiB and no `content-length` said so",
-            "send it again with the same key, never with a new one: a new key does the work again. With `Location` ask there: it gives the whole answer. Where no result is stored under a key, `retry` is `never`";
+        CallerOfBackend: "the work was done, and its answer is too long to pass (more than 1 MiB)",
+            "send it again with the same key, never with a new one, which does the work again. With `Location` ask there. If nothing is stored, `retry` is `never`";
     }
 }
 

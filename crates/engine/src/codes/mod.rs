@@ -1,5 +1,5 @@
 //! The codes of problem documents, and the reasons that refine them: their names, what they mean, and what to do. The tables of
-//! docs/errors.md and docs/webhooks.md are made of this.
+//! docs/callers.md and docs/webhooks.md are made of this.
 
 mod code;
 mod reason;

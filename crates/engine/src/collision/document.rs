@@ -7,16 +7,15 @@ use crate::policy::members::{Text, TextOr, members};
 use crate::policy::target::Target;
 
 members! {
-    /// The service that remembers the first request under each key, for routes with `collision`. It is `IdempotencyGuard` of
-    /// `crates/services/` in the repository.
+    /// The service that remembers the first request under each key, for routes with `collision`.
     guard = "guard", "Guard";
 
     /// The service's name in the backend.
     SERVICE: TextOr<String> { parse: Target::parse_service, default: GUARD } = "service", "Service",
         schema r#"{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9._-]*$"}"#;
 
-    /// How long the service remembers a request, as it is deployed. It has to be at least the retention of the services of routes with
-    /// `collision` (`/retention/services`) and 2 hours.
+    /// How long the service remembers a request, as it is deployed: at least the retention of the services of routes with `collision`, and
+    /// 2 hours.
     RETENTION: Text<u64> { parse: parse_duration } = "retention", "Retention", schema r##"{"$ref": "#/$defs/duration"}"##;
 }
 

@@ -1,5 +1,5 @@
 //! Paths into dynamic metadata, as Envoy names them in a property. A dynamic module can read no nested metadata by itself; there the
-//! filter `set_filter_state` hands over a whole namespace, by Envoy's operator `%DYNAMIC_METADATA(…)%` (docs/dynamic-module.md).
+//! filter `set_filter_state` hands over a whole namespace, by Envoy's operator `%DYNAMIC_METADATA(…)%` (docs/gateways.md).
 
 /// A path into dynamic metadata: the filter's namespace, then the members down to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,18 +7,17 @@ use crate::policy::members::{Custom, Text, members};
 use crate::policy::template::Template;
 
 members! {
-    /// For `restate` with `rewrite_path`: callers can ask for the answer of an earlier request by its operation id, also of a request
-    /// without a key. Then every operation id that clients see has a tag, `{invocation id}.{tag}`, which fits this caller alone. The caller
-    /// is who `/identity` of the document says, and `GET` is the only method.
+    /// For `restate` with `rewrite_path`: callers can ask for the answer of an earlier request, also one without a key, by its operation
+    /// id. Every id that clients see then has a tag that fits this caller alone. The caller is who `/identity` of the document says.
     operations = "operations", "Operations";
 
-    /// The path of operations: fixed segments, and `{operation_id}` as the last one. `GET {path}` waits for the answer as long as
-    /// `/recovery_wait_ms` says, and `GET {path}/output` does not wait. No route can have such a path.
+    /// The path of operations; `{operation_id}` is its last segment. `GET {path}` waits as long as `/recovery_wait_ms` says, `GET
+    /// {path}/output` does not. No route can have such a path.
     PATH: Text<String> { parse: parse_path } = "path", "Path", required "",
         schema r#"{"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$)|:[A-Za-z_]|\\*+(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+)+/\\{operation_id\\}$", "examples": ["/operations/{operation_id}"]}"#;
 
-    /// The secret of the tags, or a list: the first one makes tags, and every one verifies them. Put a new one first, and remove the old
-    /// one when the operations with its tags have expired. Use 32 random bytes.
+    /// The secret of the tags, or a list: the first one makes tags, every one verifies them. Remove an old one when the operations with its
+    /// tags have expired. Use 32 random bytes.
     SECRET: Custom {} = "secret", "Secret", required "",
         schema r##"{"if": {"type": "array"}, "then": {"$ref": "#/$defs/secrets"}, "else": {"$ref": "#/$defs/secret"}, "examples": [{"env": "OPERATIONS_SECRET"}, [{"env": "OPERATIONS_SECRET"}, {"env": "OPERATIONS_SECRET_PREVIOUS"}]]}"##;
 }

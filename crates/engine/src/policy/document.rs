@@ -53,73 +53,66 @@ members! {
     /// The version of the document's format.
     VERSION: OptionalInteger { least: 1, most: 1 } = "version", "Version", required ": write `\"version\": 1`";
 
-    /// With `enforce` the filter acts. With `shadow` it computes what it would do with Case A keys, and lets the requests pass with their
-    /// keys as they came. In front of an API of your own (kind `generic`, no `rewrite_path`) a document in shadow mode also forwards what
-    /// no route declares. Closed paths, identity headers, webhook signatures and the cleaning of answers act all the same; `check` lists
-    /// what acts. Switching to `enforce` changes keys, so a request before the switch and its retry after it both run.
+    /// With `enforce` the filter acts. With `shadow` it computes what it would do with callers' keys, and lets requests pass with their
+    /// keys as they came; before an API of your own (kind `generic`, no `rewrite_path`) also what no route declares. Closed paths, identity
+    /// headers, webhook signatures and cleaned answers act all the same. Switching changes keys: a request before it and its retry after it
+    /// both run.
     MODE: Choice<Mode> { words: &MODES } = "mode", "Enforce or shadow";
 
-    /// What happens to a request that no route declares: 404 (in shadow mode forwarded, see `mode`), forwarded but refused with a key, or
-    /// forwarded without its key. Only `REJECT` goes with `/backend/rewrite_path`.
+    /// What happens to a request that no route declares: 404, forwarded but refused with a key, or forwarded without its key. Only `REJECT`
+    /// goes with `/backend/rewrite_path`.
     UNMATCHED: Choice<Unmatched> { words: &[("REJECT", Unmatched::Reject), ("PROHIBITED", Unmatched::Prohibited), ("HANDLER_INTERNAL_C", Unmatched::HandlerInternalC)] }
         = "unmatched", "Unmatched requests";
 
-    /// The URL of your page about idempotency. Problem documents point to it, with the error code as fragment.
+    /// The URL of your page about idempotency; problem documents add the code as fragment.
     DOCS_URL: Text<String> { parse: parse_url } = "docs_url", "Documentation",
         schema r##"{"$ref": "#/$defs/url", "examples": ["https://developers.example.com/idempotency"]}"##;
 
-    /// Whether a route of the gateway may name the endpoint of its requests, as `endpoint` in its filter metadata under `edge.idempotency`.
-    /// Without it that metadata is not read, which saves one call to the gateway for each request.
+    /// Whether a route of the gateway may name the endpoint, as `endpoint` in its filter metadata under `edge.idempotency`.
     GATEWAY_ROUTES: Flag { default: false } = "gateway_routes", "Gateway routes";
 
-    /// Whether the filter sets `x-edge-idempotency` on every request that it forwards: to `1`, or to the backend's name where there are
-    /// several. A gateway whose routes to backends ask for this header forwards nothing while the filter is not in its chain. Without it
-    /// only requests have the mark whose path the filter has written, and those for another backend than the default.
+    /// Whether the filter sets `x-edge-idempotency` on every request that it forwards (`1`, or the backend's name), so that gateway routes
+    /// that ask for it forward nothing without the filter. Else only rewritten requests and those for another backend than the default have
+    /// it.
     MARK_ALL: Flag { default: false } = "mark_all", "A mark on every request";
 
     IDENTITY: Custom {} = "identity", schema r##"{"$ref": "#/$defs/identity"}"##;
 
-    /// The beginning of the request headers that carry the path's parameters to the backend: with `x-path-` the parameter `{cart_id}` is in
-    /// `x-path-cart-id`. The value is percent-encoded except for A-Z a-z 0-9 . _ ~ -; decode it once. A client's own headers and trailers
-    /// that begin so, with `_` for `-` too, are removed on every route.
+    /// The beginning of request headers with the path's parameters: with `x-path-` the parameter `{cart_id}` is in `x-path-cart-id`,
+    /// percent-encoded except for A-Z a-z 0-9 . _ ~ -. A client's own are removed on every route.
     PARAMETER_HEADERS: Text<String> { parse: parse_prefix } = "parameter_headers", "Parameter headers",
         schema r#"{"type": "string", "pattern": "^(?!x-(?:edge|envoy|forwarded|http|request|restate)-)x-[a-z0-9]+(?:-[a-z0-9]+)*-$", "examples": ["x-path-"]}"#;
 
     KEY: Custom {} = "key", schema r##"{"$ref": "#/$defs/keyRules"}"##;
 
-    /// A request header in which the backend gets, in shadow mode, the namespaced key that `enforce` would send, beside the client's own
-    /// key. An API that stores its results under both keys runs nothing twice when the route switches to `enforce` (docs/moving-over.md). A
-    /// request that `enforce` would refuse, and one without a key, has no such header. A client's own header of this name is removed on
-    /// every route. The name is none that has a meaning of its own (`idempotency-key`, `authorization`, `content-…`, `x-envoy-…` and
-    /// others).
+    /// A request header in which the backend gets, in shadow mode, the namespaced key that `enforce` would send. An API that stores results
+    /// under both keys runs nothing twice when the route switches (docs/production.md). A client's own is removed on every route.
     SHADOW_KEY_HEADER: Text<String> { parse: parse_key_header } = "shadow_key_header", "Header of future keys",
         schema r##"{"$ref": "#/$defs/extraHeader", "examples": ["future-idempotency-key"]}"##;
 
-    /// What stands behind the gateway: a backend, or the name of one of `/backends`, which is then the backend of every request whose route
-    /// names none.
+    /// What stands behind the gateway: a backend, or the name of one of `/backends`, the default.
     BACKEND: Custom {} = "backend", "Backend", required backend::KINDS,
         schema r##"{"if": {"type": "string"}, "then": {"$ref": "#/$defs/name"}, "else": {"$ref": "#/$defs/backend"}, "examples": [{"kind": "generic"}, "api"]}"##;
 
-    /// Several backends, each with a name. Then `/backend` is the name of the default, and a route names another one with `backend`. What
-    /// is removed, hidden, closed and promised follows the backend of a request's route. The gateway learns the backend from the header
+    /// Several backends, each with a name. Then `/backend` names the default, and a route another one. The gateway learns it from
     /// `x-edge-idempotency`, whose value is the name.
     BACKENDS: Custom {} = "backends", "Backends",
         schema r##"{"type": "object", "propertyNames": {"$ref": "#/$defs/name"}, "additionalProperties": {"$ref": "#/$defs/backend"}, "examples": [{"api": {"kind": "generic"}, "restate": {"kind": "restate", "rewrite_path": true, "cluster": "restate"}}]}"##;
 
-    /// Response headers that repeat the retry advice of an error: `true` if the same request with the same key may be sent again, else
-    /// `false`. Every problem document has them, and every error that has `Idempotency-Retry`; a header of the backend with such a name is
-    /// replaced there, and its `Retry-After` is at most 60. Existing SDKs obey `x-should-retry` or `stripe-should-retry`.
+    /// Response headers that repeat the retry advice of an error for existing SDKs: `true` if the same request with the same key may be
+    /// sent again, else `false`. Every problem document has them, and every error with `Idempotency-Retry`; `Retry-After` is at most 60
+    /// there.
     RETRY_HEADERS: Custom {} = "retry_headers", "Retry headers",
         schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/retryHeader"}, "default": [], "examples": [["x-should-retry", "stripe-should-retry"]]}"##;
 
-    /// Whether problem documents also have the member `error` with `code`, `message`, `type` and `doc_url`, as errors of Stripe's API have.
-    /// stripe-node takes a 400 without it for a success.
+    /// Whether problem documents also have `error` with `code`, `message`, `type` and `doc_url`, as Stripe's errors do. stripe-node takes a
+    /// 400 without it for a success.
     ERROR_MEMBER: Flag { default: false } = "error_member", "Member `error`";
 
     /// Whether errors in JSON tell nothing about the machine: a 5xx of a `generic` backend becomes the problem document `backend_error`,
-    /// and others lose the members `stacktrace`, `stack`, `trace`, `backtrace` and `exception`. For that the filter waits for the body of
-    /// an error, up to 64 KiB, and an error that it cannot read becomes `backend_error`, too. Left out: `true` for `restate`, and `false`
-    /// for `generic`, whose errors then pass as they come. A route's value takes precedence over the document's.
+    /// and others lose `stacktrace`, `stack`, `trace`, `backtrace` and `exception`. The filter waits for the error's body, up to 64 KiB;
+    /// what it cannot read becomes `backend_error`, too. Left out: `true` for `restate`, `false` for `generic`. A route's value takes
+    /// precedence.
     CLEAN_ERRORS: OptionalFlag {} = "clean_errors", "Clean errors", schema r#"{"examples": [true]}"#;
 
     /// The operations that clients can call. No two of them may take the same requests.
@@ -131,25 +124,24 @@ members! {
     CALLERS: Custom {} = "callers", "Signed callers",
         schema r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/caller"}}"##;
 
-    /// How long a client that asks for a result waits for it before it is told 202, in milliseconds; 0 never waits.
+    /// How long a client that asks for a result waits before it is told 202, in milliseconds; 0 never waits.
     RECOVERY_WAIT_MS: Integer { least: 0, most: 600_000, default: defaults::WAIT_MS } = "recovery_wait_ms", "Waiting for results";
 
     RETENTION: Custom {} = "retention", schema r##"{"$ref": "#/$defs/retention"}"##;
 
-    /// The greatest number of series of counters of one VM; histograms have as much room again. The rest goes to `_other`.
+    /// The greatest number of counter series of one VM; histograms have as much room again. The rest goes to `_other`.
     MAX_SERIES: Integer { least: 1, most: 1_000_000, default: 2_000 } = "max_series", "Most series";
 
-    /// Whether logs and traces show a namespaced key as it is (`full`), as a SHA-256 digest (`hash`), or not at all (`off`), and in which
-    /// form they show the digest of a payload. With `full` they also show the path as the client sent it, without its query; otherwise they
-    /// show the route's path.
+    /// Whether logs and traces show a namespaced key as it is (`full`), as a SHA-256 digest (`hash`), or not at all (`off`). With `full`
+    /// they also show the path as it was sent, without its query, else the route's path.
     KEY_IN_LOGS: Choice<KeyInLogs> { words: &[("full", KeyInLogs::Full), ("hash", KeyInLogs::Hash), ("off", KeyInLogs::Off)] }
         = "key_in_logs", "Keys in logs";
 
-    /// Whether each exchange has a record for the access log. `false` saves a tenth of what the filter costs; then only refusals are in
-    /// the gateway's own log.
+    /// Whether each exchange has a record for the access log. With `false` the filter costs less, and only refusals are in the
+    /// gateway's own log.
     RECORD: Flag { default: true } = "record", "Records of exchanges";
 
-    /// Whether the document may have literal secrets, which the gateway's config dump shows. This is for tests and trials.
+    /// Whether the document may have literal secrets, which the config dump shows. For tests and trials.
     ALLOW_INLINE_SECRETS: Flag { default: false } = "allow_inline_secrets", "Secrets in the document";
 }
 
@@ -190,7 +182,8 @@ pub enum Mode {
     Shadow,
 }
 
-/// What happens to a request that no route declares.
+/// What happens to a request that no route declares: 404, forwarded but refused with a key, or forwarded without its key. Only `REJECT`
+/// goes with `/backend/rewrite_path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unmatched {
     /// 404

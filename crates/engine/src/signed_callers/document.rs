@@ -15,8 +15,7 @@ members! {
     /// The subject of the caller's keys. No other identity may have it.
     SUBJECT: Text<Subject> { parse: parse_subject } = "subject", "Subject", required "", schema r##"{"$ref": "#/$defs/subject"}"##;
 
-    /// The text with which the caller's keys begin. Its keys have characters of clients' keys
-    /// and `! $ & ' ( ) * + : = @`, and something has to follow the prefix.
+    /// The text with which the caller's keys begin; something has to follow it. Its keys may also have `! $ & ' ( ) * + : = @`.
     KEY_PREFIX: TextOr<KeyGrammar> { parse: parse_keys, default: "" } = "key_prefix", "Key prefix",
         schema r#"{"type": "string", "pattern": "^(?!t-)[A-Za-z0-9._~!$&'()*+:=@-]{0,254}$", "examples": ["sched:"]}"#;
 
@@ -24,8 +23,8 @@ members! {
     ROUTES: Custom {} = "routes", "Routes", required "",
         schema r##"{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/name"}, "examples": [["reports.run"]]}"##;
 
-    /// How the caller signs: a scheme of a provider file (provider.schema.json#/$defs/scheme). The template covers method, path, timestamp,
-    /// key (`{id}`), tenant and project headers and body, with a line break between them. See docs/identity.md.
+    /// How the caller signs: a scheme of a provider file. The template covers method, path, timestamp, key (`{id}`), tenant and project
+    /// headers and body, with a line break between them. See docs/identity.md.
     SIGNATURE: Custom {} = "signature", "Signature", required "",
         schema r#"{"type": "object", "examples": [{"algorithm": "hmac-sha256", "signature": {"header": "X-Schedule-Signature", "pairs": {"separator": ",", "key": "v1"}, "encoding": "hex"}, "timestamp": {"pair": "t", "unit": "s", "max_age_s": 300}, "template": "{method}\n{path}\n{timestamp}\n{id}\n{header:x-tenant-id}\n{header:x-project-id}\n{body}"}]}"#;
 

@@ -15,7 +15,7 @@ members! {
     webhooks = "webhooks", "Webhooks",
         schema r#"{"dependentRequired": {"unkey": ["openbao"]}}"#;
 
-    /// Scheme and host by which providers reach the gateway, where they sign the URL and a proxy before the gateway changes it.
+    /// Scheme and host by which providers reach the gateway, where they sign the URL.
     PUBLIC_BASE_URL: Text<String> { parse: parse_base_url } = "public_base_url", "Public URL",
         schema r#"{"type": "string", "pattern": "^https?://[!$%&'()*+,.0-9:;=@A-Z\\[\\]_a-z~-]+/*$", "examples": ["https://api.example.com"]}"#;
 
@@ -46,23 +46,21 @@ members! {
     PROVIDER: Text<String> { parse: parse_provider } = "provider", "Provider", required "",
         schema r##"{"$ref": "#/$defs/provider"}"##;
 
-    /// The secrets, in the order in which they are tried. Keep the previous one while you rotate. They are needed unless they come from
-    /// `/webhooks/openbao`.
+    /// The secrets, in the order in which they are tried. Keep the previous one while you rotate. They may come from `/webhooks/openbao`.
     SECRETS: Custom {} = "secrets", schema r##"{"$ref": "#/$defs/signingSecrets"}"##;
 
-    /// `webhook` keeps apart the identifiers of two hooks of one project that share them. Default: what the provider's file says.
+    /// `webhook` keeps apart the identifiers of two hooks of one project. Default: what the provider's file says.
     KEY_SCOPE: OptionalChoice<KeyScope> { words: &[("project", KeyScope::Project), ("webhook", KeyScope::Webhook)] }
         = "key_scope", "Key scope";
 
     /// Folds a digest of the body into the key, for identifiers that the signature does not cover or that two events can have. Default:
-    /// `true` where the provider's file says that the identifier is not unique (`unique`); and where the signature covers the body and not
-    /// the identifier and the file says that a delivery is sent again with the same body (`retry.same_body_on_resend`); else `false`.
+    /// what the provider's file says.
     BIND_BODY: OptionalFlag {} = "bind_body", "Bind the body";
 }
 
 members! {
-    /// This route takes deliveries of webhooks. The signature is verified before anything is forwarded. A member that is left out comes
-    /// from the path's `{provider}` and `{webhook_id}`.
+    /// This route takes deliveries of webhooks, and verifies them before anything is forwarded. A member that is left out comes from the
+    /// path's `{provider}` and `{webhook_id}`.
     route_webhook = "routeWebhook", "Webhook";
 
     /// The provider, if the path has no `{provider}`.

@@ -23,7 +23,7 @@ pub(crate) fn check(schema: &Value) -> Result<(), String> {
 }
 
 fn page(schema: &Value) -> String {
-    let mut writer = Writer { schema, page: HEAD.to_owned(), sections: BTreeMap::new() };
+    let mut writer = Writer { schema, page: HEAD.to_owned(), sections: BTreeMap::new(), told: BTreeMap::new() };
     writer.object("", schema);
     writer.page
 }
@@ -34,6 +34,8 @@ struct Writer<'s> {
     page: String,
     /// The definitions that have a section, with its path; another place of the same definition links to it.
     sections: BTreeMap<String, String>,
+    /// The object whose member a text stands at first.
+    told: BTreeMap<String, String>,
 }
 
 impl<'s> Writer<'s> {
@@ -75,15 +77,22 @@ impl<'s> Writer<'s> {
         let default = member.get("default").or_else(|| definition.get("default"));
         facts.extend(default.map(|default| format!("default `{default}`")));
         let chain = self.chain(member);
-        let said = chain.iter().map(|part| text(part, "description")).find(|text| !text.is_empty());
         let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join("; ")) };
-        let _ = write!(self.page, "\n**`{name}`**{facts}. {}\n", said.unwrap_or_default());
-        let examples = chain.iter().find_map(|part| part.get("examples")?.as_array());
-        if let Some(examples) = examples {
-            let shown: Vec<String> = examples.iter().map(|example| format!("`\"{name}\": {example}`")).collect();
-            let _ =
-                writeln!(self.page, "{}: {}", if shown.len() == 1 { "Example" } else { "Examples" }, shown.join(", "));
+        let said = chain.iter().map(|part| text(part, "description")).find(|text| !text.is_empty()).unwrap_or_default();
+        // What has a section is described there, and what several objects have at the first of them.
+        if facts.starts_with(" (an object, see") && text(member, "description").is_empty() {
+            let _ = write!(self.page, "\n**`{name}`**{facts}.\n");
+            return;
         }
+        if let Some(first) = self.told.get(said).filter(|_| !said.is_empty()) {
+            let _ = write!(self.page, "\n**`{name}`**{facts}. As [above](#{}).\n", anchor(first));
+            return;
+        }
+        let object = at.rsplit_once('.').map_or("The document", |(object, _)| object);
+        self.told.insert(said.to_owned(), object.replace(' ', "-"));
+        let example = chain.iter().find_map(|part| part.get("examples")?.as_array()?.first());
+        let example = example.map_or_else(String::new, |example| format!(" Example: `\"{name}\": {example}`"));
+        let _ = write!(self.page, "\n**`{name}`**{facts}. {said}{example}\n");
     }
 
     /// What a member may be.

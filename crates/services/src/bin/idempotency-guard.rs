@@ -11,7 +11,7 @@ use restate_sdk::prelude::*;
 
 /// The Restate service that remembers the first request that was made with an idempotency key.
 ///
-/// Restate calls it; clients must not reach it. docs/guard.md says how to deploy it.
+/// Restate calls it; clients must not reach it. docs/backends.md says how to deploy it.
 #[derive(Parser)]
 #[command(name = "idempotency-guard", version)]
 struct Options {

@@ -11,7 +11,7 @@ use restate_sdk::prelude::*;
 
 /// The Restate services by which a handler waits for a third party's webhook.
 ///
-/// Restate calls them; clients must not reach them. docs/promises.md says how to deploy them.
+/// Restate calls them; clients must not reach them. docs/restate.md says how to deploy them.
 #[derive(Parser)]
 #[command(name = "promises", version)]
 struct Options {

@@ -1,4 +1,4 @@
-//! Money on accounts, as the playbook's tests need it (docs/testing.md): an account is a virtual object, and its entries are the
+//! Money on accounts, as the playbook's tests need it (docs/callers.md): an account is a virtual object, and its entries are the
 //! object's state. So an entry is made exactly once for each invocation, even if the handler runs again after a crash, and the
 //! entries show how often an operation had an effect.
 

@@ -1,6 +1,6 @@
 //! The sample service behind the gateway: twelve Restate services, and a plain HTTP side port that tells what they did.
 //!
-//! It also hosts `IdempotencyGuard` and `Promises`, as `docs/guard.md` and `docs/promises.md` have it, and the demo's registry of
+//! It also hosts `IdempotencyGuard` and `Promises`, as `docs/backends.md` and `docs/restate.md` have it, and the demo's registry of
 //! webhooks: a stand-in for Unkey that knows those of the story.
 //!
 //! Side port: `GET /health`, `GET /effects` (effects per id), `GET /calls?after=N` (handler runs and what they saw), and a stand-in for

@@ -69,14 +69,3 @@ async fn charge(provider: &str, request: &Request) -> anyhow::Result<Value> {
     ensure!(reply.status == 200, "the payment provider answers {}", reply.status);
     Ok(reply.json())
 }
-
-#[cfg(test)]
-mod tests {
-    /// docs/backends.md shows lines of this file.
-    #[test]
-    fn the_page_shows_this_handler() {
-        let page = include_str!("../../../../docs/backends.md");
-        let shown = page.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap_or_default();
-        assert!(!shown.is_empty() && include_str!("payments.rs").contains(shown), "{shown}");
-    }
-}

@@ -1,4 +1,4 @@
-//! `Purchases`: a handler that waits for a third party, as docs/promises.md has it.
+//! `Purchases`: a handler that waits for a third party, as docs/restate.md has it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The recipes of docs/clients.md for libraries that retry: each library sends requests through a real Envoy with the filter, without
+//! The recipes of docs/callers.md for libraries that retry: each library sends requests through a real Envoy with the filter, without
 //! configuration and with that of its file in `examples/retries`. The first attempt fails in ten ways, and the second one would succeed.
 
 mod page;
@@ -59,11 +59,8 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         }
     }
     let group = sharing(RecipesSetup::start, tests);
-    let pages = [
-        Test::new("the page has the tables", |&()| page::tables()),
-        Test::new("the page has the text of the files", |&()| page::snippets()),
-    ];
-    Ok(vec![left_out.into_iter().fold(group, Group::leaving_out), separate(pages.into())])
+    let page = Test::new("the page has the table", |&()| page::table());
+    Ok(vec![left_out.into_iter().fold(group, Group::leaving_out), separate(vec![page])])
 }
 
 /// What all libraries did: they run side by side before the first test.

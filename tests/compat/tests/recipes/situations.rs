@@ -62,7 +62,7 @@ impl Situation {
             Self::Kept409 => "kept 409",
             Self::Kept503 => "kept 503",
             Self::Refused => "400",
-            Self::WithoutKey => "503, no key",
+            Self::WithoutKey => "503 without a key",
         }
     }
 

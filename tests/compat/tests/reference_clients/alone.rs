@@ -1,4 +1,4 @@
-//! Each fault alone: what a client tells, and after how many attempts. The table is written by hand, from docs/clients.md, and the model
+//! Each fault alone: what a client tells, and after how many attempts. The table is written by hand, from docs/callers.md, and the model
 //! of the random schedules has to say the same.
 
 use std::slice;

@@ -1,4 +1,4 @@
-//! What each attempt of an intent is answered, and what the client has to do then. The second part is written from docs/clients.md and
+//! What each attempt of an intent is answered, and what the client has to do then. The second part is written from docs/callers.md and
 //! the table of clients/README.md, and not from the code of any client.
 
 use e2e::hostile_upstream::{EffectTime, Failure, Location, RetryAfter, Said, Schedule};

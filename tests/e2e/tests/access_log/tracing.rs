@@ -32,12 +32,9 @@ struct TracingSetup {
     backend: Capture,
 }
 
-/// The `tracing` block of docs/operations.md, for this collector.
+/// deploy/observability/envoy-tracing.yaml, for this collector.
 fn tracing() -> Result<Value> {
-    let documented = include_str!("../../../../docs/operations.md");
-    let mut blocks = documented.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
-    let block =
-        blocks.find(|block| block.starts_with("tracing:")).context("docs/operations.md has no tracing block")?;
+    let block = include_str!("../../../../deploy/observability/envoy-tracing.yaml");
     let mut block: Value = serde_saphyr::from_str(&block.replace("cluster: otel_collector", "cluster: backend"))?;
     Ok(block.get_mut("tracing").context("no member tracing")?.take())
 }

@@ -52,9 +52,9 @@ pub(crate) fn dashboard() -> Result<Vec<Query>> {
     Ok(queries)
 }
 
-/// The expressions of docs/operations.md: those of the table, and those that the paragraphs of the alerts `ask`.
+/// The expressions of docs/operate.md: those of the table, and those that the paragraphs of the alerts `ask`.
 pub(crate) fn operations() -> Result<Vec<String>> {
-    let page = fs::read_to_string(repository().join("docs/operations.md"))?;
+    let page = fs::read_to_string(repository().join("docs/operate.md"))?;
     let asked = |line: &str| Some(line.trim().strip_prefix("$ ask '")?.strip_suffix('\'')?.to_owned());
     let listed = |line: &str| {
         let (_, expression) = line.strip_prefix("| ")?.split_once(" | `")?;

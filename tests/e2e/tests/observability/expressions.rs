@@ -25,7 +25,7 @@ pub(crate) fn tests() -> Vec<Test<ObservabilitySetup>> {
         Test::new("every expression of the dashboard gives data", every_panel),
         Test::new("every recording rule gives data", every_record),
         Test::new("every side of every alert gives data", every_alert),
-        Test::new("every expression of docs/operations.md gives data", every_documented),
+        Test::new("every expression of docs/operate.md gives data", every_documented),
     ]
 }
 
@@ -107,7 +107,7 @@ fn every_alert(setup: &ObservabilitySetup) -> Result<()> {
 fn every_documented(setup: &ObservabilitySetup) -> Result<()> {
     let expressions = operations()?;
     ensure!(expressions.len() > 15, "only {} expressions", expressions.len());
-    let named = expressions.into_iter().map(|expression| ("docs/operations.md".to_owned(), expression));
+    let named = expressions.into_iter().map(|expression| ("docs/operate.md".to_owned(), expression));
     each_gives_data(&setup.prometheus, named, |text| Ok(with_booleans(&hastened(text)?)))
 }
 

@@ -1,4 +1,4 @@
-//! The story of docs/promises.md, with `kill -9` of the Restate node between every two steps.
+//! The story of docs/restate.md, with `kill -9` of the Restate node between every two steps.
 
 use std::sync::Arc;
 

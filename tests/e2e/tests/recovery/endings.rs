@@ -145,7 +145,7 @@ async fn purged(stack: &mut Stack) -> Result<()> {
     Ok(())
 }
 
-/// What `docs/operations.md` tells to do about a delivery whose handler has failed for good.
+/// What `docs/operate.md` tells to do about a delivery whose handler has failed for good.
 async fn resent(stack: &mut Stack) -> Result<()> {
     let event = json!({"id": "evt_resent", "order_id": "resent", "amount": 1, "provider": "declines"});
     let delivery = |age: u64| {

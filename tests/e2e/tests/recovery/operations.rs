@@ -435,7 +435,7 @@ fn small_policy() -> String {
 
 const LISTENER: &str = "rotated";
 
-/// The filter's configuration is replaced while Envoy runs, as docs/render.md has it.
+/// The filter's configuration is replaced while Envoy runs, as docs/production.md has it.
 async fn rotation(stack: &mut Stack) -> Result<()> {
     let (old, new) = ("the-old-secret-of-this-test", "the-new-secret-of-this-test");
     let directory = tempfile::tempdir()?;

@@ -1,5 +1,5 @@
 //! Behaviour cases: a policy, a request, and everything that upstream and client must then see, as data. The format is
-//! described in `tests/testkit/README.md`.
+//! described in `format.rs`; CONTRIBUTING.md has an example.
 //!
 //! Nothing here knows what runs a case. A runner gives an [`CaseOutcome`], and [`compare`] says where that differs.
 

@@ -71,7 +71,7 @@ impl Steps {
         text.trim_end().to_owned()
     }
 
-    /// What to change: the hints for this request, then the advice of docs/errors.md.
+    /// What to change: the hints for this request, then the advice of docs/callers.md.
     pub(crate) fn changes(&self, problem: &Value, verdict: &Value) -> Vec<String> {
         let mut changes = self.hints.clone();
         let is_webhook = verdict.get("policy").and_then(Value::as_str) == Some("REQUIRED_B")

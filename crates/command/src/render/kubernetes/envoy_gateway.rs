@@ -109,7 +109,7 @@ impl ResourcePlan {
         if let Some(namespace) = dynamic_module.namespaces.first() {
             return Err(format!(
                 "the policy's identity sources read metadata ({namespace}), which a dynamic module is handed by a filter that Envoy Gateway \
-                 cannot add: let them read headers (`headers_owned_by`), which claimToHeaders of a SecurityPolicy sets (docs/dynamic-module.md)"
+                 cannot add: let them read headers (`headers_owned_by`), which claimToHeaders of a SecurityPolicy sets (docs/gateways.md)"
             ));
         }
         let owners = needs.owners.iter().map(|(name, headers)| {

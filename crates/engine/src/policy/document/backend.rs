@@ -18,51 +18,45 @@ members! {
     /// This object says what stands behind the gateway, which headers it gets, and which of its headers clients see.
     backend = "backend", "Backend", also [store::AUTHORITY, store::TIMEOUT_MS];
 
-    /// `restate` is Restate's HTTP ingress. `generic` is any other API or service that deduplicates by `Idempotency-Key` itself. There is
-    /// no default, because the two differ in what the filter removes, hides and promises; docs/backends.md compares them.
+    /// `restate` is Restate's HTTP ingress, `generic` any other API that deduplicates by `Idempotency-Key` itself. There is no default;
+    /// docs/backends.md compares them.
     KIND: OptionalChoice<BackendKind> { words: &[("restate", BackendKind::Restate), ("generic", BackendKind::Generic)] }
         = "kind", "Kind", required KINDS;
 
     /// Whether requests are sent to their route's `target`. Then every path whose first segment is a target's service is closed to clients.
     REWRITE_PATH: OptionalFlag {} = "rewrite_path", "Rewrite paths", schema r#"{"default": false}"#;
 
-    /// Path prefixes closed to clients (404), beside those that are always closed. A path that ends in a full stop closes every path that
-    /// begins so. For `restate` these are `/restate`, `/dev.restate.`, the guard's service, and each path that no route declares and whose
-    /// first segment is a service that the document names or `openapi`; with `rewrite_path` every path of the targets' services.
+    /// Path prefixes closed to clients (404), beside those that are always closed; one that ends in a full stop closes every path that
+    /// begins so. For `restate` these are `/restate`, `/dev.restate.`, `openapi`, the guard, and undeclared paths of services that the
+    /// document names.
     RESERVED_PATHS: Texts<String> { parse: parse_reserved_path } = "reserved_paths", "Reserved paths",
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+)+$"}, "default": [], "examples": [["/internal"]]}"#;
 
-    /// The response header with the backend's operation id. Clients get it as `x-operation-id`. Default for `restate`: `x-restate-id`.
+    /// The response header with the backend's operation id; clients get it as `x-operation-id`. Default for `restate`: `x-restate-id`.
     OPERATION_ID: Text<String> { parse: parse_header_name } = "operation_id", "Operation id",
         schema r##"{"$ref": "#/$defs/headerName", "examples": ["x-job-id"]}"##;
 
     /// Response headers that clients do not see: names, or beginnings followed by `*`. Default for `restate`: `x-restate-*` and
-    /// `access-control-*`; for `generic`: none.
+    /// `access-control-*`.
     HIDE_HEADERS: Texts<String> { parse: parse_header_pattern } = "hide_headers", "Hidden headers",
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:[!#$%&'+.^_`|~0-9A-Za-z-]{2,}\\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)$"}, "examples": [["x-restate-*", "access-control-*"]]}"#;
 
     /// Request headers that reach Restate although it journals what it gets: of `authorization`, `cookie`, `proxy-authorization`,
-    /// `x-api-key`, `origin` and `access-control-request-*`. Those of `x-restate-*` steer a call and never come from a client. For `generic`: the
-    /// header with API keys (`unkey` of an identity source), of which the line whose key was confirmed goes on.
+    /// `x-api-key`, `origin` and `access-control-request-*`. For `generic`: the header with API keys, of which the confirmed line goes on.
     KEEP_HEADERS: Texts<String> { parse: parse_header_name } = "keep_headers", "Kept headers",
         schema r##"{"type": "array", "items": {"$ref": "#/$defs/headerName", "not": {"pattern": "^[xX][-_][rR][eE][sS][tT][aA][tT][eE][-_]"}}, "default": [], "examples": [["authorization"]]}"##;
 
-    /// A request header in which the backend gets the namespaced key once more, beside `Idempotency-Key`, on each request that the filter
-    /// forwards with one. A handler in Restate sees the key here only: Restate takes `Idempotency-Key` for itself. Requests in shadow mode,
-    /// without a key, and for stored results do not have it. A client's own header of this name is removed on every route and path, before
-    /// every backend. The name is none that has a meaning of its own (`idempotency-key`, `authorization`, `content-…`, `x-envoy-…` and
-    /// others).
+    /// A request header in which the backend gets the namespaced key once more. A handler in Restate sees the key here only. Requests in
+    /// shadow mode, without a key, and for stored results do not have it. A client's own is removed everywhere.
     KEY_HEADER: Text<String> { parse: parse_key_header } = "key_header", "Header of keys for handlers",
         schema r##"{"$ref": "#/$defs/extraHeader", "examples": ["x-idempotency-key"]}"##;
 
-    /// For `generic`: response headers by which the backend says that an answer is a replay, with any value but `false`, `0` or nothing. On
-    /// such an answer to a request with a key the filter sets `Idempotent-Replayed: true` and `Idempotency-Status: replayed`; the backend's
-    /// own header stays unless `hide_headers` lists it.
+    /// For `generic`: response headers that mark a replay, with any value but `false`, `0` or nothing. On such an answer the filter sets
+    /// `Idempotent-Replayed: true` and `Idempotency-Status: replayed`.
     REPLAY_HEADERS: Texts<String> { parse: parse_header_name } = "replay_headers", "Replay headers",
         schema r##"{"type": "array", "items": {"$ref": "#/$defs/headerName"}, "default": ["idempotent-replayed"], "examples": [["x-cache-hit"]]}"##;
 
-    /// The gateway's cluster through which the filter calls the backend itself. It should be a cluster of its own, to which no request of a
-    /// client goes: else clients can use up its connections.
+    /// The gateway's cluster for the filter's own calls. No client's request should go there: else clients can use up its connections.
     CLUSTER: Custom {} = "cluster", "Cluster", schema r##"{"$ref": "#/$defs/text", "examples": ["restate"]}"##;
 
     GUARD: Custom {} = "guard", schema r##"{"$ref": "#/$defs/guard"}"##;

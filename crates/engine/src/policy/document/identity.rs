@@ -43,8 +43,8 @@ members! {
 }
 
 members! {
-    /// A place from which a whole identity comes. The first source that has any value is used, and has to be complete; parts of different
-    /// sources never mix. Only JSON strings can be an identity.
+    /// A place from which a whole identity comes. The first source that has any value is used, and has to be complete. Only JSON strings
+    /// can be an identity.
     source = "source", "Identity source",
         schema r##"{"oneOf": [{"required": ["metadata"]}, {"required": ["headers_owned_by"]}, {"required": ["unkey"]}],
         "allOf": [
@@ -67,36 +67,34 @@ members! {
     HEADERS_OWNED_BY: Text<String> { parse: parse_text } = "headers_owned_by", "Owner of the headers",
         schema r##"{"$ref": "#/$defs/text", "examples": ["envoy.filters.http.ext_authz"]}"##;
 
-    /// The header in which the filter of `headers_owned_by` passes on the payload of a verified token: a JSON object in Base64URL, as
-    /// `forward_payload_header` of `jwt_authn` and `outputPayloadToHeader` of Istio write it. Tenant, project and subject are then claims
-    /// in it. No backend gets this header.
+    /// The header in which the filter of `headers_owned_by` passes on a verified token's payload, a JSON object in Base64URL, such as
+    /// `forward_payload_header` of `jwt_authn` or `outputPayloadToHeader` of Istio. Tenant, project and subject are claims in it. No
+    /// backend gets it.
     PAYLOAD_HEADER: Custom {} = "payload_header", "Header with the token's payload",
         schema r##"{"$ref": "#/$defs/identityHeader", "examples": ["x-jwt-payload"]}"##;
 
     UNKEY: Custom {} = "unkey", schema r##"{"$ref": "#/$defs/keyRegistry"}"##;
 
-    /// Where the tenant stands: a member of the metadata, a header, with `payload_header` a claim, or with `unkey` a JSON pointer; or a
+    /// Where the tenant stands: a member of the metadata, a header, with `payload_header` a claim, with `unkey` a JSON pointer; or a
     /// constant, `{"value": "shop"}`.
     TENANT: Custom {} = "tenant", "Tenant", required "", schema r#"{"examples": ["tenant_id", "x-tenant-id", {"value": "shop"}]}"#;
 
-    /// Where the project stands, or a constant, `{"value": "main"}`. A source for callers of `tenant` and `platform` scope may leave it
-    /// out; a source that only routes of `project` scope use may not.
+    /// The same for the project. A source for routes of `tenant` and `platform` scope alone may leave it out.
     PROJECT: Custom {} = "project", "Project", schema r#"{"examples": ["project_id", "x-project-id", {"value": "main"}]}"#;
 
     SUBJECT: Custom {} = "subject", required "", schema r##"{"$ref": "#/$defs/sourceSubject"}"##;
 }
 
 members! {
-    /// The user or machine that acts; or a constant, `{"value": "service:worker"}`, where all callers of this source are one subject, and
-    /// so share keys and answers. A constant does not make a source count, so at least one other part is read from the request.
+    /// The user or machine that acts; or a constant, `{"value": "service:worker"}`: then all callers of this source share keys and answers.
+    /// At least one other part is read from the request.
     source_subject = "sourceSubject", "Subject",
         schema r#"{"if": {"required": ["value"]}, "then": {"properties": {"field": false, "type": false}}, "else": {"required": ["field"]}}"#;
 
-    /// The subject of all callers of this source, `{type}:{id}`, in the place of `field` and `type`. Webhooks and signed
-    /// callers must not have it.
+    /// The subject of all callers of this source, `{type}:{id}`, in the place of `field` and `type`.
     VALUE: Custom {} = "value", "Constant", schema r##"{"$ref": "#/$defs/subject", "examples": ["service:worker"]}"##;
 
-    /// Where the subject stands: a member of the metadata, a header, with `payload_header` a claim, or with `unkey` a JSON pointer.
+    /// Where the subject stands, as for `tenant`.
     FIELD: Custom {} = "field", "Field", schema r#"{"examples": ["sub", "x-subject"]}"#;
 
     /// The type of every subject of this source. Without it the value is `{type}:{id}`, split at the first colon.

@@ -7,32 +7,27 @@ use crate::policy::members::{Choice, Text, members};
 use regex_lite::{Regex, RegexBuilder};
 
 members! {
-    /// These rules are about clients' keys: their characters, and what else they need. On a route it takes the place of the document's
-    /// `key` as a whole. Keys of signed callers and identifiers of webhooks are not concerned.
+    /// These rules are about clients' keys. On a route it takes the place of the document's `key` as a whole. Keys of signed callers and
+    /// webhooks are not concerned.
     key_rules = "keyRules", "Rules for keys",
         schema r#"{"if": {"required": ["charset"], "properties": {"charset": {"const": "visible"}}}, "then": {"properties": {"format": {"const": "any"}}}}"#;
 
-    /// The characters of keys. `unreserved` is `A-Z a-z 0-9 . _ ~ -`. `visible` is every visible ASCII character except the comma, for
-    /// clients that have keys such as `order:123`, `a/b` or base64; a key of other characters is refused with reason `charset`. In both
-    /// cases a key may be sent bare or as a Structured Field string, has at most 255 characters, and does not begin with `t-`. A value that
-    /// begins with `"` is always read as a Structured Field string, in which `\"` stands for a quote and `\\` for a backslash.
+    /// The characters of keys. `unreserved`: `A-Z a-z 0-9 . _ ~ -`. `visible`: every visible ASCII character but the comma, for keys such
+    /// as `order:123`, `a/b` or base64. A value that begins with `"` is always a Structured Field string, with `\"` for a quote and `\\`
+    /// for a backslash.
     CHARSET: Choice<KeyCharset> { words: &KeyCharset::WORDS } = "charset", "Characters";
 
-    /// The form of every key: any key of the grammar, a UUID (RFC 9562), a UUID version 7, or a ULID; letters in upper or lower case. A key
-    /// of another form is refused with reason `format`.
+    /// The form of every key: any, a UUID (RFC 9562), a UUID version 7, or a ULID, in upper or lower case. Else it is refused with reason
+    /// `format`.
     FORMAT: Choice<KeyFormat> { words: &KeyFormat::WORDS } = "format", "Format";
 
-    /// A regular expression that has to match somewhere in the key; `^` and `$` make it match the whole key, and `^.{16,}$` asks for 16
-    /// characters. It has no look-around and no
-    /// back-references, at most 256 characters, and at most 16 KiB when it is compiled. Clients see it in the refusal (reason `format`).
-    ///
+    /// A regular expression that has to match somewhere in the key; `^` and `$` make it match the whole. No look-around, no
+    /// back-references, at most 256 characters and 16 KiB compiled. Clients see it in the refusal (reason `format`).
     PATTERN: Text<Regex> { parse: parse_pattern } = "pattern", "Pattern",
         schema r#"{"type": "string", "maxLength": 256, "examples": ["^refund[.][0-9a-f-]{36}$"]}"#;
 
-    /// A key whose own time is longer ago is refused with reason `expired`, a key whose time is more than 5 minutes ahead with reason
-    /// `format`. Needs the format `uuid7` or `ulid`. It must not be longer than the retention of the target's service
-    /// (`/retention/services`), so that no retry comes after the result is gone. Where clients' clocks may be ahead, leave 5 minutes
-    /// between the two.
+    /// A key whose own time is longer ago is refused with reason `expired`, one more than 5 minutes ahead with `format`. Needs `uuid7` or
+    /// `ulid`. It must not be longer than the retention of the target's service.
     MAX_AGE: Text<MaxAge> { parse: parse_age } = "max_age", "Greatest age",
         schema r##"{"$ref": "#/$defs/duration", "examples": ["24h"]}"##;
 

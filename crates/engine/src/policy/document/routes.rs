@@ -37,114 +37,99 @@ members! {
             {"if": {"required": ["internal_hit"]}, "then": {"properties": {"policy": {"const": "HANDLER_INTERNAL_C"}, "one_way": {"const": false}}}}
         ]}"#;
 
-    /// Its name in metrics, logs and the gateway's route metadata (`filter_metadata["edge.idempotency"].endpoint`). No two routes have the
-    /// same.
+    /// Its name in metrics, logs and the gateway's route metadata. No two routes have the same.
     ENDPOINT: Custom {} = "endpoint", "Endpoint", required "",
         schema r##"{"$ref": "#/$defs/name", "examples": ["refunds.create"]}"##;
 
-    /// The path in its normalised spelling. It may end with a slash, and the route takes both spellings. `{name}` stands for one whole
-    /// segment, and behind a text (`key:{name}`) for the rest of one, which is not empty. A literal segment outranks a parameter behind a
-    /// text, the longest such text outranks a shorter one, and all of them outrank a whole parameter.
+    /// The path in its normalised spelling. With a slash at the end the route takes both spellings. `{name}` stands for one whole segment,
+    /// behind a text (`key:{name}`) for the rest of one. A literal segment outranks a parameter behind a text, and that outranks a whole
+    /// parameter.
     PATH: Text<Template> { parse: Template::parse } = "path", "Path", required "",
         schema r#"{"type": "string", "pattern": "^(?:/|(?:/(?:(?!\\.{1,2}(?:/|$)|:[A-Za-z_]|\\*+(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+|(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})*\\{[a-z][a-z0-9_]*\\}))+/?)$", "examples": ["/api/v1/refunds", "/api/v1/carts/{cart_id}/checkout", "/api/v1/flags/key:{flag}"]}"#;
 
-    /// `HEAD` counts as `GET`. `PUT`, `PATCH` and `DELETE` become `POST` where `rewrite_path` leads to Restate, whose handlers know no
-    /// other. `OPTIONS` is not forwarded unless it is listed; the gateway's CORS filter belongs in front.
+    /// `HEAD` counts as `GET`. `PUT`, `PATCH` and `DELETE` become `POST` for Restate's handlers. `OPTIONS` is not forwarded unless it is
+    /// listed.
     METHODS: Custom {} = "methods", "Methods",
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?!CONNECT$)[!#$%&'*+.^_`|~0-9A-Z-]+$", "examples": ["POST", "GET", "PUT", "PATCH", "DELETE"]}, "minItems": 1, "default": ["POST"]}"#;
 
-    /// `REQUIRED_A`: a key is required and put into the caller's namespace. `ACCEPTED`: the same if there is a key, forwarded without
+    /// `REQUIRED_A`: a key is required and put into the caller's namespace. `ACCEPTED`: the same if there is one, forwarded without
     /// deduplication if not. `REQUIRED_B`: a webhook is verified and its identifier becomes the key. `HANDLER_INTERNAL_C`: a key is removed
-    /// unread, because the handler deduplicates, or the operation takes no key. `PROHIBITED`: a key is an error.
+    /// unread. `PROHIBITED`: a key is an error.
     POLICY: OptionalChoice<PolicyKind> { words: &PolicyKind::WORDS } = "policy", "Policy", required "";
 
-    /// The name of the backend that gets the requests, one of `/backends`. The default is that of `/backend`.
+    /// One of `/backends`. The default is that of `/backend`.
     BACKEND: Custom {} = "backend", "Backend", schema r##"{"$ref": "#/$defs/name", "examples": ["restate"]}"##;
 
-    /// Where the request goes in the backend: `Service/handler`, or `Service/{object key}/handler`. Path parameters and `{tenant}`,
-    /// `{project}`, `{subject}` may stand in the object key, with a `:` between them. With `/backend/rewrite_path` the request is sent
-    /// there; without it the target serves recovery and collision detection only. On a route with `webhook` that leads to Restate,
-    /// `{body:/data/object/id}` (a JSON pointer) and `{form:MessageSid}` (a field of a form) are members of the verified body; a `:` in
-    /// their values becomes `%3A`, and a `%` becomes `%25`.
+    /// Where the request goes in the backend: `Service/handler`, or `Service/{object key}/handler`. Path parameters, `{tenant}`,
+    /// `{project}` and `{subject}` may stand in the object key, with a `:` between them; on a webhook's route before Restate also
+    /// `{body:/pointer}` and `{form:Field}` of the verified body. Without `/backend/rewrite_path` it serves recovery and `collision` only.
     TARGET: Custom {} = "target", "Target",
         schema r#"{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9._-]*(?:/(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{(?:[a-z][a-z0-9_]*|body:(?:/(?:[^~/{}\u0000]|~[01])*){1,8}|form:[^{}\u0000]+)\\})+)?/[A-Za-z_][A-Za-z0-9._-]*$", "examples": ["Refunds/create", "Cart/{tenant}:{project}:{cart_id}/checkout", "Promises/{tenant}:{project}:stripe:{body:/data/object/id}/resolve"]}"#;
 
-    /// What a verified delivery is answered whose body lacks a value that the `target` is made of, has it twice, or has one that is no
-    /// string and no integer or cannot stand in an object key. `refuse`: 400 `transport_translation_failed`. `acknowledge`: 200 without a
-    /// call, so that the provider does not send it again. What the signature does not cover is always refused.
+    /// What a verified delivery is answered whose body lacks a usable value for the `target`. `refuse`: 400 `transport_translation_failed`.
+    /// `acknowledge`: 200 without a call. What the signature does not cover is always refused.
     ON_UNMATCHED: OptionalChoice<bool> { words: &[("refuse", false), ("acknowledge", true)] } = "on_unmatched", "Deliveries for nobody",
         schema r#"{"default": "refuse"}"#;
 
-    /// Whether the route's keys belong to the caller's project, or are the same in all projects (`tenant`, `platform`). `tenant` and
-    /// `platform` put `_tenant` or `_platform` into the project segment; the tenant is always needed. The subject stays in the keys:
-    /// callers of a tenant do not share keys, unless `subject` says so.
+    /// Whether the route's keys belong to the caller's project, or are the same in all projects (`_tenant` or `_platform` in the project's
+    /// segment). Tenant and subject stay in the keys, so callers do not share them.
     SCOPE: Choice<Scope> { words: &[("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)] }
         = "scope", "Scope";
 
-    /// With `none` all callers of the tenant and project share the keys of this route (with `"scope": "tenant"` all callers of the tenant):
-    /// who sends a key that another caller has used gets that caller's answer, and can recover it. `_none:_` stands in the place of the
-    /// subject in these keys. The caller is still needed, and forwarded. Only a REQUIRED_A or ACCEPTED route without `webhook`, without
-    /// `{subject}` in its `target` and without signed callers can have it.
+    /// With `none` all callers of the tenant and project share this route's keys (`_none:_` for the subject), and so answers. The caller is
+    /// still needed. Only for REQUIRED_A and ACCEPTED without `webhook`, without `{subject}` in the `target` and without signed callers.
     SUBJECT: Choice<KeySubject> { words: &[("caller", KeySubject::Caller), ("none", KeySubject::None)] }
         = "subject", "Keys that callers share";
 
-    /// The route's mode. Without it the document's mode holds.
+    /// The route's mode. Without it the document's holds.
     MODE: OptionalChoice<Mode> { words: &MODES } = "mode", "Enforce or shadow";
 
-    /// The route's identity rules, which take the place of the document's.
+    /// The route's identity rules, in the place of the document's.
     IDENTITY: Custom {} = "identity", schema r##"{"$ref": "#/$defs/identity"}"##;
 
-    /// The hosts that the route is for, each in its canonical form: `api.example.com`, or `*.example.com` for every host below; in lower
-    /// case, without a port and without a final dot, an internationalised name in its ASCII form (`xn--mnchen-3ya.example`), an IPv6
-    /// address as URLs write it (`[2001:db8::1]`). A request whose authority spells such a host in another way is answered 400
-    /// `path_ambiguous`, so set `strip_any_host_port` and `strip_trailing_host_dot` on the gateway's connection manager. A route with hosts
-    /// outranks one without; a route without hosts is for all.
+    /// The hosts that the route is for, in canonical form: `api.example.com`, or `*.example.com` for every host below; lower case, no port,
+    /// no final dot. Another spelling is answered 400 `path_ambiguous`, so set `strip_any_host_port` and `strip_trailing_host_dot` in
+    /// Envoy. A route with hosts outranks one without.
     HOSTS: Texts<String> { parse: parse_host } = "hosts", "Hosts",
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:\\[[0-9a-f.]*:[0-9a-f:.]*\\]|(?:\\*\\.)?(?!\\.)[a-z0-9._~-]*[a-z0-9_~-])$", "examples": ["api.example.com", "*.example.com"]}, "default": []}"#;
 
-    /// Whether a caller can ask for the result of an earlier request of its own under `…/by-idempotency-key/{key}`. Only REQUIRED_A and
-    /// ACCEPTED routes with a `target` in a backend of kind `restate` can be recovered from, and are unless it says `false`; in shadow mode
-    /// none is.
+    /// Whether a caller can ask for the result of its own request under `…/by-idempotency-key/{key}`. Only REQUIRED_A and ACCEPTED routes
+    /// with a `target` in Restate can, and do unless it says `false`; not in shadow mode.
     RECOVERY: OptionalFlag {} = "recovery", "Recovery";
 
-    /// What the same key with another request leads to: nothing, a count, or 422 `idempotency_key_reused`. Another request differs in
-    /// method, path, query, content type or body. Needs `/backend/guard` and `/backend/cluster`. While the guard gives no answer that can
-    /// be compared, `enforce` answers 503, and `observe` forwards. In shadow mode `enforce` counts, too.
+    /// What the same key with another request (method, path, query, content type or body) leads to: nothing, a count, or 422
+    /// `idempotency_key_reused`. Needs `/backend/guard` and `/backend/cluster`. Without a usable answer of the guard `enforce` answers 503,
+    /// `observe` forwards. In shadow mode `enforce` counts.
     COLLISION: Choice<Collision> { words: &[("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)] }
         = "collision", "Collision detection";
 
-    /// With `attach` a duplicate of a request that is under way waits for it and gets the same answer. With `conflict` the filter asks
-    /// Restate through `/backend/cluster` before each request with a key, and refuses a duplicate with 409 `idempotency_key_in_flight`; if
-    /// Restate gives no answer, the request is forwarded. The body is buffered meanwhile, up to `max_body_bytes`. In shadow mode nothing is
-    /// asked.
+    /// With `attach` a duplicate in flight waits for the same answer. With `conflict` the filter asks Restate through `/backend/cluster`
+    /// before each request with a key, and refuses a duplicate with 409 `idempotency_key_in_flight`; without an answer the request is
+    /// forwarded. The body is buffered, up to `max_body_bytes`.
     IN_FLIGHT: Choice<bool> { words: &[("attach", false), ("conflict", true)] } = "in_flight", "Requests in flight";
 
-    /// What of the body makes a request another one: its bytes, or its canonical JSON (RFC 8785), in which the order of members and space
-    /// do not count. A body without a canonical form is compared by its bytes. With `collision` and `json`, `max_body_bytes` is at most
-    /// 16777216.
+    /// What of the body makes a request another one: its bytes, or its canonical JSON (RFC 8785). A body without that form is compared by
+    /// bytes. With `json`, `max_body_bytes` is at most 16777216.
     FINGERPRINT: Choice<bool> { words: &[("raw", false), ("json", true)] } = "fingerprint", "Fingerprint";
 
-    /// Request headers that make a request another one, too, such as `if-match`: with another value, another number of lines or without the
-    /// header, the same key is refused or counted. Their order in this list does not matter. A retry has to send them again, byte for byte.
-    /// Changing the list makes fingerprints that cannot be compared with earlier ones, as a change of `fingerprint` does. A header that the
-    /// backend never gets as a client sent it is a start error.
+    /// Request headers that make a request another one, too, such as `if-match`. A retry has to send them again, byte for byte.
+    /// Fingerprints before and after a change of the list cannot be compared.
     FINGERPRINT_HEADERS: Custom {} = "fingerprint_headers", "Headers in the fingerprint",
         schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/fingerprintHeader"}, "default": [], "examples": [["if-match", "prefer"]]}"##;
 
     /// The longest body that the filter reads, in bytes, on routes with webhooks, signed callers, `collision` or `"in_flight": "conflict"`.
-    /// A longer one is answered 413, with `"collision": "observe"` forwarded without a check.
+    /// A longer one is answered 413, with `observe` forwarded.
     MAX_BODY_BYTES: Integer { least: 1, most: 1 << 30, default: defaults::MAX_BODY_BYTES } = "max_body_bytes", "Longest body";
 
     /// Whether the backend answers before the work is done (`/send`).
     ONE_WAY: Flag { default: false } = "one_way", "One-way";
 
-    /// Whether the values of the path's parameters may contain a slash, written `%2F`. Other routes answer 400 `path_ambiguous` to it,
-    /// since many backends decode a path before they choose a route, and so choose another one than the filter. It cannot be set where the
-    /// decoded path could be that of another route.
+    /// Whether the path's parameters may contain a slash, written `%2F`. Other routes answer it 400 `path_ambiguous`, since many backends
+    /// decode a path before they route it. It cannot be set where the decoded path could be another route's.
     ENCODED_SLASH: Flag { default: false } = "encoded_slash", "Escaped slashes";
 
-    /// The query parameters that reach the target. All others are dropped where the path is rewritten. `delay`, `delaysec` and `limit-key`
-    /// steer the backend and never come from a client.
+    /// The query parameters that reach the target; all others are dropped where the path is rewritten. `delay`, `delaysec` and `limit-key`
+    /// never come from a client.
     QUERY: Texts<String> { parse: parse_query_name } = "query", "Query parameters",
         schema r##"{"type": "array", "items": {"$ref": "#/$defs/queryName"}, "default": []}"##;
 
@@ -154,11 +139,9 @@ members! {
 
     ANSWER: Custom {} = "answer", schema r##"{"$ref": "#/$defs/answer"}"##;
 
-    /// Where an answer of a `HANDLER_INTERNAL_C` route says that its handler had done the work before: the JSON pointer of a member of its
-    /// body. The answer is a hit (`handler_internal_dedup_hit_total`) if the member is `true`, as a boolean. A handler in Restate needs
-    /// this, since it cannot set the header that counts as well. The answer passes unchanged, and nothing waits for its body: it is read
-    /// while it passes. What cannot be read is not counted: a body that is compressed, not of a JSON content type, not JSON, or longer than
-    /// 1 MiB, and a member that is there twice.
+    /// Where an answer of a `HANDLER_INTERNAL_C` route says that its work had been done before: the JSON pointer of a member that is `true`
+    /// (`handler_internal_dedup_hit_total`). The answer passes unchanged. Not counted are bodies that are compressed, no JSON or longer
+    /// than 1 MiB.
     INTERNAL_HIT: Text<Pointer> { parse: parse_member } = "internal_hit", "Duplicates that the handler finds",
         schema r#"{"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$", "examples": ["/duplicate"]}"#;
 
@@ -166,21 +149,18 @@ members! {
 }
 
 members! {
-    /// What becomes of an answer with status 200 that comes from the route's `target`, since a backend such as Restate has no other status
-    /// for a success. The first answer, its replays and its recoveries get the same shape. Needs `/backend/rewrite_path` and a route that
-    /// is not one-way.
+    /// What becomes of an answer with status 200 from the route's `target`, Restate's only success. Replays and recoveries get the same.
+    /// Needs `/backend/rewrite_path`, and not `one_way`.
     answer = "answer", "Shape of a success",
         schema r#"{"minProperties": 1}"#;
 
-    /// The status in the place of 200. 204, 205 and 206 are not possible, because the answer has a body.
+    /// The status in the place of 200; not 204, 205 or 206.
     STATUS: OptionalInteger { least: 200, most: 299 } = "status", "Status",
         schema r#"{"not": {"enum": [204, 205, 206]}, "examples": [201]}"#;
 
-    /// The header `Location`: an absolute path, in which `{body:/id}` stands for the string or integer at this JSON pointer of the answer's
-    /// body, and `{name}` for a parameter of the route's path. Each value is percent-encoded into its segment. For the pointer the filter
-    /// waits for the whole body, up to 1 MiB; the gateway's buffer has to be 64 KiB larger. A longer answer passes without this `Location`
-    /// if its `content-length` says so, and else the problem document `answer_unavailable` takes its place. An answer without a usable
-    /// value keeps its status 200 and its own `Location`, and is counted (`idempotency_answer_unshaped_total`).
+    /// The header `Location`: an absolute path with `{body:/id}` for the string or integer at this pointer of the answer, and `{name}` for
+    /// a parameter of the path. The filter waits for the body, up to 1 MiB, and the gateway's buffer has to be 64 KiB larger. Without a
+    /// usable value the answer passes as it is, and is counted (`idempotency_answer_unshaped_total`).
     LOCATION: Text<String> { parse: parse_text } = "location", "Location",
         schema r#"{"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{[a-z][a-z0-9_]*\\}|\\{body:(?:/(?:[^{}~/]|~[01])*){1,8}\\})+)+$", "examples": ["/api/v1/refunds/{body:/id}"]}"#;
 }

@@ -27,8 +27,7 @@ members! {
     CONFIG_SOURCE: Custom {} = "config_source", "Source",
         schema r#"{"type": "object", "examples": [{"path_config_source": {"path": "/etc/envoy/secrets/stripe.yaml"}, "resource_api_version": "V3"}]}"#;
 
-    /// How long the previous value of a secret counts after there is a new one, in seconds. A version that OpenBao's owner deletes counts no
-    /// longer than the cached answer.
+    /// How long a secret's previous value counts after there is a new one, in seconds.
     ROTATION_GRACE_S: Integer { least: 0, most: 604_800, default: 3_600 } = "rotation_grace_s", "Rotation grace";
 }
 

@@ -9,8 +9,8 @@ use crate::policy::members::{Custom, Integer, Member, Text, TextOr, members};
 const MAX_LIFETIME_S: u64 = 900;
 
 members! {
-    /// Where the bindings are looked up that `static` does not list: `keys.verifyKey` with the webhook id as the key. Their secrets come
-    /// from `openbao`.
+    /// Where bindings are looked up that `static` lacks: `keys.verifyKey` with the webhook id as the key. Their secrets come from
+    /// `openbao`.
     unkey = "unkey", "Unkey";
 
     /// The gateway's cluster for these calls.
@@ -21,23 +21,20 @@ members! {
     AUTHORITY: Text<String> { parse: parse_authority } = "authority", "Authority",
         schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._:\\[\\]-]+$", "examples": ["lookups.internal:8200"]}"#;
 
-    /// The key that is sent as a bearer token. It is better to leave it out here and to let the gateway add it (Envoy's credential
-    /// injector).
+    /// The bearer token of these calls. Better leave it out and let the gateway add it (`credential_injector`).
     ROOT_KEY: Custom {} = "root_key", "Root key", schema r##"{"$ref": "#/$defs/secret"}"##;
 
-    /// How long the answer to a call of the filter's own may take, in milliseconds. A request waits for it that long. How long a client's request
-    /// may take is the gateway's matter.
+    /// How long the answer to a call of the filter's own may take, in milliseconds. A request waits that long.
     TIMEOUT_MS: Integer { least: 10, most: 30_000, default: DEFAULT_TIMEOUT_MS } = "timeout_ms", "Time limit";
 
-    /// How long an answer is used before the store is asked again, in seconds. What is revoked works for so
-    /// long, and up to 300 seconds longer while the store answers 5xx or not at all, but never 900 in all. That there is no answer is remembered for 10
-    /// seconds, and no longer than this.
+    /// How long an answer is used, in seconds. What is revoked works for so long, and up to 300 seconds longer while the store is down, but
+    /// never 900 in all. "There is none" counts for 10 seconds at most.
     CACHE_TTL_S: Integer { least: 1, most: MAX_LIFETIME_S, default: 60 } = "cache_ttl_s", "Lifetime";
 }
 
 members! {
-    /// Where the secrets are looked up that bindings do not list: a KV engine, version 2, of OpenBao or Vault, whose data is `{"secret":
-    /// "…"}` or `{"secrets": ["…", …]}`, newest first.
+    /// Where secrets are looked up that bindings lack: a KV engine, version 2, of OpenBao or Vault, with `{"secret": "…"}` or `{"secrets":
+    /// ["…", …]}`, newest first.
     openbao = "openbao", "OpenBao",
         also [unkey::CLUSTER, unkey::AUTHORITY, unkey::TIMEOUT_MS, unkey::CACHE_TTL_S, live_secret::ROTATION_GRACE_S];
 
@@ -49,8 +46,7 @@ members! {
     PATH: TextOr<String> { parse: parse_template, default: "{tenant}:{project}:{provider}" } = "path", "Path",
         schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._~:/{}-]+$"}"#;
 
-    /// The token that is sent as `X-Vault-Token`. It is better to leave it out here and to let the gateway add it (Envoy's credential
-    /// injector).
+    /// The `X-Vault-Token` of these calls. Better leave it out and let the gateway add it (`credential_injector`).
     TOKEN: Custom {} = "token", "Token", schema r##"{"$ref": "#/$defs/secret"}"##;
 }
 
