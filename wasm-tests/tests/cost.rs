@@ -74,6 +74,19 @@ fn cases() -> Vec<Case> {
         "name": "partner", "unkey": {"header": "x-partner-key", "prefix": "sk_", "cluster": "unkey"},
         "tenant": "/identity/externalId", "project": "/meta/project_id", "subject": {"field": "/keyId", "type": "client"},
     }));
+    let without_record = |mut policy: Value| {
+        policy["record"] = json!(false);
+        policy
+    };
+    let idle = |name, policy| Case {
+        name,
+        policy,
+        method: "GET",
+        path: IDLE_PATH,
+        key: None,
+        claims_in_headers: false,
+        has_api_key: false,
+    };
     let keyed = |name, policy, claims_in_headers| Case {
         name,
         policy,
@@ -84,19 +97,13 @@ fn cases() -> Vec<Case> {
         has_api_key: false,
     };
     vec![
-        keyed("keyed", whole, false),
+        keyed("keyed", whole.clone(), false),
+        keyed("keyed, no record", without_record(whole), false),
         keyed("keyed, API keys are possible", with_api_keys.clone(), false),
         Case { has_api_key: true, ..keyed("keyed, with an API key", with_api_keys, false) },
         keyed("keyed, claims in headers", from_headers, true),
-        Case {
-            name: "nothing to do",
-            policy: short,
-            method: "GET",
-            path: IDLE_PATH,
-            key: None,
-            claims_in_headers: false,
-            has_api_key: false,
-        },
+        idle("nothing to do", short.clone()),
+        idle("nothing to do, no record", without_record(short)),
     ]
 }
 
@@ -152,11 +159,16 @@ fn exchange(vm: &mut Vm, case: &Case) -> Vec<CallbackWork> {
     vm.take_work()
 }
 
-/// What an exchange of a case costs, as `costs.json` writes it.
-fn cost(module: &Wasm, case: &Case) -> Value {
+/// Starts a VM with the policy of a case.
+fn start(module: &Wasm, case: &Case) -> Vm {
     let clusters = BTreeSet::from(["unkey".to_owned()]);
     let options = Options { configuration: case.policy.to_string().into_bytes(), clusters, ..Options::default() };
-    let mut vm = Vm::boot(module.program(), options).unwrap_or_else(|error| panic!("{error}"));
+    Vm::boot(module.program(), options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What an exchange of a case costs, as `costs.json` writes it.
+fn cost(module: &Wasm, case: &Case) -> Value {
+    let mut vm = start(module, case);
     for _ in 0..WARM_UP {
         exchange(&mut vm, case);
     }
