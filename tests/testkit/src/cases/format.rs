@@ -25,6 +25,8 @@ pub(super) struct File {
     environment: Variables,
     /// What the stores hold, for cases that do not say.
     lookups: Option<Value>,
+    /// The claims of cases that do not say.
+    claims: Option<Map<String, Value>>,
     #[serde(default)]
     cases: Vec<RawCase>,
     #[serde(default)]
@@ -44,7 +46,9 @@ struct RawCase {
     #[serde(default = "nothing")]
     lookups: Value,
     request: RawRequest,
-    claims: Option<Map<String, Value>>,
+    /// `null`: none, whatever the file says
+    #[serde(default, deserialize_with = "said")]
+    claims: Option<Option<Map<String, Value>>>,
     #[serde(default)]
     metadata: BTreeMap<String, Map<String, Value>>,
     #[serde(default)]
@@ -138,6 +142,11 @@ fn stated<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Re
     Option::deserialize(deserializer)
 }
 
+/// A member that may be left out, and says something else if it is `null`.
+fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
 impl File {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
@@ -159,8 +168,9 @@ impl File {
             return Err(format!("two cases are named {twice:?}"));
         }
         let told = |name: &str, error: String| format!("{name:?}: {error}");
-        let cases = self.cases.into_iter().map(|case| {
+        let cases = self.cases.into_iter().map(|mut case| {
             let name = case.name.clone();
+            case.claims.get_or_insert_with(|| self.claims.clone());
             case.finish(policy.as_ref(), &self.environment, self.lookups.as_ref()).map_err(|error| told(&name, error))
         });
         let cases = cases.collect::<Result<_, _>>()?;
@@ -192,7 +202,7 @@ impl RawCase {
         let mut response = Headers::from([(":status", self.response.status.to_string())]);
         extend(&mut response, self.response.headers)?;
         let mut metadata = namespaces(self.metadata);
-        if let Some(claims) = self.claims {
+        if let Some(claims) = self.claims.flatten() {
             let claims = Value::Object(Map::from_iter([(JWT.1.to_owned(), Value::Object(claims))]));
             if metadata.insert(JWT.0.to_owned(), claims).is_some() {
                 return Err(format!("it has `claims` and metadata under {}", JWT.0));
