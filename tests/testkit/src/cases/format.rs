@@ -27,6 +27,8 @@ pub(super) struct File {
     lookups: Option<Value>,
     /// The claims of cases that do not say.
     claims: Option<Map<String, Value>>,
+    /// The request of cases that do not say.
+    request: Option<RawRequest>,
     #[serde(default)]
     cases: Vec<RawCase>,
     #[serde(default)]
@@ -45,7 +47,7 @@ struct RawCase {
     /// What the stores hold: changes to what the file says (RFC 7396), or `null` for stores that cannot be reached.
     #[serde(default = "nothing")]
     lookups: Value,
-    request: RawRequest,
+    request: Option<RawRequest>,
     /// `null`: none, whatever the file says
     #[serde(default, deserialize_with = "said")]
     claims: Option<Option<Map<String, Value>>>,
@@ -64,7 +66,7 @@ struct RawCase {
     record: Option<Map<String, Value>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawRequest {
     method: String,
@@ -171,6 +173,7 @@ impl File {
         let cases = self.cases.into_iter().map(|mut case| {
             let name = case.name.clone();
             case.claims.get_or_insert_with(|| self.claims.clone());
+            case.request = case.request.or_else(|| self.request.clone());
             case.finish(policy.as_ref(), &self.environment, self.lookups.as_ref()).map_err(|error| told(&name, error))
         });
         let cases = cases.collect::<Result<_, _>>()?;
@@ -186,14 +189,15 @@ impl File {
 impl RawCase {
     fn finish(self, policy: Option<&Value>, environment: &Variables, lookups: Option<&Value>) -> Result<Case, String> {
         let policy = policy.ok_or("its file has no policy")?;
-        let authority = self.request.authority.unwrap_or_else(|| "api.example.com".to_owned());
+        let sent = self.request.ok_or("neither it nor its file has a request")?;
+        let authority = sent.authority.unwrap_or_else(|| "api.example.com".to_owned());
         let request = message(
-            head(&self.request.method, &authority, self.request.path, self.request.headers)?,
-            self.request.body,
-            self.request.trailers.map(lines).transpose()?,
+            head(&sent.method, &authority, sent.path, sent.headers)?,
+            sent.body,
+            sent.trailers.map(lines).transpose()?,
         );
         let upstream = self.upstream.map(|upstream| {
-            let method = upstream.method.as_deref().unwrap_or(&self.request.method);
+            let method = upstream.method.as_deref().unwrap_or(&sent.method);
             let authority = upstream.authority.as_deref().unwrap_or(&authority);
             let body = upstream.body.unwrap_or_else(|| Text(request.body.clone()));
             let trailers = Some(lines(upstream.trailers)?);
