@@ -85,6 +85,12 @@ test("an attempt that takes too long is ended and repeated", async () => {
   assert.equal(platform.timeouts, 0);
 });
 
+test("a redirect is an answer", async () => {
+  const { api, order } = setUp([{ status: 307, headers: { Location: "https://elsewhere.example.test/" } }]);
+  assert.equal((await order({ redirect: "follow" })).status, 307);
+  assert.equal(api.sent.length, 1);
+});
+
 test("a request without a key is sent once as it is, without credentials, and is not kept", async () => {
   const { api, store, client } = setUp([{ status: 503 }], {
     credentials: () => ({ owner: OWNER, headers: { Authorization: "Bearer t" } }),
