@@ -22,7 +22,6 @@
 //! | [`payouts`] | calls that are in flight until a test confirms them |
 //! | [`prometheus`] | a Prometheus that scrapes such an Envoy |
 //! | [`host`] | tests that do not run on one of the hosts, and why |
-//! | [`hostile_upstream`] | a backend that loses, cuts and delays its answers, and records every attempt |
 //! | [`runner`] | running groups of tests, and an end for every process |
 
 pub mod behaviour;
@@ -37,7 +36,6 @@ pub mod frames;
 pub mod gateway;
 pub mod held;
 pub mod host;
-pub mod hostile_upstream;
 pub mod http2;
 pub mod lookup_stores;
 pub mod payouts;

@@ -24,7 +24,6 @@ mod hosts;
 mod krakend;
 mod mapping;
 mod metadata;
-mod metrics;
 mod metrics_bounds;
 mod moving_over;
 mod observability;
@@ -39,7 +38,6 @@ mod render;
 mod rendered;
 mod request_ids;
 mod restate;
-mod restate_doors;
 mod restate_paths;
 mod start;
 mod story;
@@ -76,7 +74,6 @@ const MODULES: &[Module] = &[
     ("hosts", hosts::groups),
     ("mapping", mapping::groups),
     ("metadata", metadata::groups),
-    ("metrics", metrics::groups),
     ("metrics_bounds", metrics_bounds::groups),
     ("own_api", own_api::groups),
     ("playbook", playbook::groups),
@@ -84,7 +81,6 @@ const MODULES: &[Module] = &[
     ("rbac", rbac::groups),
     ("render", render::groups),
     ("rendered", rendered::groups),
-    ("restate_doors", restate_doors::groups),
     ("restate_paths", restate_paths::groups),
     ("streamed_answers", streamed_answers::groups),
     ("waits", waits::groups),

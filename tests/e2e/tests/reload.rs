@@ -44,7 +44,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("a request under way ends under its document", under_way),
         test("a document with errors changes nothing", refused),
         test("to and fro under load", load),
-        test("a first document with errors, then a good one", first),
         test("a variable of the environment that is listed later", listed_later),
         test("another module: overwritten, and under a name of its own", another_module),
         test("clients hang up during lookups under an old document", |_| hang_ups(tools()?.filter)),
@@ -284,18 +283,6 @@ fn refused(setup: &ReloadSetup) -> Result<()> {
     // And a good one after it is taken.
     setup.switch(B, &mut connection)?;
     setup.switch(A, &mut connection)
-}
-
-/// There is no old document: nothing goes through until there is a good one.
-fn first(_: &ReloadSetup) -> Result<()> {
-    let (gateway, discovery, _directory) = start(Vec::new(), "{}")?;
-    let send = || gateway.http1(LISTENER, &keyed(&token(&gateway)?, "first"));
-    for _ in 0..3 {
-        let seen = send()?;
-        ensure!(seen.reply.status == 500 && seen.received.is_empty(), "{:?} {}", seen.reply, seen.upstream());
-    }
-    discovery.put(&A.text())?;
-    gateway.until("the good one is in force", |_| Ok(send()?.reply.status == 200))
 }
 
 /// A secret that Envoy had in its environment all along, and no document before.

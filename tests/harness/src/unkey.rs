@@ -97,13 +97,6 @@ impl Unkey {
         self.registry.keys().insert(key.to_owned(), data);
     }
 
-    /// The key has these permissions from now on.
-    pub fn grant(&self, key: &str, permissions: &[&str]) {
-        if let Some(Value::Object(data)) = self.registry.keys().get_mut(key) {
-            data.insert("permissions".to_owned(), json!(permissions));
-        }
-    }
-
     /// The key is gone: `NOT_FOUND`.
     pub fn unbind(&self, webhook_id: &str) {
         self.registry.keys().remove(webhook_id);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::hostile_upstream::IntentRecords;
+use super::upstream::IntentRecords;
 use e2e::runner::Test;
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::hostile_upstream::IntentRecord;
+use super::upstream::IntentRecord;
 use tempfile::TempDir;
 
 use super::driver::{Caller, ClientReport, Driver, DriverIntent, DriverReports, DriverSettings, ReferenceClient};

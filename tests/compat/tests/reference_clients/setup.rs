@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
-use e2e::hostile_upstream::HostileUpstream;
+use super::upstream::HostileUpstream;
 use serde_json::{Value, json};
 
 use super::driver::Caller;

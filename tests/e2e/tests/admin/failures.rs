@@ -14,13 +14,10 @@ use super::standin::{Sound, StandIn, version};
 pub(crate) fn tests() -> Vec<Test<PathBuf>> {
     vec![
         test("Restate is down", down),
-        test("Restate answers 500", broken),
-        test("something else answers", something_else),
+        test("Restate answers an error, or something else answers", broken),
         test("ids and names that are none", names),
-        test("credentials come from the environment", credentials),
         test("Restate goes away while results are purged", goes_away),
         test("a server that takes a change and ignores it", ignores),
-        test("the guard never forgets before the services", order),
         test("a change that fails leaves the guard the longer one", failed_change),
     ]
     .into_iter()
@@ -51,76 +48,35 @@ fn down(program: &Path) -> Result<()> {
     run_command(program, &silent, &[], ["keys", "show", "--timeout", "1"])?.exits(2)?.says("no whole reply in time")
 }
 
+/// What answers in the place of Restate, or of its queries, and what the command says.
 fn broken(program: &Path) -> Result<()> {
-    let always = StandIn::start(|_| Some((500, json!({"message": "the partition has no leader"}).to_string())))?;
-    list(program, &always.url)?.says("status 500: the partition has no leader")?;
-    let queries = StandIn::start(|path| match path {
-        "/version" => Some((200, version())),
-        _ => Some((500, json!({"message": "Datafusion error: out of memory"}).to_string())),
-    })?;
-    list(program, &queries.url)?
-        .says("does not answer a query of sys_invocation as it should: status 500: Datafusion error: out of memory")
-}
-
-fn something_else(program: &Path) -> Result<()> {
-    let page = StandIn::start(|_| Some((200, "<html>welcome</html>".to_owned())))?;
-    list(program, &page.url)?.says("is no admin API of Restate")?;
-    let other = StandIn::start(|_| Some((200, json!({"version": "9"}).to_string())))?;
-    list(program, &other.url)?.says("is no admin API of Restate")?;
-    let moved = StandIn::start(|_| Some((307, String::new())))?;
-    list(program, &moved.url)?.says("Redirects are not followed")?;
-    let unknown = StandIn::start(|path| match path {
-        "/version" => Some((200, version())),
-        _ => Some((200, json!({"rows": [{"id": 7}]}).to_string())),
-    })?;
-    list(program, &unknown.url)?.says("in a form that is not known here")
-}
-
-fn credentials(program: &Path) -> Result<()> {
-    let closed = StandIn::start(|_| Some((401, String::new())))?;
-    list(program, &closed.url)?.says("RESTATE_AUTH_TOKEN")?;
-    let open = StandIn::start(|path| match path {
-        "/version" => Some((200, version())),
-        _ => Some((200, json!({"rows": []}).to_string())),
-    })?;
-    let environment = [("RESTATE_AUTH_TOKEN", "planted-token"), ("ADMIN_KEY", "planted-key")];
-    let ran = run_command(program, &open.url, &environment, ["keys", "show", "--header-env", "X-Api-Key=ADMIN_KEY"])?
-        .exits(0)?;
-    ensure!(!format!("{ran:?}").contains("planted"), "{ran:?}");
-    let requests = open.requests();
-    let has_both = |head: &String| {
-        let head = head.to_ascii_lowercase();
-        head.contains("authorization: bearer planted-token") && head.contains("x-api-key: planted-key")
-    };
-    ensure!(requests.len() == 2 && requests.iter().all(has_both), "{requests:?}");
-    run_command(program, &open.url, &[], ["keys", "show", "--header-env", "X-Api-Key=ADMIN_KEY"])?
-        .exits(2)?
-        .says("ADMIN_KEY is not set")?;
-    // Two `authorization` headers are no valid request, so the one that is asked for replaces the token.
-    let other = StandIn::sound(Sound::default())?;
-    let environment = [("RESTATE_AUTH_TOKEN", "planted-token"), ("BASIC", "Basic planted")];
-    run_command(program, &other.url, &environment, ["keys", "show", "--header-env", "Authorization=BASIC"])?
-        .exits(0)?;
-    let one = |head: &String| {
-        let head = head.to_ascii_lowercase();
-        head.matches("authorization:").count() == 1 && head.contains("authorization: basic planted")
-    };
-    ensure!(other.requests().iter().all(one), "{:?}", other.requests());
+    let says = |message: &str| json!({"message": message}).to_string();
+    for (is_all, status, body, told) in [
+        (true, 500, says("the partition has no leader"), "status 500: the partition has no leader"),
+        (
+            false,
+            500,
+            says("Datafusion error: out of memory"),
+            "does not answer a query of sys_invocation as it should: status 500: Datafusion error: out of memory",
+        ),
+        (false, 200, json!({"rows": [{"id": 7}]}).to_string(), "in a form that is not known here"),
+        (true, 200, "<html>welcome</html>".to_owned(), "is no admin API of Restate"),
+        (true, 200, json!({"version": "9"}).to_string(), "is no admin API of Restate"),
+        (true, 307, String::new(), "Redirects are not followed"),
+        (true, 401, String::new(), "RESTATE_AUTH_TOKEN"),
+    ] {
+        let server = StandIn::start(move |path| match path {
+            "/version" if !is_all => Some((200, version())),
+            _ => Some((status, body.clone())),
+        })?;
+        list(program, &server.url)?.says(told)?;
+    }
     Ok(())
 }
 
 /// An id becomes a part of a URL and of a line on a terminal. From what is no id nothing is made.
 fn names(program: &Path) -> Result<()> {
-    let ids = [
-        "inv_1/../../../deployments/dp_x?force=true",
-        "inv_1/cancel#",
-        "inv_1%2f..%2f..",
-        "inv_1' or '1'='1",
-        "inv_1\u{1b}[2J",
-        "inv_1\u{202e}",
-        "dp_1",
-        "",
-    ];
+    let ids = ["inv_1/../../../deployments/dp_x?force=true", "inv_1\u{1b}[2J"];
     for id in ids {
         let row = json!({"id": id, "target_service_name": "Refunds", "target_handler_name": "create",
             "idempotency_key": "t-acme:p:user:u:a", "status": "completed", "completion_result": "success"});
@@ -197,33 +153,6 @@ fn ignores(program: &Path) -> Result<()> {
     let ran =
         run_command(program, &server.url, &[], ["retention", "--apply", "--yes", "--policy", &policy])?.exits(1)?;
     ran.says("Restate accepted the change, but has another value now")
-}
-
-/// A longer retention of the guard is set before those of the services, and a shorter one after them.
-fn order(program: &Path) -> Result<()> {
-    for (guard, expected) in [("170h", ["IdempotencyGuard", "Refunds"]), ("50h", ["Refunds", "IdempotencyGuard"])] {
-        let service = |name: &str| json!({"name": name, "idempotency_retention": "4d"});
-        let services = json!({"services": [service("Refunds"), service("IdempotencyGuard")]}).to_string();
-        let server = StandIn::start(move |path| match path {
-            "/version" => Some((200, version())),
-            "/services" => Some((200, services.clone())),
-            _ => Some((200, json!({}).to_string())),
-        })?;
-        let directory = tempfile::tempdir()?;
-        let file = directory.path().join("policy.json");
-        // A class may have any name.
-        let retention = json!({"classes": {"guard": "2d"}, "services": {"Refunds": "guard"}});
-        let backend = json!({"kind": "restate", "guard": {"retention": guard}});
-        let policy = json!({"version": 1, "backend": backend, "routes": [], "retention": retention});
-        std::fs::write(&file, policy.to_string())?;
-        let policy = file.display().to_string();
-        run_command(program, &server.url, &[], ["retention", "--apply", "--yes", "--policy", &policy])?.exits(1)?;
-        let requests = server.requests();
-        let changes: Vec<&str> =
-            requests.iter().filter_map(|head| head.strip_prefix("PATCH /services/")?.split(' ').next()).collect();
-        ensure!(changes == expected, "{guard}: {changes:?}");
-    }
-    Ok(())
 }
 
 /// Restate refuses to lengthen the guard, so no service is lengthened; it refuses to shorten a service, so the guard is not.

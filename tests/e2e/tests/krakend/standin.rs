@@ -142,13 +142,6 @@ impl StandIn {
         Ok(String::from_utf8_lossy(&reply.body).into_owned())
     }
 
-    /// One sample, by its name with its labels.
-    pub(crate) fn sample(&self, name: &str) -> Result<f64> {
-        let text = self.metrics()?;
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        Ok(value.with_context(|| format!("there is no sample {name}:\n{text}"))?.parse()?)
-    }
-
     /// The sum of the samples of a metric, of all its labels.
     pub(crate) fn metric(&self, name: &str) -> Result<f64> {
         let text = self.metrics()?;

@@ -14,7 +14,6 @@ const LARGEST: usize = 256 * 1024;
 
 pub(super) fn group() -> Group {
     let tests = vec![
-        test("what comes first is kept, and handed over", first_is_kept),
         test("who waits too long is told, and the key is free", expired),
         test("a second handler is told who has the key", conflict),
         test("what is not there", unknown),
@@ -49,24 +48,6 @@ fn members(answer: &Value) -> Value {
         members.retain(|name, _| !["id", "expires_at"].contains(&name.as_str()));
     }
     answer
-}
-
-async fn first_is_kept(setup: &PromisesSetup) -> Result<()> {
-    let charge = "ch_first";
-    let kept = resolve(setup, charge, &json!({"paid": 1})).await?;
-    ensure!(members(&kept) == json!({"state": "kept", "outcome": "resolved", "first": true}), "{kept}");
-    let second = resolve(setup, charge, &json!({"paid": 2})).await?;
-    ensure!(members(&second) == json!({"state": "kept", "outcome": "resolved", "first": false}), "{second}");
-    setup.purchase(SCOPE, charge, 3_600, charge).await?;
-    let result = setup.purchased(charge).await?;
-    status(&result, 200)?;
-    ensure!(result.json().get("event") == Some(&json!({"paid": 1})), "{}", result.text());
-    let late = resolve(setup, charge, &json!({"paid": 3})).await?;
-    ensure!(members(&late) == json!({"state": "completed", "outcome": "resolved", "first": false}), "{late}");
-    let told = setup.get(&key(charge)).await?.context("it is gone")?;
-    ensure!(members(&told) == json!({"state": "completed", "outcome": "resolved"}), "{told}");
-    ensure!(text(&told, "id")? == text(&late, "id")? && text(&told, "expires_at")?.ends_with('Z'), "{told} {late}");
-    Ok(())
 }
 
 async fn expired(setup: &PromisesSetup) -> Result<()> {

@@ -41,7 +41,6 @@ pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
     vec![
         test("both forms of a key are one call, and its result can be asked for", both_forms).within("visible_keys"),
         test("the command finds and forgets it", command).within("visible_keys"),
-        test("another request under the key", reused).within("visible_keys"),
     ]
 }
 
@@ -129,16 +128,6 @@ async fn command(stack: &mut Stack) -> Result<()> {
         ensure!(status == 0, "{key} is not forgotten");
         let (status, _) = run(stack, &["show", "--details", "--key", key])?;
         ensure!(status == 1, "{key} is still there");
-    }
-    Ok(())
-}
-
-async fn reused(stack: &mut Stack) -> Result<()> {
-    for key in KEYS {
-        let first = refunded(stack, refund(key, &header(key), 4200)).await?;
-        ensure!(first.status == 200, "{key}: {first:?}");
-        let other = send(stack, &ALICE, refund(key, &string(key), 9)).await?;
-        code(&other, "idempotency_key_reused")?;
     }
     Ok(())
 }

@@ -1,14 +1,8 @@
 //! The API that the differ attacks: its routes, and the rules of Envoy's RBAC filter that deny some of them. The policy
-//! document, Envoy's configuration and the model are all made of these tables.
-
-use std::net::SocketAddr;
+//! document, Envoy's configuration and the rules of the judge are all made of these tables.
 
 use e2e::config::{Change, ListenerSpec};
 use serde_json::{Value, json};
-
-use super::backends::{self, BACKENDS, Backend};
-use super::restate_paths::{self, DECLARED, RESTATE_PATHS};
-use super::spellings::HOSTS;
 
 /// How a route treats keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +41,6 @@ pub(crate) struct Route {
     pub(crate) hosts: &'static [&'static str],
     /// Its policy.
     pub(crate) keys: Keys,
-    /// Its backend, on the listeners with two.
-    pub(crate) backend: Backend,
     /// Where the rewriting listeners send it.
     pub(crate) target: &'static str,
     /// Whether its keys belong to the tenant instead of the project: on the listeners that do not rewrite, this tells a
@@ -65,7 +57,6 @@ pub(crate) const ROUTE: Route = Route {
     path: "",
     hosts: &[],
     keys: Keys::Required,
-    backend: Backend::Restate,
     target: "",
     tenant_wide: false,
     example: (PUBLIC, ""),
@@ -221,32 +212,10 @@ pub(crate) enum Listener {
     /// Paths and trailers reach the filter as clients wrote them. Rules by path would not hold there (docs/security.md),
     /// so RBAC has those by host and by method only.
     AsWritten,
-    /// Authorities reach the filter as clients wrote them, routes are of hosts, and what no route declares is forwarded.
-    Hosts,
-    /// Restate behind clients' own paths, and what no route declares is forwarded.
-    RestatePaths,
-    /// The same, and keys are refused where no route is.
-    RestatePathsStrict,
-    /// The same with routes that are Restate's own paths.
-    Declared,
-    /// An API that gets what no route declares, and Restate for some routes.
-    Beside,
-    /// Restate, and an API for some routes; what no route declares is refused.
-    Behind,
 }
 
 /// Every listener.
-pub(crate) const LISTENERS: [Listener; 9] = [
-    Listener::Rewriting,
-    Listener::Plain,
-    Listener::AsWritten,
-    Listener::Hosts,
-    Listener::RestatePaths,
-    Listener::RestatePathsStrict,
-    Listener::Declared,
-    Listener::Beside,
-    Listener::Behind,
-];
+pub(crate) const LISTENERS: [Listener; 3] = [Listener::Rewriting, Listener::Plain, Listener::AsWritten];
 
 impl Listener {
     /// Its name.
@@ -255,125 +224,39 @@ impl Listener {
             Self::Rewriting => "rewriting",
             Self::Plain => "plain",
             Self::AsWritten => "as written",
-            Self::Hosts => "hosts",
-            Self::RestatePaths => "restate paths",
-            Self::RestatePathsStrict => "restate paths, strict",
-            Self::Declared => "restate paths, declared",
-            Self::Beside => "two backends, the API first",
-            Self::Behind => "two backends, Restate first",
         }
     }
 
-    /// Whether the filter rewrites paths to targets, on routes that have one.
-    pub(crate) const fn rewrites(self) -> bool {
-        matches!(self, Self::Rewriting) || self.has_two_backends()
-    }
-
-    /// Whether the gateway chooses one of two backends.
-    pub(crate) const fn has_two_backends(self) -> bool {
-        matches!(self, Self::Beside | Self::Behind)
-    }
-
-    /// The backend of requests whose route names none.
-    pub(crate) const fn default_backend(self) -> Backend {
-        if matches!(self, Self::Beside) { Backend::Api } else { Backend::Restate }
-    }
-
-    /// Whether Envoy normalises paths before any rule.
-    pub(crate) const fn normalises(self) -> bool {
-        !matches!(self, Self::AsWritten)
-    }
-
-    /// Whether RBAC stands before the filter.
-    pub(crate) const fn is_guarded(self) -> bool {
-        matches!(self, Self::Rewriting | Self::Plain | Self::AsWritten)
-    }
-
-    /// Whether Restate stands behind paths that clients know, and what no route declares is forwarded.
-    pub(crate) const fn has_restate_paths(self) -> bool {
-        matches!(self, Self::RestatePaths | Self::RestatePathsStrict | Self::Declared)
-    }
-
-    /// Whether Envoy removes a port and a final dot from the authority before any rule.
-    pub(crate) const fn strips_authority(self) -> bool {
-        !matches!(self, Self::Hosts)
-    }
-
-    /// Its routes.
-    pub(crate) const fn routes(self) -> &'static [Route] {
-        match self {
-            Self::Rewriting | Self::Plain | Self::AsWritten => &ROUTES,
-            Self::Hosts => &HOSTS,
-            Self::RestatePaths | Self::RestatePathsStrict => &RESTATE_PATHS,
-            Self::Declared => &DECLARED,
-            Self::Beside | Self::Behind => &BACKENDS,
-        }
-    }
-
-    /// How requests that no route declares are forwarded; `None` if they are refused.
-    pub(crate) const fn unmatched(self) -> Option<Keys> {
-        match self {
-            Self::Rewriting | Self::Plain | Self::AsWritten | Self::Behind => None,
-            Self::Hosts | Self::RestatePaths | Self::Declared | Self::Beside => Some(Keys::Internal),
-            Self::RestatePathsStrict => Some(Keys::Prohibited),
-        }
-    }
-
-    /// Its difference from the shipped listener. `api`: where the API listens.
-    pub(crate) fn spec(self, api: SocketAddr) -> ListenerSpec {
+    /// Its difference from the shipped listener.
+    pub(crate) fn spec(self) -> ListenerSpec {
         let changes = match self {
             Self::Rewriting | Self::Plain => vec![Change::Before(rbac(true))],
             Self::AsWritten => {
                 vec![Change::Before(rbac(false)), Change::PathsAsWritten, Change::Trailers, Change::EveryPath]
             }
-            Self::Hosts => vec![Change::AuthorityAsWritten, Change::EveryPath],
-            Self::RestatePaths | Self::RestatePathsStrict | Self::Declared => vec![Change::EveryPath],
-            Self::Beside | Self::Behind => vec![
-                Change::EveryPath,
-                Change::BackendByMark {
-                    shipped: Backend::Restate.name(),
-                    other: Backend::Api.name(),
-                    address: api,
-                    is_default: self.default_backend() == Backend::Api,
-                },
-            ],
         };
         ListenerSpec { policy: policy(self), changes }
     }
 }
 
 fn policy(listener: Listener) -> String {
-    let has_targets = listener.rewrites() || listener.has_restate_paths();
+    let rewrites = listener == Listener::Rewriting;
     let route = |route: &Route| {
         let mut object = json!({
             "endpoint": route.endpoint, "path": route.path, "methods": [route.method], "policy": route.keys.name(),
         });
+        let more = [
+            ("target", rewrites.then(|| json!(route.target))),
+            ("hosts", (!route.hosts.is_empty()).then(|| json!(route.hosts))),
+            ("scope", route.tenant_wide.then(|| json!("tenant"))),
+        ];
         if let Some(object) = object.as_object_mut() {
-            if has_targets && !route.target.is_empty() {
-                object.insert("target".to_owned(), json!(route.target));
-                if listener.has_restate_paths() && matches!(route.keys, Keys::Required | Keys::Accepted) {
-                    object.insert("recovery".to_owned(), json!(false));
-                }
-            }
-            if !route.hosts.is_empty() {
-                object.insert("hosts".to_owned(), json!(route.hosts));
-            }
-            if listener.has_two_backends() && (route.backend != listener.default_backend() || route.method == "PUT") {
-                object.insert("backend".to_owned(), json!(route.backend.name()));
-            }
-            if route.tenant_wide {
-                object.insert("scope".to_owned(), json!("tenant"));
-            }
+            object.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         }
         object
     };
-    let backend = match listener.has_restate_paths() {
-        true => restate_paths::backend(listener),
-        false => json!({"kind": "restate", "rewrite_path": listener.rewrites(), "cluster": "backend"}),
-    };
-    let mut policy = json!({
+    json!({
         "version": 1,
-        "unmatched": listener.unmatched().map_or("REJECT", Keys::name),
         "identity": {
             "sources": [{
                 "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
@@ -381,14 +264,10 @@ fn policy(listener: Listener) -> String {
             }],
             "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
         },
-        "backend": backend,
-        "routes": listener.routes().iter().map(route).collect::<Vec<_>>(),
-    });
-    if let Some(policy) = policy.as_object_mut() {
-        policy.extend(listener.has_two_backends().then(|| backends::members(listener)).into_iter().flatten());
-        policy.extend(restate_paths::retention(listener).map(|retention| ("retention".to_owned(), retention)));
-    }
-    policy.to_string()
+        "backend": {"kind": "restate", "rewrite_path": rewrites, "cluster": "backend"},
+        "routes": ROUTES.iter().map(route).collect::<Vec<_>>(),
+    })
+    .to_string()
 }
 
 /// The rules, as docs/security.md tells operators to write them.

@@ -2,11 +2,11 @@
 
 /// One run of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Execution {
+pub(crate) struct Execution {
     /// The key under which its result is kept.
-    pub key: String,
+    pub(crate) key: String,
     /// The status of its result.
-    pub status: u16,
+    pub(crate) status: u16,
     /// The body of its result, which no other run has.
-    pub body: String,
+    pub(crate) body: String,
 }

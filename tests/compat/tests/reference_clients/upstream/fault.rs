@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 /// When the operation of an attempt that fails has its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EffectTime {
+pub(crate) enum EffectTime {
     /// Never because of this attempt
     Never,
     /// Before the attempt fails, so that the answer is lost and kept
@@ -15,7 +15,7 @@ pub enum EffectTime {
 
 /// How an attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// No answer, until the client or the gateway gives up
     Hang,
     /// The connection is reset before the first byte of an answer
@@ -36,7 +36,7 @@ pub enum Failure {
 
 /// The `Retry-After` of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetryAfter {
+pub(crate) enum RetryAfter {
     /// None
     Missing,
     /// A number of seconds
@@ -47,7 +47,7 @@ pub enum RetryAfter {
 
 /// Where the `Location` of an answer leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Location {
+pub(crate) enum Location {
     /// There is none
     Missing,
     /// To the intent's result, at the origin of the request
@@ -58,17 +58,17 @@ pub enum Location {
 
 /// An answer that is not that of the operation.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Said {
+pub(crate) struct Said {
     /// The fault's name
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The status
-    pub status: u16,
+    pub(crate) status: u16,
     /// `Retry-After`
-    pub retry_after: RetryAfter,
+    pub(crate) retry_after: RetryAfter,
     /// Whether it has `Idempotency-Status: processing`
-    pub processing: bool,
+    pub(crate) processing: bool,
     /// `Location`
-    pub location: Location,
+    pub(crate) location: Location,
 }
 
 const fn said(name: &'static str, status: u16, retry_after: RetryAfter) -> Said {
@@ -115,11 +115,11 @@ const BREAKS: [(&str, Failure); 7] = [
 /// What happens to one attempt. As text it is the name of the failure, with `_before` or `_after` if the operation runs: `hang`,
 /// `cut_before`, `503_after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AttemptFault {
+pub(crate) struct AttemptFault {
     /// How the attempt fails.
-    pub failure: Failure,
+    pub(crate) failure: Failure,
     /// When its operation runs.
-    pub effect: EffectTime,
+    pub(crate) effect: EffectTime,
 }
 
 impl AttemptFault {
@@ -127,7 +127,7 @@ impl AttemptFault {
     ///
     /// # Errors
     /// There is no such fault.
-    pub fn read(text: &str) -> Result<Self> {
+    pub(crate) fn read(text: &str) -> Result<Self> {
         let (name, effect) = match (text.strip_suffix("_before"), text.strip_suffix("_after")) {
             (Some(name), _) => (name, EffectTime::Before),
             (_, Some(name)) => (name, EffectTime::After),
@@ -144,13 +144,13 @@ impl AttemptFault {
 
 /// What a request's body says: which intent it is, and what happens to its attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     /// The intent's name.
-    pub intent: String,
+    pub(crate) intent: String,
     /// The fault of the first attempt, of the second, and so on. Attempts that are not listed have none.
-    pub faults: Vec<Option<AttemptFault>>,
+    pub(crate) faults: Vec<Option<AttemptFault>>,
     /// The status of the operation's own answer: an error is kept like a success.
-    pub result: u16,
+    pub(crate) result: u16,
 }
 
 impl Schedule {
@@ -159,7 +159,7 @@ impl Schedule {
     ///
     /// # Errors
     /// It is not of this form.
-    pub fn read(body: &[u8]) -> Result<Self> {
+    pub(crate) fn read(body: &[u8]) -> Result<Self> {
         let body: serde_json::Value = serde_json::from_slice(body).context("the body is no JSON")?;
         let intent = body.get("intent").and_then(|intent| intent.as_str()).context("the body names no intent")?;
         let faults = body.get("faults").and_then(|faults| faults.as_array()).into_iter().flatten();
@@ -170,39 +170,5 @@ impl Schedule {
         let result = body.get("result").map_or(Some(200), serde_json::Value::as_u64);
         let result = result.and_then(|status| u16::try_from(status).ok()).context("`result` is a status")?;
         Ok(Self { intent: intent.to_owned(), faults: faults.collect::<Result<_>>()?, result })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn faults_are_read_by_their_names() {
-        assert_eq!(
-            AttemptFault::read("hang_before").unwrap(),
-            AttemptFault { failure: Failure::Hang, effect: EffectTime::Before }
-        );
-        assert_eq!(AttemptFault::read("reset_after_headers").unwrap().failure, Failure::ResetAfterHeaders);
-        let late = AttemptFault::read("reset_after_headers_after").unwrap();
-        assert_eq!(late, AttemptFault { failure: Failure::ResetAfterHeaders, effect: EffectTime::After });
-        for name in BREAKS.map(|(name, _)| name).into_iter().chain(SAYS.iter().map(|said| said.name)) {
-            assert_eq!(AttemptFault::read(name).unwrap().effect, EffectTime::Never, "{name}");
-        }
-        for wrong in ["", "hang_later", "202_before", "before"] {
-            assert!(AttemptFault::read(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_schedule_says_what_is_wrong_with_it() {
-        let schedule =
-            Schedule::read(br#"{"intent": "7", "faults": ["cut_after", "none", "500"], "result": 422}"#).unwrap();
-        assert_eq!((schedule.intent.as_str(), schedule.faults.len(), schedule.result), ("7", 3, 422));
-        assert!(schedule.faults[1].is_none());
-        assert_eq!(Schedule::read(br#"{"intent": "7"}"#).unwrap().result, 200);
-        for wrong in [&b"x"[..], b"{}", br#"{"intent": "7", "faults": [1]}"#, br#"{"intent": "7", "result": "x"}"#] {
-            assert!(Schedule::read(wrong).is_err());
-        }
     }
 }

@@ -12,11 +12,11 @@ use super::fault::{AttemptFault, EffectTime, Failure, RetryAfter, Schedule};
 
 /// All that is known of an intent.
 #[derive(Clone, Debug, Default)]
-pub struct IntentRecord {
+pub(crate) struct IntentRecord {
     /// Its attempts, in the order in which they came.
-    pub attempts: Vec<RecordedAttempt>,
+    pub(crate) attempts: Vec<RecordedAttempt>,
     /// How often its operation ran, and with which results.
-    pub executions: Vec<Execution>,
+    pub(crate) executions: Vec<Execution>,
     faults_used: usize,
     /// The fault of the last attempt, and the `x-request-id` that the gateway gave it.
     last: (Option<AttemptFault>, Option<String>),
@@ -24,19 +24,19 @@ pub struct IntentRecord {
 
 /// A request for an intent.
 #[derive(Clone, Debug)]
-pub struct RecordedAttempt {
+pub(crate) struct RecordedAttempt {
     /// Whether it asks for the result at `Location`, and does not send the intent.
-    pub is_poll: bool,
+    pub(crate) is_poll: bool,
     /// Its `Idempotency-Key`.
-    pub key: Option<String>,
+    pub(crate) key: Option<String>,
     /// Its `X-Retry-Attempt`.
-    pub number: Option<u32>,
+    pub(crate) number: Option<u32>,
     /// Its body.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// When it came.
-    pub arrived: Instant,
+    pub(crate) arrived: Instant,
     /// The earliest time of the next attempt, if the backend's answer has `Retry-After`.
-    pub next_not_before: Option<Instant>,
+    pub(crate) next_not_before: Option<Instant>,
 }
 
 impl RecordedAttempt {

@@ -30,22 +30,22 @@ use hyper::{Method, Request, Response};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::runner::runtime;
-use crate::wire::PATIENCE;
+use e2e::runner::runtime;
+use e2e::wire::PATIENCE;
 use answer::{AnswerForm, UpstreamAnswer};
-pub use execution::Execution;
-pub use fault::{AttemptFault, EffectTime, Failure, Location, RetryAfter, Said, Schedule};
-pub use store::{IntentRecord, RecordedAttempt};
+pub(crate) use execution::Execution;
+pub(crate) use fault::{AttemptFault, EffectTime, Failure, Location, RetryAfter, Said, Schedule};
+pub(crate) use store::{IntentRecord, RecordedAttempt};
 use store::{IntentRequest, Reaction, Store};
 
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 1024;
 
 /// What the upstream knows of all intents, by their names.
-pub type IntentRecords = BTreeMap<String, IntentRecord>;
+pub(crate) type IntentRecords = BTreeMap<String, IntentRecord>;
 
 /// A running upstream. It ends, with its connections, when this is dropped.
-pub struct HostileUpstream {
+pub(crate) struct HostileUpstream {
     address: SocketAddr,
     refusing_address: SocketAddr,
     /// Bound and not listening, so that connections to it are refused.
@@ -71,7 +71,7 @@ impl HostileUpstream {
     ///
     /// # Errors
     /// There is no free port.
-    pub fn start() -> Result<Self> {
+    pub(crate) fn start() -> Result<Self> {
         let runtime = runtime()?;
         let _context = runtime.enter();
         let (listening, refusing) = (bound()?, bound()?);
@@ -85,12 +85,12 @@ impl HostileUpstream {
     }
 
     /// Where it listens.
-    pub const fn address(&self) -> SocketAddr {
+    pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Where it refuses connections until [`HostileUpstream::stop_refusing`].
-    pub const fn refusing_address(&self) -> SocketAddr {
+    pub(crate) const fn refusing_address(&self) -> SocketAddr {
         self.refusing_address
     }
 
@@ -98,7 +98,7 @@ impl HostileUpstream {
     ///
     /// # Errors
     /// It takes them already.
-    pub fn stop_refusing(&self) -> Result<()> {
+    pub(crate) fn stop_refusing(&self) -> Result<()> {
         let runtime = runtime()?;
         let _context = runtime.enter();
         let socket = self.refusing.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -109,7 +109,7 @@ impl HostileUpstream {
     }
 
     /// What it knows of an intent; nothing if it has never seen one of this name.
-    pub fn record(&self, intent: &str) -> IntentRecord {
+    pub(crate) fn record(&self, intent: &str) -> IntentRecord {
         self.state.store().intents.get(intent).cloned().unwrap_or_default()
     }
 
@@ -117,7 +117,7 @@ impl HostileUpstream {
     ///
     /// # Errors
     /// It is not so within [`PATIENCE`].
-    pub fn wait_until(&self, what: &str, so: impl Fn(&IntentRecords) -> bool) -> Result<()> {
+    pub(crate) fn wait_until(&self, what: &str, so: impl Fn(&IntentRecords) -> bool) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         let mut store = self.state.store();
         while !so(&store.intents) {
