@@ -59,7 +59,8 @@ struct RawCase {
     upstream: Option<RawUpstream>,
     #[serde(default)]
     response: RawResponse,
-    client: RawClient,
+    /// Left out: the upstream's 200.
+    client: Option<RawClient>,
     /// The series that count the exchange
     metrics: Option<Vec<String>>,
     /// The record for logs
@@ -109,7 +110,7 @@ impl Default for RawResponse {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawClient {
     status: u16,
@@ -212,7 +213,11 @@ impl RawCase {
                 return Err(format!("it has `claims` and metadata under {}", JWT.0));
             }
         }
-        if self.client.problem.is_some() && self.client.body.is_some() {
+        let client = match self.client {
+            None if upstream.is_none() => return Err("it forwards nothing, and says nothing of the client".to_owned()),
+            client => client.unwrap_or(RawClient { status: ok(), ..RawClient::default() }),
+        };
+        if client.problem.is_some() && client.body.is_some() {
             return Err("its client gets a problem and a body".to_owned());
         }
         Ok(Case {
@@ -227,16 +232,11 @@ impl RawCase {
             response: message(response, self.response.body, self.response.trailers.map(lines).transpose()?),
             upstream: upstream.transpose()?,
             client: Client {
-                status: self.client.status,
-                headers: self
-                    .client
-                    .headers
-                    .into_iter()
-                    .map(|(name, value)| (name, value.map(|text| text.0)))
-                    .collect(),
-                problem: self.client.problem,
-                body: self.client.body.map(|text| text.0),
-                trailers: self.client.trailers.map(lines).transpose()?,
+                status: client.status,
+                headers: client.headers.into_iter().map(|(name, value)| (name, value.map(|text| text.0))).collect(),
+                problem: client.problem,
+                body: client.body.map(|text| text.0),
+                trailers: client.trailers.map(lines).transpose()?,
             },
             metrics: self.metrics,
             record: self.record,
