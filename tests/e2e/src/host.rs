@@ -1,13 +1,9 @@
 //! Tests that say something about one host of Envoy alone. All others run on both (`EDGE_HOST=dynamic-module`).
 
 /// The beginnings of their full names, and why the dynamic module has nothing of the kind.
-const WASM_ALONE: [(&str, &str); 5] = [
+const WASM_ALONE: [(&str, &str); 4] = [
     ("krakend::", "KrakenD's bridge runs the WebAssembly module"),
     ("observability::failed VMs are counted", "a dynamic module has no VM"),
-    (
-        "reload::another module: overwritten",
-        "Envoy maps a dynamic module's file: whoever writes to a file in use ends the process",
-    ),
     ("start::refused: a Struct instead of a string", "Envoy hands a dynamic module the JSON text of a Struct"),
     ("start::without the flag", "`allow_on_headers_stop_iteration` is a member of the WebAssembly filter"),
 ];
@@ -25,10 +21,9 @@ pub fn left_out(name: &str, is_dynamic_module: bool) -> Option<&'static str> {
 /// Tests that are about stores, Restate, the command, or what the engine decides, and hardly about a host, by the beginnings of their full
 /// names. `make test` runs them in the dynamic module, for which Envoy compiles nothing; `make test-all` runs them in the WebAssembly
 /// module, too.
-const OF_ANY_HOST: [&str; 26] = [
+const OF_ANY_HOST: [&str; 23] = [
     "admin::",
     "api_keys::",
-    "clients::",
     "collision::",
     "explain::",
     "guard::",
@@ -48,8 +43,6 @@ const OF_ANY_HOST: [&str; 26] = [
     "rendered::payloads",
     "request_ids::",
     "restate::",
-    "restate_paths::",
-    "start::accepted: a policy in shadow mode",
     "start::refused: no configuration",
     "webhooks::",
 ];

@@ -10,7 +10,6 @@
 //! | [`table`] | the table of header fields that a connection of HTTP/2 has |
 //! | [`held`] | HTTP/2 requests that begin and do not end, with one long header in the connection's table |
 //! | [`capture`] | an upstream that keeps what it gets and answers as told |
-//! | [`scripted`] | an upstream that answers by the key, in the order of a script |
 //! | [`config`] | changes to the configuration that the demo ships |
 //! | [`chain`] | Restate and the sample service behind such an Envoy |
 //! | [`behaviour`] | behaviour cases as a client sends them |
@@ -42,6 +41,5 @@ pub mod payouts;
 pub mod prometheus;
 pub mod raw;
 pub mod runner;
-pub mod scripted;
 pub mod table;
 pub mod wire;

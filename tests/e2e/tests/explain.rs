@@ -49,7 +49,7 @@ const COMMANDS: [&str; 26] = [
 ];
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let mut tests: Vec<Test<ExplainSetup>> = COMMANDS
+    let tests: Vec<Test<ExplainSetup>> = COMMANDS
         .into_iter()
         .map(|command| {
             Test::new(format!("the same about: {}", command.escape_debug()), |setup: &ExplainSetup| {
@@ -57,8 +57,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             })
         })
         .collect();
-    tests.push(Test::new("what Envoy answers before the filter is told", answered_before));
-    tests.push(Test::new("without a Host nothing is explained", without_host));
     Ok(vec![sharing(ExplainSetup::start, tests)])
 }
 
@@ -170,26 +168,4 @@ fn same(setup: &ExplainSetup, command: &str) -> Result<()> {
 /// The target with its query in small letters: whether curl writes `%3D` or `%3d` there depends on its release.
 fn small_escapes(target: &str) -> String {
     target.split_once('?').map_or_else(|| target.to_owned(), |(path, query)| format!("{path}?{}", query.to_lowercase()))
-}
-
-/// Envoy's parser of HTTP/1.1 knows a list of methods.
-fn answered_before(setup: &ExplainSetup) -> Result<()> {
-    for method in ["post", "FOO"] {
-        let text = setup.text(&format!("curl -X {method} ORDERS USUAL"));
-        let answered = setup.send(&text)?;
-        ensure!(answered.status == 400 && answered.received.is_empty(), "{method}: {}", answered.status);
-        let notes = setup.explained(&text, &["--json"])?.get("notes").map(Value::to_string).unwrap_or_default();
-        ensure!(notes.contains(&format!("answers 400 to the method {method}")), "{method}: {notes}");
-    }
-    Ok(())
-}
-
-fn without_host(setup: &ExplainSetup) -> Result<()> {
-    let text = setup.text("curl -H 'Host:' ORDERS USUAL");
-    let answered = setup.send(&text)?;
-    ensure!(answered.status == 400 && answered.received.is_empty(), "{}", answered.status);
-    let output = setup.explain(&text, &[])?;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.code() == Some(2) && told.contains("without a Host"), "{told}");
-    Ok(())
 }

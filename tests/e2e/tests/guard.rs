@@ -1,7 +1,6 @@
 //! The program `idempotency-guard`, registered with a real Restate as docs/guard.md says: the first claim under a key is kept, and
 //! every later one gets it.
 
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
 use e2e::runner::{Group, Test, runtime, sharing};

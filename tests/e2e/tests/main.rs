@@ -13,7 +13,6 @@ mod api_keys;
 mod body_buffer;
 mod body_integrity;
 mod cases;
-mod clients;
 mod collision;
 mod dynamic_module;
 mod explain;
@@ -38,7 +37,6 @@ mod render;
 mod rendered;
 mod request_ids;
 mod restate;
-mod restate_paths;
 mod start;
 mod story;
 mod streamed_answers;
@@ -66,7 +64,6 @@ const MODULES: &[Module] = &[
     ("api_keys", api_keys::groups),
     ("body_buffer", body_buffer::groups),
     ("cases", cases::groups),
-    ("clients", clients::groups),
     ("dynamic_module", dynamic_module::groups),
     ("explain", explain::groups),
     ("fairness", fairness::groups),
@@ -81,7 +78,6 @@ const MODULES: &[Module] = &[
     ("rbac", rbac::groups),
     ("render", render::groups),
     ("rendered", rendered::groups),
-    ("restate_paths", restate_paths::groups),
     ("streamed_answers", streamed_answers::groups),
     ("waits", waits::groups),
     ("webhooks", webhooks::groups),

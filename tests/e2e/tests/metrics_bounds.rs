@@ -129,12 +129,11 @@ fn labels(gateway: &TestGateway) -> Result<()> {
 
 fn attempts(gateway: &TestGateway) -> Result<()> {
     for attempt in ["1", "1", "1", "2", "3", "1000", "first"] {
-        gateway.http1("api", &Request::post("/nowhere").header("x-retry-attempt", attempt))?;
+        gateway.http1("api", &Request::post("/plain").header("x-retry-attempt", attempt))?;
     }
     let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
-    gateway.http1("api", &Request::post("/nowhere").bearer(&token).header("x-retry-attempt", "2"))?;
-    let of_tenant =
-        "idempotency_attempt_bucket{tenant=\"acme\",project=\"shop\",endpoint=\"_unmatched\",le=\"+Inf\"} 1";
+    gateway.http1("api", &Request::post("/plain").bearer(&token).header("x-retry-attempt", "2"))?;
+    let of_tenant = "idempotency_attempt_bucket{tenant=\"acme\",project=\"shop\",endpoint=\"plain\",le=\"+Inf\"} 1";
     // Envoy merges histograms every five seconds.
     gateway.until("all values are there", |gateway| {
         Ok(gateway.admin("/stats/prometheus")?.contains(of_tenant)
@@ -152,7 +151,7 @@ fn buckets(gateway: &TestGateway) -> Result<Vec<(String, u64)>> {
     let text = gateway.admin("/stats/prometheus")?;
     let lines = text.lines().filter_map(|line| {
         let labels = line.strip_prefix("idempotency_attempt_bucket{tenant=\"_none\",project=\"_none\",")?;
-        labels.strip_prefix("endpoint=\"_unmatched\",le=\"")?.split_once("\"} ")
+        labels.strip_prefix("endpoint=\"plain\",le=\"")?.split_once("\"} ")
     });
     lines.map(|(le, count)| Ok((le.to_owned(), count.parse()?))).collect()
 }

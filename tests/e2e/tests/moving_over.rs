@@ -29,7 +29,6 @@ const HEADER: &str = "future-idempotency-key";
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         Test::new("the switch runs nothing twice, nor does the way back", switch),
-        Test::new("without the header it would run twice", without),
         Test::new("callers that share a key are counted, and kept apart after the switch", shared),
     ];
     Ok(vec![sharing(MovingSetup::start, tests)])
@@ -144,12 +143,6 @@ fn switch(setup: &MovingSetup) -> Result<()> {
             ensure!(setup.orders(&item)? == 1, "{listeners:?} {key}: another number of orders");
         }
     }
-    Ok(())
-}
-
-fn without(setup: &MovingSetup) -> Result<()> {
-    setup.taken("order:without", "without", &[PLAIN, ENFORCE])?;
-    ensure!(setup.orders("without")? == 2, "the API was expected to know nothing of the second key");
     Ok(())
 }
 

@@ -5,7 +5,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -26,9 +25,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         Test::new("the configuration holds the example policy", |setup: &OwnApiSetup| holds_policy(&setup.config)),
         Test::new("one order, however often it is sent", one_order),
-        Test::new("two requests at once: the API's own 409 passes", at_once),
         Test::new("CORS is the API's", cors),
-        Test::new("the client's credentials reach the API", credentials),
         Test::new("the gateway takes no more than 16 KiB of headers", long_headers),
     ];
     Ok(vec![sharing(OwnApiSetup::start, tests)])
@@ -143,21 +140,6 @@ fn one_order(setup: &OwnApiSetup) -> Result<()> {
     Ok(())
 }
 
-fn at_once(setup: &OwnApiSetup) -> Result<()> {
-    let order = setup.order("acme", "once-1", &json!({"item": "once"}))?;
-    let (one, other) = thread::scope(|scope| {
-        let other = scope.spawn(|| setup.send(&order));
-        (setup.send(&order), other.join())
-    });
-    let mut answers = [one?, other.map_err(|_| anyhow::anyhow!("a thread panicked"))??];
-    answers.sort_by_key(|answer| answer.status);
-    let [done, refused] = &answers;
-    ensure!((done.status, refused.status) == (201, 409), "{} and {}", done.status, refused.status);
-    ensure!(refused.text_header("retry-after") == Some("1"), "{:?}", refused.headers);
-    ensure!(refused.json() == json!({"error": "this order is being taken"}), "{}", refused.json());
-    Ok(())
-}
-
 fn cors(setup: &OwnApiSetup) -> Result<()> {
     let preflight = Request::new("OPTIONS", "/orders")
         .header("origin", "https://app.example.com")
@@ -174,14 +156,6 @@ fn cors(setup: &OwnApiSetup) -> Result<()> {
             ensure!(answer.text_header(name) == Some(value), "{} {name}: {:?}", request.method, answer.headers);
         }
     }
-    Ok(())
-}
-
-fn credentials(setup: &OwnApiSetup) -> Result<()> {
-    // The API itself answers 401 without the token.
-    let token = token(setup.directory.path(), "acme", "alice")?;
-    let answer = setup.send(&Request::new("GET", "/orders").bearer(&token).header("cookie", "session=1"))?;
-    ensure!(answer.json().get("cookie") == Some(&json!("session=1")), "{}: {}", answer.status, answer.json());
     Ok(())
 }
 

@@ -16,13 +16,10 @@ use tempfile::TempDir;
 
 const REFUNDS: &str = "/api/v1/refunds";
 
-const BURST: usize = 20;
-
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         test("a fresh call, then replays", fresh_then_replays),
         test("the same cart of two tenants", carts),
-        test("twenty at once have one effect", burst),
         test("a duplicate in flight gets the answer of the first, and cannot be told from it", in_flight),
         test("credentials and spoofed identities stay outside", journal),
     ];
@@ -178,29 +175,6 @@ async fn carts(setup: &RestateSetup) -> Result<()> {
     let keyed = setup.send(Some(&ALICE), checkout().header("idempotency-key", "cart-1")).await?;
     fresh(&keyed)?;
     replayed(&setup.send(Some(&ALICE), checkout().header("idempotency-key", "cart-1")).await?, &keyed)
-}
-
-async fn burst(setup: &RestateSetup) -> Result<()> {
-    let order = json!({"order_id": "order-burst", "amount": 1, "provider_ms": 300});
-    let request = Request::post(REFUNDS).header("idempotency-key", "burst-1").json(&order);
-    let claims = json!({"tenant_id": ALICE.tenant, "project_id": ALICE.project, "sub": ALICE.user});
-    let request = request.bearer(&setup.stack.signer.mint(&claims)?);
-    let url = setup.stack.gateway_url();
-    let sent: Vec<_> = (0..BURST)
-        .map(|_| {
-            let (request, url) = (request.clone(), url.clone());
-            tokio::spawn(async move { request.send(&url).await })
-        })
-        .collect();
-    let mut answers = BTreeSet::new();
-    for reply in sent {
-        let reply = reply.await??;
-        status(&reply, 200)?;
-        answers.insert((operation(&reply)?.to_owned(), reply.text()));
-    }
-    ensure!(answers.len() == 1, "different answers: {answers:?}");
-    ensure!(setup.effects("order-burst").await? == 1, "more than one effect");
-    setup.only(&ALICE.namespaced("burst-1")).await.map(drop)
 }
 
 /// Restate's answers to a call that runs and to its duplicate are the same, so none of them has a mark

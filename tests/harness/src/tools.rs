@@ -28,15 +28,6 @@ impl Filter {
             Self::DynamicModule(_) => "dynamic_modules",
         }
     }
-
-    /// The same host with another file.
-    #[must_use]
-    pub fn at(&self, path: PathBuf) -> Self {
-        match self {
-            Self::Wasm(_) => Self::Wasm(path),
-            Self::DynamicModule(_) => Self::DynamicModule(path),
-        }
-    }
 }
 
 /// Whether `EDGE_HOST` asks for the dynamic module.

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
 use super::upstream::IntentRecord;
+use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 
 use super::driver::{Caller, ClientReport, Driver, DriverIntent, DriverReports, DriverSettings, ReferenceClient};

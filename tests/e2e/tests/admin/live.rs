@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::capture::Capture;
+use e2e::capture::{Answer, Capture};
 use e2e::config::{Change, ListenerSpec};
 use e2e::discovery::Discovery;
 use e2e::gateway::{TestGateway, tools};
@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::setup::{AdminSetup, Ran, run_command, test};
-use super::standin::StandIn;
 
 pub(crate) fn tests() -> Vec<Test<AdminSetup>> {
     vec![
@@ -131,6 +130,16 @@ fn openbao(setup: &AdminSetup) -> Result<&Mutex<OpenBao>> {
     setup.stack.openbao.as_ref().context("OpenBao is not there: run `make tools-all`")
 }
 
+/// A server that answers a path so, and is there as long as this process; its URL.
+fn server(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static) -> Result<String> {
+    let capture = Capture::answering(move |message| {
+        let line = String::from_utf8_lossy(&message.start).into_owned();
+        let (status, body) = answer(line.split(' ').nth(1).unwrap_or_default()).unwrap_or((404, String::new()));
+        Answer { status, body: body.into_bytes(), ..Answer::default() }
+    })?;
+    Ok(format!("http://{}", capture.address()))
+}
+
 async fn sound(setup: &AdminSetup) -> Result<()> {
     let run = LiveRun::of(setup).await?;
     run.finds(&[])?;
@@ -158,7 +167,7 @@ async fn wrong_guard(setup: &AdminSetup) -> Result<()> {
             "/restate/health" => Some((200, String::new())),
             _ => Some((status, body.clone())),
         };
-        let run = LiveRun::of(setup).await?.with("backend", StandIn::start(answer)?.url);
+        let run = LiveRun::of(setup).await?.with("backend", server(answer)?);
         let found = run.found()?;
         let guard: Vec<_> = found.iter().filter(|(lint, ..)| lint == "live-guard").collect();
         ensure!(
@@ -214,10 +223,10 @@ async fn wrong_stores(setup: &AdminSetup) -> Result<()> {
     };
     has(&of("UNKEY_ROOT_KEY", "unkey_planted").await?, "/webhooks/unkey", "registry_forbidden")?;
     has(&of("--webhook", "wh_01JNOBODY").await?, "/webhooks/unkey", "binding_not_found")?;
-    let other = StandIn::start(|_| Some((200, json!({"ok": true}).to_string())))?;
-    has(&of("unkey", &other.url).await?, "/webhooks/unkey", "registry_reply_malformed")?;
+    let other = server(|_| Some((200, json!({"ok": true}).to_string())))?;
+    has(&of("unkey", &other).await?, "/webhooks/unkey", "registry_reply_malformed")?;
     has(&of("BAO_TOKEN", "s.planted").await?, "/webhooks/openbao", "secret_store_forbidden")?;
-    has(&of("openbao", &other.url).await?, "/webhooks/openbao", "secret_store_reply_malformed")?;
+    has(&of("openbao", &other).await?, "/webhooks/openbao", "secret_store_reply_malformed")?;
     let owner = LOOKED_UP.first().context("no webhook")?;
     openbao(setup)?.lock().await.erase(&owner.secret_path()).await?;
     let found = LiveRun::of(setup).await?.found();
@@ -238,12 +247,12 @@ async fn wrong_keys(setup: &AdminSetup) -> Result<()> {
         let file = folder.join(name);
         fs::write(&file, text).map(|()| file.display().to_string())
     };
-    let discovery = StandIn::start(|path| match path {
+    let discovery = server(|path| match path {
         "/keys" => Some((200, Signer::generate().jwks())),
         "/openid" => Some((200, json!({"jwks_uri": "https://login.example.com/keys"}).to_string())),
         _ => Some((404, String::new())),
     })?;
-    let url = |path: &str| format!("{}{path}", discovery.url);
+    let url = |path: &str| format!("{discovery}{path}");
     LiveRun::of(setup).await?.with("--jwt-keys", url("/keys")).finds(&[])?;
     for (source, lint, part) in [
         (write("none.json", json!({"keys": []}).to_string())?, "live-keys", "none of its 0 keys"),
@@ -274,13 +283,13 @@ async fn wrong_gateway(setup: &AdminSetup) -> Result<()> {
         json!({"name": name, "host_statuses": [{"health_status": health}]})
     };
     let unhealthy = json!({"cluster_statuses": [status("backend"), status("unkey"), status("openbao")]});
-    let bare = StandIn::start(move |path| match path.split('?').next()? {
+    let bare = server(move |path| match path.split('?').next()? {
         "/server_info" => Some((200, json!({"state": "LIVE", "version": "a/1.40.0/b"}).to_string())),
         "/config_dump" => Some((200, json!({"configs": []}).to_string())),
         "/clusters" => Some((200, unhealthy.to_string())),
         _ => Some((200, json!({"stats": []}).to_string())),
     })?;
-    let found = LiveRun::of(setup).await?.with("--admin-envoy", &bare.url).found()?;
+    let found = LiveRun::of(setup).await?.with("--admin-envoy", &bare).found()?;
     for (lint, part) in
         [("live-gateway", "no filter of this project"), ("live-cluster", "no host of the gateway's cluster `backend`")]
     {

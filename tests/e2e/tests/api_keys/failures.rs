@@ -13,7 +13,6 @@ pub(crate) fn tests() -> Vec<Test<KeysSetup>> {
     vec![
         test("a valid key, an unknown one, none", valid),
         test("a revoked key is refused when the time of the cache is over, and not before", revoked),
-        test("Unkey fails in every way: 503, and then the same request passes", failing),
         test("Unkey is slow: 503 at the time of the policy", slow),
         test("while Unkey is down a result is used for longer where the policy says so, and only there", stale),
     ]
@@ -44,35 +43,6 @@ fn revoked(setup: &KeysSetup) -> Result<()> {
     })?;
     setup.gateway.capture().take();
     accepted(&setup.gateway, LASTING, &order(&key), "revoked")
-}
-
-fn failing(setup: &KeysSetup) -> Result<()> {
-    let says = |status: u16, body: &str| Fault::Says(status, Vec::new(), body.to_owned());
-    let faults = [
-        Fault::Status(500),
-        Fault::Status(503),
-        Fault::Status(429),
-        Fault::Garbage,
-        Fault::HalfJson,
-        Fault::Cut,
-        Fault::Huge,
-        Fault::NoBody,
-        Fault::Closed,
-        says(401, r#"{"error": {"status": 401}}"#),
-        says(200, r#"{"data": {"valid": true}}"#),
-        says(302, ""),
-    ];
-    for (number, fault) in faults.into_iter().enumerate() {
-        let name = format!("failing{number}");
-        let key = setup.key(&name);
-        setup.unkey.server().fail(fault.clone());
-        let reply = refused(&setup.gateway, LASTING, &order(&key), 503, "dependency_unavailable")
-            .map_err(|error| error.context(format!("{fault:?}")))?;
-        ensure!(reply.text_header("retry-after").is_some(), "no Retry-After after {fault:?}");
-        setup.unkey.server().recover();
-        accepted(&setup.gateway, LASTING, &order(&key), &name)?;
-    }
-    Ok(())
 }
 
 fn slow(setup: &KeysSetup) -> Result<()> {

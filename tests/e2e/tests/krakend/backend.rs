@@ -38,11 +38,8 @@ impl KrakendBackendSetup {
         let gateway = StandIn::start(Options {
             way,
             race: false,
-            module: None,
-            plugins: None,
             policy: &policy()?,
             upstreams: json!({"backend": backend, "unkey": backend, "openbao": backend}),
-            others: Vec::new(),
             own: Vec::new(),
             environment,
             signer: &signer,

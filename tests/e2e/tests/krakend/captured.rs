@@ -1,6 +1,5 @@
 //! What reaches a recording upstream behind the stand-in, and what clients get.
 
-use std::fs;
 use std::io::Read as _;
 
 use anyhow::{Result, ensure};
@@ -33,31 +32,19 @@ pub(crate) struct KrakendSetup {
 
 impl KrakendSetup {
     pub(crate) fn start(way: Way, race: bool) -> Result<Self> {
-        Self::start_with(way, race, None, Vec::new())
+        Self::start_with(way, race, Vec::new())
     }
 
-    /// With another module, and further members of the bridge's configuration.
-    pub(crate) fn start_with(
-        way: Way,
-        race: bool,
-        module: Option<&[u8]>,
-        own: Vec<(&'static str, Value)>,
-    ) -> Result<Self> {
+    /// With further members of the bridge's configuration.
+    pub(crate) fn start_with(way: Way, race: bool, own: Vec<(&'static str, Value)>) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let file = directory.path().join("module.wasm");
-        if let Some(module) = module {
-            fs::write(&file, module)?;
-        }
         let (capture, signer, senders) = (Capture::start()?, Signer::generate(), Senders::generate());
         let upstream = json!({"url": format!("http://{}", capture.address())});
         let gateway = StandIn::start(Options {
             way,
             race,
-            module: module.map(|_| file.as_path()),
-            plugins: None,
             policy: &policy()?,
             upstreams: json!({"backend": upstream, "unkey": upstream, "openbao": upstream}),
-            others: Vec::new(),
             own,
             environment: environment(&senders),
             signer: &signer,

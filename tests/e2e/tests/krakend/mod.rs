@@ -5,7 +5,6 @@
 //! `make build` builds the stand-in and the plugin.
 
 mod backend;
-mod broken;
 mod captured;
 mod claims;
 mod config;
@@ -24,8 +23,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         let of_way = [
             sharing(move || captured::KrakendSetup::start(way, false), tests(way)),
             sharing(move || backend::KrakendBackendSetup::start(way), backend::tests(way)),
-            separate(broken::tests(way)),
-            sharing(move || captured::KrakendSetup::start_with(way, false, None, load::quiet()), load::tests(way)),
+            sharing(move || captured::KrakendSetup::start_with(way, false, load::quiet()), load::tests(way)),
         ];
         let with_race = sharing(move || captured::KrakendSetup::start(way, true), load::race_tests(way));
         let runs = |group: Group, left_out: bool| if left_out { group.left_out() } else { group };

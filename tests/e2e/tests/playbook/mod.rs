@@ -6,17 +6,15 @@ mod replays;
 mod retries;
 mod tables;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
 use e2e::payouts::statement;
-use e2e::runner::{Group, Test, runtime, separate, sharing};
+use e2e::runner::{Group, Test, runtime, sharing};
 use harness::http::{Reply, Request};
 use harness::stack::{Stack, StackOptions};
-use harness::tools::repository;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -39,14 +37,9 @@ const PATIENT: &str = "              - name: backend\n                match:\n  
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let groups = [("replays", replays::tests()?), ("retries", retries::tests()?), ("inbox", inbox::tests()?)];
-    let names: BTreeSet<String> = groups
-        .iter()
-        .flat_map(|(group, tests)| tests.iter().map(move |(name, _)| format!("{group}::{name}")))
-        .collect();
     let tests =
         groups.into_iter().flat_map(|(group, tests)| tests.into_iter().map(move |(_, test)| test.within(group)));
-    let page = Test::new("docs/testing.md names every scenario, and no other", move |(): &()| documented(&names));
-    Ok(vec![sharing(PlaybookSetup::start, tests.collect()), separate(vec![page])])
+    Ok(vec![sharing(PlaybookSetup::start, tests.collect())])
 }
 
 /// The scenario's name, and its test.
@@ -81,17 +74,6 @@ impl PlaybookSetup {
         })?;
         Ok(Self { stack: Mutex::new(stack), _directory: directory })
     }
-}
-
-/// The backticked names of scenarios in the page are those of the tables. Its commands name some of them again.
-fn documented(names: &BTreeSet<String>) -> Result<()> {
-    let page = fs::read_to_string(repository().join("docs/testing.md"))?;
-    let is_name = |word: &&str| word.contains("::") && !word.contains("cargo ");
-    let told: BTreeSet<String> = page.split('`').skip(1).step_by(2).filter(is_name).map(str::to_owned).collect();
-    let lacks: Vec<_> = names.difference(&told).collect();
-    let surplus: Vec<_> = told.difference(names).collect();
-    ensure!(lacks.is_empty() && surplus.is_empty(), "the page lacks {lacks:?}, and names {surplus:?}");
-    Ok(())
 }
 
 /// The account of a scenario.

@@ -42,7 +42,6 @@ pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
         test("purged", purged),
         test("a provider's resend of a stored error: replayed, purged, run", resent),
         test("paused, and resumed", paused),
-        test("one-way", one_way),
         test("what no handler has had", never_had),
     ]
 }
@@ -170,33 +169,6 @@ async fn paused(stack: &mut Stack) -> Result<()> {
     }
     command(stack, "paused", "resume").await?;
     until("it has ended", async || Ok(send(stack, &ALICE, attach("paused")).await?.status == 200)).await
-}
-
-async fn one_way(stack: &mut Stack) -> Result<()> {
-    let request = || Request { path: "/api/v1/refunds-later".to_owned(), ..refund("later", &json!({})) };
-    let first = send(stack, &ALICE, request()).await?;
-    ExpectedAnswer { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&first)?;
-    let operation = first.header("x-operation-id").unwrap_or_default();
-    ensure!(first.json() == json!({"operation_id": operation, "status": "processing"}), "{}", first.text());
-    let result = |key: &str| Request::get(&format!("/api/v1/refunds-later/by-idempotency-key/{key}"));
-    let told = send(stack, &ALICE, result("later")).await?;
-    ExpectedAnswer { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&told)?;
-    let again = send(stack, &ALICE, request()).await?;
-    ExpectedAnswer { status: 202, key: Some("completed"), replayed: true, retry: None }.check(&again)?;
-    ensure!(again.json() == json!({"operation_id": operation, "status": "completed"}), "{}", again.text());
-    ensure!(effects(stack, "later").await? == 1, "more than one effect");
-
-    // The handler takes JSON, so its work ends with an error.
-    let malformed = || {
-        let request = Request::post("/api/v1/refunds-later").header("idempotency-key", "later-malformed");
-        request.header("content-type", "application/json").body("{")
-    };
-    let first = send(stack, &ALICE, malformed()).await?;
-    ExpectedAnswer { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&first)?;
-    let told = send(stack, &ALICE, result("later-malformed")).await?;
-    ExpectedAnswer { status: 400, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&told)?;
-    let again = send(stack, &ALICE, malformed()).await?;
-    ExpectedAnswer { status: 202, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&again)
 }
 
 /// What the ingress refuses, or nobody takes: it leaves nothing behind, so the same key can be sent again.

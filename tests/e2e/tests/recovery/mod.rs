@@ -77,10 +77,7 @@ fn policy() -> Result<String> {
     let mut policy = plain_policy()?;
     let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("the demo's routes")?;
     let route = |endpoint: &str, path: &str, target: &str| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A", "target": target});
-    let mut later = route("refunds.later", "/api/v1/refunds-later", "Refunds/create");
-    later.as_object_mut().context("a route")?.insert("one_way".to_owned(), json!(true));
     routes.extend([
-        later,
         route("no.handler", "/api/v1/no-handler", "Refunds/nothing"),
         route("no.service", "/api/v1/no-service", "Absent/create"),
         json!({

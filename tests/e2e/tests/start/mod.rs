@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{self, Change, ListenerSpec};
-use e2e::gateway::{TestEnvironment, TestGateway, options};
+use e2e::gateway::{TestGateway, options};
 use e2e::runner::{Group, Test, runtime, sharing};
 use harness::envoy::Envoy;
 use harness::senders::Senders;
@@ -51,9 +51,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         ensure!(gateway.log()?.contains("policy with 0 routes"), "Envoy's log: {}", gateway.log()?);
         Ok(())
     }));
-    tests.push(Test::new("accepted: a policy in shadow mode", |command: &PathBuf| {
-        accepts(command, IN_SHADOW, &["/mode"])
-    }));
     let command = || built("EDGE_CLI", "edge-idempotency");
     Ok(vec![sharing(command, tests), stall::group()])
 }
@@ -77,10 +74,6 @@ const BAD_POLICY: [&str; 16] = [
     "/webhooks/static/wh_01JABC/provider",
     "/webhooks/static/wh_01JABC/secrets/0",
 ];
-
-const IN_SHADOW: &str = r#"{"version": 1, "mode": "shadow", "backend": {"kind": "restate"}, "routes": [
-    {"endpoint": "a", "path": "/a", "policy": "PROHIBITED"}
-]}"#;
 
 /// Envoy does not start with this listener; its log.
 fn refusal(spec: ListenerSpec) -> Result<String> {
@@ -112,17 +105,6 @@ fn refuses(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
     ensure!(log.contains(&headline), "no line `{headline}…` in {log}");
 
     Ok(())
-}
-
-/// Envoy starts, and warns as the command does, at these pointers.
-fn accepts(command: &PathBuf, policy: &str, pointers: &[&str]) -> Result<()> {
-    let listeners = [("good".to_owned(), ListenerSpec { policy: policy.to_owned(), changes: Vec::new() })];
-    let around = TestEnvironment { environment: Senders::generate().environment(), ..TestEnvironment::default() };
-    let gateway = TestGateway::start_within(&around, &listeners)?;
-    let findings = issues(command, &["check", "--format", "json"], policy, "findings", 0)?;
-    let warnings: Vec<_> = findings.into_iter().filter(|(pointer, _)| pointers.contains(&pointer.as_str())).collect();
-    ensure!(warnings.len() == pointers.len(), "warnings {warnings:?} instead of those at {pointers:?}");
-    same(&lines(&warnings), &logged(&gateway.log()?))
 }
 
 /// What the command lists, each with its pointer and its message.

@@ -29,7 +29,6 @@ pub(crate) fn tests() -> Vec<Test<WebhooksSetup>> {
         }),
         test("over HTTP/2, with trailers", trailers),
         test("a sender that takes its time", slowly),
-        test("a sender that waits for 100", expects_continue),
         test("a length that is wrong before it is too long", lengths),
         test("the gateway's own limit, where it is smaller", narrow),
         test("on an upgraded connection, which has no end", upgraded),
@@ -118,13 +117,6 @@ fn slowly(setup: &WebhooksSetup) -> Result<()> {
     ensure!(received.len() == 1, "the upstream got {} requests", received.len());
     ensure!(received.first().is_some_and(|message| message.body == request.body), "another body");
     Ok(())
-}
-
-fn expects_continue(setup: &WebhooksSetup) -> Result<()> {
-    let request = stripe("evt_continue").header("expect", "100-continue");
-    let seen = setup.gateway.http1(SHIPPED, &request)?;
-    ensure!(seen.reply.status == 200 && seen.received.len() == 1, "{} {}", seen.reply.status, seen.upstream());
-    setup.sound(SHIPPED)
 }
 
 fn lengths(setup: &WebhooksSetup) -> Result<()> {

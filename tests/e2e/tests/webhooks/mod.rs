@@ -23,9 +23,7 @@ const STRIPE_PREVIOUS: (&str, &str) = ("E2E_STRIPE_PREVIOUS", "whsec_stripe_prev
 const GITHUB: (&str, &str) = ("E2E_GITHUB", "github, in the environment");
 const TWILIO: (&str, &str) = ("E2E_TWILIO", "twilio_auth_token");
 const STANDARD: (&str, &str) = ("E2E_STANDARD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
-/// Another sender of the same project.
-const STANDARD_2: (&str, &str) = ("E2E_STANDARD_2", "whsec_YW5vdGhlciBzZW5kZXIncyBzZWNyZXQ=");
-const SECRETS: [(&str, &str); 6] = [STRIPE, STRIPE_PREVIOUS, GITHUB, TWILIO, STANDARD, STANDARD_2];
+const SECRETS: [(&str, &str); 5] = [STRIPE, STRIPE_PREVIOUS, GITHUB, TWILIO, STANDARD];
 /// That of `wh_github01`, which stands in the document.
 const GITHUB_INLINE: &str = "github, in the document";
 

@@ -30,11 +30,10 @@ use hyper::{Method, Request, Response};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinHandle, JoinSet};
 
+use answer::{AnswerForm, UpstreamAnswer};
 use e2e::runner::runtime;
 use e2e::wire::PATIENCE;
-use answer::{AnswerForm, UpstreamAnswer};
-pub(crate) use execution::Execution;
-pub(crate) use fault::{AttemptFault, EffectTime, Failure, Location, RetryAfter, Said, Schedule};
+pub(crate) use fault::{EffectTime, Failure, Location, RetryAfter, Said, Schedule};
 pub(crate) use store::{IntentRecord, RecordedAttempt};
 use store::{IntentRequest, Reaction, Store};
 

@@ -50,17 +50,16 @@ pub(crate) struct Route {
     pub(crate) example: (&'static str, &'static str),
 }
 
-/// What most routes have.
-pub(crate) const ROUTE: Route = Route {
-    endpoint: "",
-    method: "POST",
-    path: "",
-    hosts: &[],
-    keys: Keys::Required,
-    target: "",
-    tenant_wide: false,
-    example: (PUBLIC, ""),
-};
+const fn route(
+    endpoint: &'static str,
+    method: &'static str,
+    path: &'static str,
+    keys: Keys,
+    target: &'static str,
+    example: (&'static str, &'static str),
+) -> Route {
+    Route { endpoint, method, path, hosts: &[], keys, target, tenant_wide: false, example }
+}
 
 /// A host that nothing denies.
 pub(crate) const PUBLIC: &str = "api.example.com";
@@ -78,129 +77,43 @@ pub(crate) const DENIED_PREFIX: &str = "/api/v1/ops";
 pub(crate) const DENIED_METHOD: &str = "DELETE";
 
 /// Every route.
-pub(crate) const ROUTES: [Route; 15] = [
+pub(crate) const ROUTES: [Route; 13] = [
+    route("orders.create", "POST", ORDERS, Required, "Orders/create", (PUBLIC, ORDERS)),
+    route("orders.list", "GET", ORDERS, Prohibited, "Orders/list", (PUBLIC, ORDERS)),
+    route("carts.checkout", "POST", "/api/v1/carts/{cart}/checkout", Accepted, "Cart/{tenant}:{cart}/checkout", CART),
+    route("devices.register", "POST", DEVICES, Internal, "Devices/register", ("other.example", DEVICES)),
+    route("items.put", "POST", "/api/v1/items/{item}", Required, "Items/{item}/put", (PUBLIC, "/api/v1/items/i-1")),
+    route("any.run", "POST", "/api/v1/{name}/run", Accepted, "Any/{name}/run", (PUBLIC, "/api/v1/reports/run")),
+    route("records.put", "PUT", RECORDS, Accepted, "Records/{id}/put", (PUBLIC, "/api/v1/records/r-1")),
+    route("records.delete", "DELETE", RECORDS, Internal, "Erasure/{id}/delete", (PUBLIC, "/api/v1/records/r-1")),
+    route("denied", "POST", DENIED, Required, "Closed/denied", (PUBLIC, DENIED)),
+    route("ops.run", "POST", "/api/v1/ops/{op}", Accepted, "Ops/{op}/run", (PUBLIC, "/api/v1/ops/restart")),
     Route {
-        endpoint: "orders.create",
-        path: "/api/v1/orders",
-        target: "Orders/create",
-        example: (PUBLIC, "/api/v1/orders"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "orders.list",
-        method: "GET",
-        path: "/api/v1/orders",
-        keys: Keys::Prohibited,
-        target: "Orders/list",
-        example: (PUBLIC, "/api/v1/orders"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "carts.checkout",
-        path: "/api/v1/carts/{cart}/checkout",
-        keys: Keys::Accepted,
-        target: "Cart/{tenant}:{cart}/checkout",
-        example: (PUBLIC, "/api/v1/carts/c-1/checkout"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "devices.register",
-        path: "/api/v1/devices",
-        keys: Keys::Internal,
-        target: "Devices/register",
-        example: ("other.example", "/api/v1/devices"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "items.put",
-        path: "/api/v1/items/{item}",
-        target: "Items/{item}/put",
-        example: (PUBLIC, "/api/v1/items/i-1"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "any.run",
-        path: "/api/v1/{name}/run",
-        keys: Keys::Accepted,
-        target: "Any/{name}/run",
-        example: (PUBLIC, "/api/v1/reports/run"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "records.put",
-        method: "PUT",
-        path: "/api/v1/records/{id}",
-        keys: Keys::Accepted,
-        target: "Records/{id}/put",
-        example: (PUBLIC, "/api/v1/records/r-1"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "records.delete",
-        method: "DELETE",
-        path: "/api/v1/records/{id}",
-        keys: Keys::Internal,
-        target: "Erasure/{id}/delete",
-        example: (PUBLIC, "/api/v1/records/r-1"),
-        ..ROUTE
-    },
-    Route { endpoint: "denied", path: DENIED, target: "Closed/denied", example: (PUBLIC, DENIED), ..ROUTE },
-    Route {
-        endpoint: "ops.run",
-        path: "/api/v1/ops/{op}",
-        keys: Keys::Accepted,
-        target: "Ops/{op}/run",
-        example: (PUBLIC, "/api/v1/ops/restart"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "admin.orders",
-        path: "/api/v1/orders",
         hosts: &[ADMIN],
-        target: "Admin/orders",
         tenant_wide: true,
-        example: (ADMIN, "/api/v1/orders"),
-        ..ROUTE
+        ..route("admin.orders", "POST", ORDERS, Required, "Admin/orders", (ADMIN, ORDERS))
     },
     Route {
-        endpoint: "internal.orders",
-        path: "/api/v1/orders",
-        hosts: &[INTERNAL],
-        target: "Internal/orders",
-        tenant_wide: true,
-        example: (INTERNAL, "/api/v1/orders"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "vault.open",
-        path: "/api/v1/vault",
         hosts: &["*.private.example.com"],
-        target: "Vault/open",
         tenant_wide: true,
-        example: ("eu.private.example.com", "/api/v1/vault"),
-        ..ROUTE
+        ..route("vault.open", "POST", VAULT, Required, "Vault/open", ("eu.private.example.com", VAULT))
     },
     Route {
-        endpoint: "only.run",
-        path: "/api/v1/only",
-        hosts: &[PUBLIC, "[2001:db8::1]"],
-        keys: Keys::Accepted,
-        target: "Only/run",
-        example: (PUBLIC, "/api/v1/only"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "shop.run",
-        path: "/api/v1/shop",
-        hosts: &["*.example.net"],
-        target: "Shop/run",
-        example: ("eu.example.net", "/api/v1/shop"),
-        ..ROUTE
+        hosts: &[PUBLIC, INTERNAL, "[2001:db8::1]"],
+        ..route("only.run", "POST", ONLY, Accepted, "Only/run", (PUBLIC, ONLY))
     },
 ];
+use Keys::{Accepted, Internal, Prohibited, Required};
+
+const ORDERS: &str = "/api/v1/orders";
+const CART: (&str, &str) = (PUBLIC, "/api/v1/carts/c-1/checkout");
+const DEVICES: &str = "/api/v1/devices";
+const RECORDS: &str = "/api/v1/records/{id}";
+const VAULT: &str = "/api/v1/vault";
+const ONLY: &str = "/api/v1/only";
 
 /// The services that no request may get to, since RBAC denies every way there.
-pub(crate) const DENIED_SERVICES: [&str; 6] = ["Erasure", "Closed", "Ops", "Admin", "Internal", "Vault"];
+pub(crate) const DENIED_SERVICES: [&str; 5] = ["Erasure", "Closed", "Ops", "Admin", "Vault"];
 
 /// A listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

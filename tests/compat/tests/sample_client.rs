@@ -4,13 +4,13 @@
 use std::fs;
 use std::process::Command;
 
+use crate::scripted::ScriptedAnswer::{self, Closes, Cut, Hangs, Says};
+use crate::scripted::{Script, ScriptedUpstream};
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
-use e2e::scripted::ScriptedAnswer::{self, Closes, Cut, Hangs, Says};
-use e2e::scripted::{Script, ScriptedUpstream};
 use harness::tools::repository;
 use serde_json::{Value, json};
 

@@ -3,32 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::runner::Test;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
-use super::standin::{Sound, StandIn};
-
-pub(crate) fn tests() -> Vec<Test<PathBuf>> {
-    vec![
-        test("nobody reads the audit lines", no_reader),
-        test("the audit lines do not fit on the disk", full_disk),
-        test("only the owner reads the audit file", private_file),
-        test("erase asks on a terminal", asks),
-        test("a question that nobody sees is not asked", unseen_question),
-    ]
-    .into_iter()
-    .map(|test| test.within("asking"))
-    .collect()
-}
-
-fn test(name: &str, body: fn(&Path) -> Result<()>) -> Test<PathBuf> {
-    Test::new(name, move |program: &PathBuf| body(program))
-}
+use super::program;
+use super::stand_in::{Sound, StandIn};
 
 const ERASE: [&str; 7] = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:u"];
 
@@ -52,8 +34,8 @@ fn server() -> Result<StandIn> {
     StandIn::sound(Sound { rows: Box::new(rows), ..Sound::default() })
 }
 
-fn erase(program: &Path, server: &StandIn, more: &[&str]) -> Command {
-    let mut command = Command::new(program);
+fn erase(server: &StandIn, more: &[&str]) -> Command {
+    let mut command = Command::new(program());
     command.args(ERASE).args(more).env_remove("RESTATE_AUTH_TOKEN").env("RESTATE_ADMIN_URL", &server.url);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -75,13 +57,14 @@ fn stopped(output: &Output, server: &StandIn, why: &str) -> Result<()> {
     Ok(())
 }
 
-fn no_reader(program: &Path) -> Result<()> {
+#[test]
+fn no_reader() -> Result<()> {
     let server = server()?;
     let (reader, writer) = std::io::pipe()?;
     drop(reader);
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("audit.jsonl");
-    let mut command = erase(program, &server, &["--yes", "--audit-log", file.to_str().context("a path")?]);
+    let mut command = erase(&server, &["--yes", "--audit-log", file.to_str().context("a path")?]);
     let output = command.stdout(writer).output()?;
     stopped(&output, &server, "standard output: Broken pipe")?;
     // The file got the line.
@@ -89,24 +72,26 @@ fn no_reader(program: &Path) -> Result<()> {
     Ok(())
 }
 
-fn full_disk(program: &Path) -> Result<()> {
+#[test]
+fn full_disk() -> Result<()> {
     let full = || OpenOptions::new().write(true).open("/dev/full");
     let server_of_output = server()?;
-    let output = erase(program, &server_of_output, &["--yes"]).stdout(full()?).output()?;
+    let output = erase(&server_of_output, &["--yes"]).stdout(full()?).output()?;
     stopped(&output, &server_of_output, "standard output: No space left on device")?;
     let server_of_file = server()?;
-    let output = erase(program, &server_of_file, &["--yes", "--audit-log", "/dev/full"]).output()?;
+    let output = erase(&server_of_file, &["--yes", "--audit-log", "/dev/full"]).output()?;
     stopped(&output, &server_of_file, "/dev/full: No space left on device")?;
     // Standard output got the line.
     ensure!(output.stdout.iter().filter(|byte| **byte == b'\n').count() == 1, "{output:?}");
     Ok(())
 }
 
-fn private_file(program: &Path) -> Result<()> {
+#[test]
+fn private_file() -> Result<()> {
     let server = server()?;
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("audit.jsonl");
-    erase(program, &server, &["--yes", "--audit-log", file.to_str().context("a path")?]).output()?;
+    erase(&server, &["--yes", "--audit-log", file.to_str().context("a path")?]).output()?;
     ensure!(std::fs::read_to_string(&file)?.lines().count() == 2, "two results");
     let mode = std::fs::metadata(&file)?.permissions().mode() & 0o777;
     ensure!(mode == 0o600, "{mode:o}");
@@ -125,11 +110,12 @@ fn terminal(typed: &str) -> Result<(File, File)> {
     Ok((held, side))
 }
 
-fn asks(program: &Path) -> Result<()> {
+#[test]
+fn asks() -> Result<()> {
     for (answer, code, purges) in [("y\n", 1, 2), ("n\n", 1, 0), ("\n", 1, 0)] {
         let server = server()?;
         let (_held, side) = terminal(answer)?;
-        let mut command = erase(program, &server, &[]);
+        let mut command = erase(&server, &[]);
         let output = command.stdin(side.try_clone()?).stderr(side).output()?;
         // The listener has both results for ever, so that something is left in the end.
         ensure!(output.status.code() == Some(code), "{answer:?}: {output:?}");
@@ -140,7 +126,7 @@ fn asks(program: &Path) -> Result<()> {
     }
     // Without a terminal nobody is asked, and something is left.
     let server = server()?;
-    let output = erase(program, &server, &[]).output()?;
+    let output = erase(&server, &[]).output()?;
     ensure!(output.status.code() == Some(1) && stderr(&output).contains("--yes purges"), "{output:?}");
     ensure!(String::from_utf8_lossy(&output.stdout).lines().count() == 3, "a list of two results: {output:?}");
     ensure!(server.changes().is_empty(), "{:?}", server.changes());
@@ -148,10 +134,11 @@ fn asks(program: &Path) -> Result<()> {
 }
 
 /// Standard error goes to a file, so that nobody sees the question.
-fn unseen_question(program: &Path) -> Result<()> {
+#[test]
+fn unseen_question() -> Result<()> {
     let server = server()?;
     let (_held, side) = terminal("y\n")?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(program());
     command.args(["keys", "purge", "--stored-key", "t-acme:p:user:u:1"]).env_remove("RESTATE_AUTH_TOKEN");
     command.env("RESTATE_ADMIN_URL", &server.url).stdin(side);
     let output = command.output()?;

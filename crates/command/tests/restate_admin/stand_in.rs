@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 type Answer = dyn Fn(&str, &str) -> Option<(u16, String)> + Send + Sync;
 
 /// What a sound server says of itself.
-pub(crate) fn version() -> String {
+pub(super) fn version() -> String {
     json!({"version": "1.7.12", "min_admin_api_version": 2, "max_admin_api_version": 4}).to_string()
 }
 
 /// Restate's own answer to a purge of what it does not have, seen on 1.7.12.
-pub(crate) fn unknown_invocation() -> (u16, String) {
+pub(super) fn unknown_invocation() -> (u16, String) {
     let message = "The requested invocation 'inv_1' does not exist";
     (404, json!({"message": message, "restate_code": null}).to_string())
 }
 
 /// What is asked of a sound server: the version, the services, a query of `sys_invocation`, or a change.
-pub(crate) struct Sound {
+pub(super) struct Sound {
     /// The service that Restate has besides `Refunds`
-    pub(crate) guard: &'static str,
+    pub(super) guard: &'static str,
     /// The rows for a query in SQL
-    pub(crate) rows: Box<dyn Fn(&str) -> Value + Send + Sync>,
+    pub(super) rows: Box<dyn Fn(&str) -> Value + Send + Sync>,
     /// The answer to a change
-    pub(crate) change: fn(&str) -> Option<(u16, String)>,
+    pub(super) change: fn(&str) -> Option<(u16, String)>,
 }
 
 impl Default for Sound {
@@ -39,18 +39,18 @@ impl Default for Sound {
 }
 
 /// A listener. It ends with the process of the tests.
-pub(crate) struct StandIn {
-    pub(crate) url: String,
+pub(super) struct StandIn {
+    pub(super) url: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl StandIn {
-    pub(crate) fn start(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static) -> Result<Self> {
+    pub(super) fn start(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static) -> Result<Self> {
         Self::listen(move |path, _| answer(path))
     }
 
     /// A server that answers as Restate does.
-    pub(crate) fn sound(sound: Sound) -> Result<Self> {
+    pub(super) fn sound(sound: Sound) -> Result<Self> {
         Self::listen(move |path, sql| match path {
             "/version" => Some((200, version())),
             "/services" => {
@@ -77,13 +77,13 @@ impl StandIn {
     }
 
     /// The paths of the changes so far.
-    pub(crate) fn changes(&self) -> Vec<String> {
+    pub(super) fn changes(&self) -> Vec<String> {
         let heads = self.requests();
         heads.iter().filter_map(|head| head.strip_prefix("PATCH ")?.split(' ').next().map(str::to_owned)).collect()
     }
 
     /// The heads of the requests so far.
-    pub(crate) fn requests(&self) -> Vec<String> {
+    pub(super) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

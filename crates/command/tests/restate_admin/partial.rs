@@ -1,37 +1,14 @@
 //! `keys purge` where not all is purged, or not all is known: the exit status and the words are honest. A
 //! listener stands in for Restate, which cannot be made to answer so.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::runner::Test;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::setup::run_command;
-use super::standin::{Sound, StandIn, unknown_invocation};
-
-pub(crate) fn tests() -> Vec<Test<PathBuf>> {
-    vec![
-        test("a 404 of a proxy is no purge", proxy),
-        test("a result that is still stored after its purge", still_stored),
-        test("claims and calls that are still stored after their purge", others_still_stored),
-        test("a result stays while a call of its handler is under way", waiting_call),
-        test("a result stays while its claim is under way", waiting_claim),
-        test("an id that does not fit leaves the claim of the key alone", other_id),
-        test("what was not looked for is named", not_looked_for),
-        test("without the guard's name nothing is erased", unknown_guard),
-        test("a digest is looked for in large pages", digest_pages),
-    ]
-    .into_iter()
-    .map(|test| test.within("partial"))
-    .collect()
-}
-
-fn test(name: &str, body: fn(&Path) -> Result<()>) -> Test<PathBuf> {
-    Test::new(name, move |program: &PathBuf| body(program))
-}
+use super::run_command;
+use super::stand_in::{Sound, StandIn, unknown_invocation};
 
 const KEY: &str = "t-acme:p:user:u:a";
 const ERASE: [&str; 8] = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:u", "--yes"];
@@ -73,14 +50,15 @@ fn call(id: &str, status: &str) -> Value {
     json!({"id": id, "target_service_name": "Emails", "target_handler_name": "send", "status": status, "invoked_by_id": "inv_1"})
 }
 
-fn proxy(program: &Path) -> Result<()> {
+#[test]
+fn proxy() -> Result<()> {
     let server = StandIn::sound(Sound {
         rows: Box::new(|sql| rows(sql, json!([]), None, &[result()])),
         change: |_| Some((404, "404 page not found".to_owned())),
         ..Sound::default()
     })?;
     for args in [&FORGET[..], &ERASE] {
-        let ran = run_command(program, &server.url, &[], args)?.exits(1)?;
+        let ran = run_command(&server.url, &[], args)?.exits(1)?;
         ensure!(ran.audit()? == [("result".to_owned(), "failed".to_owned())], "{ran:?}");
         ran.says("purged: 0 results")?;
         ran.says("inv_1 was not purged")?;
@@ -89,13 +67,14 @@ fn proxy(program: &Path) -> Result<()> {
     Ok(())
 }
 
-fn still_stored(program: &Path) -> Result<()> {
+#[test]
+fn still_stored() -> Result<()> {
     let server = StandIn::sound(Sound {
         rows: Box::new(|sql| rows(sql, json!([]), None, &[result()])),
         change: |_| Some(unknown_invocation()),
         ..Sound::default()
     })?;
-    let ran = run_command(program, &server.url, &[], FORGET)?.exits(1)?;
+    let ran = run_command(&server.url, &[], FORGET)?.exits(1)?;
     ensure!(ran.audit()? == [("result".to_owned(), "already_gone".to_owned())], "{ran:?}");
     ran.says("inv_1 (Refunds/create) is still stored")?;
     // A result that has come since then is another one.
@@ -107,11 +86,12 @@ fn still_stored(program: &Path) -> Result<()> {
         }),
         ..Sound::default()
     })?;
-    run_command(program, &server.url, &[], FORGET)?.exits(0)?;
+    run_command(&server.url, &[], FORGET)?.exits(0)?;
     Ok(())
 }
 
-fn others_still_stored(program: &Path) -> Result<()> {
+#[test]
+fn others_still_stored() -> Result<()> {
     let is_first = AtomicBool::new(true);
     let server = StandIn::sound(Sound {
         rows: Box::new(move |sql| match sql.contains("starts_with") {
@@ -125,7 +105,7 @@ fn others_still_stored(program: &Path) -> Result<()> {
         }),
         ..Sound::default()
     })?;
-    let ran = run_command(program, &server.url, &[], ERASE)?.exits(1)?;
+    let ran = run_command(&server.url, &[], ERASE)?.exits(1)?;
     ensure!(server.changes().len() == 3, "{ran:?}");
     ran.says("inv_call (Emails/send) is still stored")?;
     ran.says("inv_claim (IdempotencyGuard/claim) is still stored")?;
@@ -134,12 +114,13 @@ fn others_still_stored(program: &Path) -> Result<()> {
 }
 
 /// Without the result nobody could find the call when it has ended.
-fn waiting_call(program: &Path) -> Result<()> {
+#[test]
+fn waiting_call() -> Result<()> {
     let server = StandIn::sound(Sound {
         rows: Box::new(|sql| rows(sql, json!([call("inv_2", "scheduled")]), None, &[])),
         ..Sound::default()
     })?;
-    let ran = run_command(program, &server.url, &[], ERASE)?.exits(1)?;
+    let ran = run_command(&server.url, &[], ERASE)?.exits(1)?;
     ensure!(ran.audit()? == [("call".to_owned(), "refused_in_flight".to_owned())], "{ran:?}");
     ran.says("inv_2 is a call of a handler (Emails/send) and is under way (scheduled)")?;
     ran.says("the result inv_1 was not purged, because what is left is found through it")?;
@@ -150,20 +131,21 @@ fn waiting_call(program: &Path) -> Result<()> {
 }
 
 /// Without the result nobody could find the claim when it has ended.
-fn waiting_claim(program: &Path) -> Result<()> {
+#[test]
+fn waiting_claim() -> Result<()> {
     let sound = || Sound {
         rows: Box::new(|sql| rows(sql, json!([call("inv_2", "completed")]), Some("backing-off"), &[])),
         ..Sound::default()
     };
     let server = StandIn::sound(sound())?;
-    let ran = run_command(program, &server.url, &[], ERASE)?.exits(1)?;
+    let ran = run_command(&server.url, &[], ERASE)?.exits(1)?;
     ensure!(ran.audit()? == [("claim".to_owned(), "refused_in_flight".to_owned())], "{ran:?}");
     ran.says("inv_claim is a claim of the guard that is under way (backing-off)")?;
     ran.says("the result inv_1 was not purged")?;
     ensure!(server.changes().is_empty(), "{:?}", server.changes());
     // What is to be forgotten is forgotten also while the guard is down, but the claim is not.
     let server = StandIn::sound(sound())?;
-    let ran = run_command(program, &server.url, &[], FORGET)?.exits(1)?;
+    let ran = run_command(&server.url, &[], FORGET)?.exits(1)?;
     ensure!(server.changes() == ["/invocations/inv_1/purge"], "{ran:?}");
     ran.says("inv_claim is a claim of the guard")
 }
@@ -183,7 +165,8 @@ fn policy(guard: &str) -> Result<(TempDir, String)> {
     Ok((directory, path))
 }
 
-fn other_id(program: &Path) -> Result<()> {
+#[test]
+fn other_id() -> Result<()> {
     let (_directory, policy) = policy("IdempotencyGuard")?;
     let hash = format!("sha256:{}", "0".repeat(64));
     for other in [["--id", "inv_2"], ["--key-hash", &hash]] {
@@ -195,7 +178,7 @@ fn other_id(program: &Path) -> Result<()> {
             ..Sound::default()
         })?;
         let args = FORGET.into_iter().chain(["--policy", &policy, "--endpoint", "refund"]).chain(other);
-        let ran = run_command(program, &server.url, &[], args)?.exits(1)?;
+        let ran = run_command(&server.url, &[], args)?.exits(1)?;
         ensure!(server.changes().is_empty(), "{:?}", server.changes());
         ran.says("nothing is stored under such a key")?;
         ran.says("Claims of the guard were not looked for")?;
@@ -204,7 +187,8 @@ fn other_id(program: &Path) -> Result<()> {
     Ok(())
 }
 
-fn not_looked_for(program: &Path) -> Result<()> {
+#[test]
+fn not_looked_for() -> Result<()> {
     let (_directory, policy) = policy("IdempotencyGuard")?;
     let endpoint = |name: &'static str| vec!["--stored-key", KEY, "--policy", &policy, "--endpoint", name];
     let cases = [
@@ -216,8 +200,7 @@ fn not_looked_for(program: &Path) -> Result<()> {
     ];
     for (args, words) in cases {
         let server = StandIn::sound(Sound::default())?;
-        let ran =
-            run_command(program, &server.url, &[], ["keys", "purge", "--yes"].into_iter().chain(args))?.exits(1)?;
+        let ran = run_command(&server.url, &[], ["keys", "purge", "--yes"].into_iter().chain(args))?.exits(1)?;
         ran.says("nothing is stored under such a key")?;
         ran.says(words)?;
         let runs = ran.stderr.contains("the next request with it runs");
@@ -226,34 +209,36 @@ fn not_looked_for(program: &Path) -> Result<()> {
     Ok(())
 }
 
-fn unknown_guard(program: &Path) -> Result<()> {
+#[test]
+fn unknown_guard() -> Result<()> {
     let sound = || Sound {
         guard: "Other",
         rows: Box::new(|sql| rows(sql, json!([]), Some("completed"), &[])),
         ..Sound::default()
     };
     let server = StandIn::sound(sound())?;
-    let ran = run_command(program, &server.url, &[], ERASE)?.exits(2)?;
+    let ran = run_command(&server.url, &[], ERASE)?.exits(2)?;
     ran.says("no service IdempotencyGuard. --policy FILE says what the guard's service is called")?;
     ran.says("nothing was purged")?;
     ensure!(server.changes().is_empty(), "{:?}", server.changes());
-    let ran = run_command(program, &server.url, &[], FORGET)?.exits(0)?;
+    let ran = run_command(&server.url, &[], FORGET)?.exits(0)?;
     ensure!(server.changes() == ["/invocations/inv_1/purge"], "{ran:?}");
     ran.says("note: claims of the guard were not looked for")?;
-    let shown = run_command(program, &server.url, &[], ["keys", "show", "--details", "--json", "--stored-key", KEY])?
-        .exits(0)?;
+    let shown =
+        run_command(&server.url, &[], ["keys", "show", "--details", "--json", "--stored-key", KEY])?.exits(0)?;
     ensure!(shown.json()?.pointer("/invocations/0/claims") == Some(&Value::Null), "{shown:?}");
     // The policy says the name.
     let (_directory, policy) = policy("IdempotencyGuard")?;
     let server = StandIn::sound(sound())?;
     let args = ERASE.into_iter().chain(["--policy", &policy]);
-    let ran = run_command(program, &server.url, &[], args)?;
+    let ran = run_command(&server.url, &[], args)?;
     ensure!(server.changes() == ["/invocations/inv_1/purge", "/invocations/inv_claim/purge"], "{ran:?}");
     Ok(())
 }
 
 /// Restate does not know digests, so every row is read: in few pages, whatever the limit is.
-fn digest_pages(program: &Path) -> Result<()> {
+#[test]
+fn digest_pages() -> Result<()> {
     let server = StandIn::sound(Sound {
         rows: Box::new(|sql| {
             let limit: usize = sql.rsplit(' ').next().and_then(|limit| limit.parse().ok()).unwrap_or_default();
@@ -271,7 +256,7 @@ fn digest_pages(program: &Path) -> Result<()> {
     // printf %s t-acme:p:user:u:1999 | sha256sum
     let hash = "sha256:9ca16326a2eb8f25bdca594714b0dfe43c10101b5dcd47f34cc7959f13588d5e";
     let args = ["keys", "show", "--json", "--limit", "1", "--key-hash", hash];
-    let ran = run_command(program, &server.url, &[], args)?.exits(0)?;
+    let ran = run_command(&server.url, &[], args)?.exits(0)?;
     let key = ran.json()?.pointer("/invocations/0/namespaced_key").cloned();
     ensure!(key == Some(json!("t-acme:p:user:u:1999")), "{ran:?}");
     let queries = server.requests().iter().filter(|head| head.starts_with("POST /query")).count();

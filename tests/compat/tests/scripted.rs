@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 
-use crate::wire::{Kind, Message, Reader};
+use e2e::wire::{Kind, Message, Reader};
 
 /// What the upstream does with requests, in this order. The last entry is repeated.
-pub type Script = &'static [ScriptedAnswer];
+pub(crate) type Script = &'static [ScriptedAnswer];
 
 /// What the upstream does with one request.
-pub enum ScriptedAnswer {
+pub(crate) enum ScriptedAnswer {
     /// It answers with this status, these header lines and this body.
     Says(u16, &'static [&'static str], &'static str),
     /// The same, with half of the body, and the connection is closed.
@@ -29,25 +29,25 @@ use ScriptedAnswer::{Closes, Cut, Hangs, Says};
 
 /// A request that reached the upstream, and when.
 #[derive(Clone, Debug)]
-pub struct ScriptedRequest {
+pub(crate) struct ScriptedRequest {
     /// When it was there whole.
-    pub at: Instant,
+    pub(crate) at: Instant,
     /// The request.
-    pub message: Message,
+    pub(crate) message: Message,
 }
 
 /// The scripts and the requests so far, by their names.
 type Scripts = BTreeMap<String, (Script, Vec<ScriptedRequest>)>;
 
 /// A running upstream. It ends with the process.
-pub struct ScriptedUpstream {
+pub(crate) struct ScriptedUpstream {
     address: SocketAddr,
     scripts: Arc<Mutex<Scripts>>,
 }
 
 impl ScriptedUpstream {
     /// Listens on a free port.
-    pub fn start() -> Result<Self> {
+    pub(crate) fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("there is no free port")?;
         let address = listener.local_addr()?;
         let scripts = Arc::new(Mutex::new(Scripts::new()));
@@ -63,18 +63,18 @@ impl ScriptedUpstream {
     }
 
     /// Where it listens.
-    pub const fn address(&self) -> SocketAddr {
+    pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// From now on requests get the answers of this script if what follows the last `:` of their key is `name`, or what follows the last `/`
     /// of their path.
-    pub fn plays(&self, name: &str, script: Script) {
+    pub(crate) fn plays(&self, name: &str, script: Script) {
         lock(&self.scripts).insert(name.to_owned(), (script, Vec::new()));
     }
 
     /// The requests that got answers of this script, oldest first.
-    pub fn requests(&self, name: &str) -> Vec<ScriptedRequest> {
+    pub(crate) fn requests(&self, name: &str) -> Vec<ScriptedRequest> {
         lock(&self.scripts).get(name).map(|(_, requests)| requests.clone()).unwrap_or_default()
     }
 }

@@ -1,55 +1,36 @@
 //! What the commands say when there is no Restate, a broken one, or something else.
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use e2e::runner::Test;
-use harness::ports::{free, loopback_url};
 use serde_json::json;
 
-use super::setup::{Ran, run_command};
-use super::standin::{Sound, StandIn, version};
-
-pub(crate) fn tests() -> Vec<Test<PathBuf>> {
-    vec![
-        test("Restate is down", down),
-        test("Restate answers an error, or something else answers", broken),
-        test("ids and names that are none", names),
-        test("Restate goes away while results are purged", goes_away),
-        test("a server that takes a change and ignores it", ignores),
-        test("a change that fails leaves the guard the longer one", failed_change),
-    ]
-    .into_iter()
-    .map(|test| test.within("failures"))
-    .collect()
-}
-
-fn test(name: &str, body: fn(&Path) -> Result<()>) -> Test<PathBuf> {
-    Test::new(name, move |program: &PathBuf| body(program))
-}
+use super::stand_in::{Sound, StandIn, version};
+use super::{Ran, run_command};
 
 const LIST: [&str; 2] = ["keys", "show"];
 
-fn list(program: &Path, admin: &str) -> Result<Ran> {
-    let ran = run_command(program, admin, &[], LIST)?.exits(2)?;
+fn list(admin: &str) -> Result<Ran> {
+    let ran = run_command(admin, &[], LIST)?.exits(2)?;
     ensure!(ran.stdout.is_empty(), "{ran:?}");
     Ok(ran)
 }
 
-fn down(program: &Path) -> Result<()> {
-    let closed = loopback_url(free()?);
-    let ran = list(program, &closed)?;
+#[test]
+fn down() -> Result<()> {
+    let closed = "http://127.0.0.1:1";
+    let ran = list(closed)?;
     ran.says("refused")?;
     ran.says("Does Restate run, and is this the address of its admin API")?;
     // A listener that never answers.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let silent = format!("http://{}", silent.local_addr()?);
-    run_command(program, &silent, &[], ["keys", "show", "--timeout", "1"])?.exits(2)?.says("no whole reply in time")
+    run_command(&silent, &[], ["keys", "show", "--timeout", "1"])?.exits(2)?.says("no whole reply in time")
 }
 
 /// What answers in the place of Restate, or of its queries, and what the command says.
-fn broken(program: &Path) -> Result<()> {
+#[test]
+fn broken() -> Result<()> {
     let says = |message: &str| json!({"message": message}).to_string();
     for (is_all, status, body, told) in [
         (true, 500, says("the partition has no leader"), "status 500: the partition has no leader"),
@@ -69,13 +50,14 @@ fn broken(program: &Path) -> Result<()> {
             "/version" if !is_all => Some((200, version())),
             _ => Some((status, body.clone())),
         })?;
-        list(program, &server.url)?.says(told)?;
+        list(&server.url)?.says(told)?;
     }
     Ok(())
 }
 
 /// An id becomes a part of a URL and of a line on a terminal. From what is no id nothing is made.
-fn names(program: &Path) -> Result<()> {
+#[test]
+fn names() -> Result<()> {
     let ids = ["inv_1/../../../deployments/dp_x?force=true", "inv_1\u{1b}[2J"];
     for id in ids {
         let row = json!({"id": id, "target_service_name": "Refunds", "target_handler_name": "create",
@@ -90,7 +72,7 @@ fn names(program: &Path) -> Result<()> {
             &["keys", "show", "--json"],
             &["keys", "show", "--details", "--tenant", "acme"],
         ] {
-            let ran = run_command(program, &server.url, &[], args)?.exits(2)?;
+            let ran = run_command(&server.url, &[], args)?.exits(2)?;
             ran.says("the reply has a text that is not the id of an invocation")?;
             let is_plain = |text: &str| !text.contains(['\u{1b}', '\u{202e}']);
             ensure!(ran.stdout.is_empty() && is_plain(&ran.stderr), "{id:?}: {ran:?}");
@@ -104,17 +86,18 @@ fn names(program: &Path) -> Result<()> {
         _ => Some((200, json!({"services": [{"name": strange}]}).to_string())),
     })?;
     let args = ["keys", "purge", "--stored-key", "t-acme:p:user:u:a", "--yes"];
-    let rowless = run_command(program, &service.url, &[], args)?.exits(2)?;
+    let rowless = run_command(&service.url, &[], args)?.exits(2)?;
     ensure!(!rowless.stderr.contains('\u{1b}'), "{rowless:?}");
     let told = json!({"version": "1\u{1b}[2J", "min_admin_api_version": 2, "max_admin_api_version": 4}).to_string();
     let other = StandIn::start(move |_| Some((200, told.clone())))?;
-    let ran = list(program, &other.url)?;
+    let ran = list(&other.url)?;
     ran.says("is no admin API of Restate")?;
     ensure!(!ran.stderr.contains('\u{1b}'), "{ran:?}");
     Ok(())
 }
 
-fn goes_away(program: &Path) -> Result<()> {
+#[test]
+fn goes_away() -> Result<()> {
     let row = |id: &str, key: &str| {
         json!({"id": id, "target_service_name": "Refunds", "target_handler_name": "create", "idempotency_key": key,
             "status": "completed", "completion_result": "success"})
@@ -128,7 +111,7 @@ fn goes_away(program: &Path) -> Result<()> {
         _ => None,
     })?;
     let args = ["keys", "purge", "--all", "--tenant", "acme", "--subject", "user:u", "--yes"];
-    let ran = run_command(program, &server.url, &[], args)?.exits(2)?;
+    let ran = run_command(&server.url, &[], args)?.exits(2)?;
     let results: Vec<String> = ran.audit()?.into_iter().map(|(_, result)| result).collect();
     ensure!(results == ["purged", "unknown"], "{ran:?}");
     // A row that Restate should not have sent is nobody's business here.
@@ -136,7 +119,8 @@ fn goes_away(program: &Path) -> Result<()> {
     Ok(())
 }
 
-fn ignores(program: &Path) -> Result<()> {
+#[test]
+fn ignores() -> Result<()> {
     let server = StandIn::start(|path| match path {
         "/version" => Some((200, version())),
         "/services" => {
@@ -150,13 +134,13 @@ fn ignores(program: &Path) -> Result<()> {
     let policy = json!({"version": 1, "backend": {"kind": "restate"}, "routes": [], "retention": retention});
     std::fs::write(&file, policy.to_string())?;
     let policy = file.display().to_string();
-    let ran =
-        run_command(program, &server.url, &[], ["retention", "--apply", "--yes", "--policy", &policy])?.exits(1)?;
+    let ran = run_command(&server.url, &[], ["retention", "--apply", "--yes", "--policy", &policy])?.exits(1)?;
     ran.says("Restate accepted the change, but has another value now")
 }
 
 /// Restate refuses to lengthen the guard, so no service is lengthened; it refuses to shorten a service, so the guard is not.
-fn failed_change(program: &Path) -> Result<()> {
+#[test]
+fn failed_change() -> Result<()> {
     for (service_has, guard_has, changed, left) in [
         ("1d", "1d 2h", "IdempotencyGuard", "not changed: the guard IdempotencyGuard keeps claims for 1d 2h"),
         ("4d", "9d", "Refunds", "not changed: Refunds keeps results for 4d"),
@@ -181,8 +165,7 @@ fn failed_change(program: &Path) -> Result<()> {
             "retention": retention});
         std::fs::write(&file, policy.to_string())?;
         let policy = file.display().to_string();
-        let ran =
-            run_command(program, &server.url, &[], ["retention", "--apply", "--yes", "--policy", &policy])?.exits(1)?;
+        let ran = run_command(&server.url, &[], ["retention", "--apply", "--yes", "--policy", &policy])?.exits(1)?;
         ensure!(server.changes() == [format!("/services/{changed}")], "{:?} {ran:?}", server.changes());
         ran.says(left)?;
         ran.says("Restate refused the change with status 400: no")?;
