@@ -165,13 +165,3 @@ pub fn built(variable: &str, program: &str) -> Result<PathBuf> {
     let found = beside.into_iter().find(|path| path.is_file());
     found.with_context(|| format!("{program} is not built: run `make build`, or set {variable}"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repository_holds_this_package() {
-        assert!(repository().join("tests/harness/Cargo.toml").is_file());
-    }
-}
