@@ -285,7 +285,7 @@ SEED ?= 1
 ONLY ?=
 
 .PHONY: hostile
-hostile: tools $(MODULE_NEEDED) programs ## random hostile requests against a model of who is let in: CASES=100000 SEED=1 [ONLY=4711]
+hostile: tools $(MODULE_NEEDED) programs ## random hostile requests, and rules for what arrives: CASES=100000 SEED=1 [ONLY=4711]
 	@echo "== hostile"
 	@HOSTILE_CASES=$(CASES) HOSTILE_SEED=$(SEED) HOSTILE_ONLY=$(ONLY) cargo test --quiet --workspace --test e2e -- --quiet adversary
 

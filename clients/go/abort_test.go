@@ -17,54 +17,6 @@ func withContext(t *testing.T) (*http.Request, context.CancelFunc) {
 	return post(t, "body").WithContext(ctx), cancel
 }
 
-func TestAbortBeforeTheStart(t *testing.T) {
-	client, upstream, _ := newTestClient(t, Options{}, says(200))
-	request, cancel := withContext(t)
-	cancel()
-	failure := failureOf(t, client, request, ErrAborted)
-	wantEqual(t, "kept", failure.Kept, false)
-	wantEqual(t, "requests", len(upstream.seen), 0)
-	wantEqual(t, "pending", pendingKeys(t, client), []string{})
-}
-
-func TestAbortDuringTheWait(t *testing.T) {
-	client, upstream, clock := newTestClient(t, Options{}, says(503), says(200))
-	request, cancel := withContext(t)
-	clock.whileWaiting = cancel
-	failure := failureOf(t, client, request, ErrAborted)
-	if !errors.Is(failure, context.Canceled) {
-		t.Error(failure)
-	}
-	wantEqual(t, "kept", failure.Kept, true)
-	wantEqual(t, "attempts", failure.Attempts, 1)
-	wantEqual(t, "requests", len(upstream.seen), 1)
-	wantEqual(t, "pending", pendingKeys(t, client), []string{testKey})
-}
-
-func TestAbortDuringTheAttempt(t *testing.T) {
-	var cancel context.CancelFunc
-	client, upstream, _ := newTestClient(t, Options{}, func(request *http.Request) (*http.Response, error) {
-		cancel()
-		<-request.Context().Done()
-		return nil, request.Context().Err()
-	})
-	request, cancelIt := withContext(t)
-	cancel = cancelIt
-	failureOf(t, client, request, ErrAborted)
-	wantEqual(t, "requests", len(upstream.seen), 1)
-	wantEqual(t, "pending", pendingKeys(t, client), []string{testKey})
-}
-
-// The last attempt was aborted, too: it did not fail by itself.
-func TestAbortDuringTheLastAttempt(t *testing.T) {
-	request, cancel := withContext(t)
-	client, _, _ := newTestClient(t, Options{Attempts: 1}, func(request *http.Request) (*http.Response, error) {
-		cancel()
-		return nil, request.Context().Err()
-	})
-	failureOf(t, client, request, ErrAborted)
-}
-
 // cancels is a body that ends the context when it is read, and then breaks.
 type cancels struct{ cancel context.CancelFunc }
 

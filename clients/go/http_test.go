@@ -2,7 +2,6 @@ package idempotency
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // upstream is a real HTTP server. It gives each request to the handler of its number, the last handler for ever.
@@ -74,72 +72,6 @@ func resets(writer http.ResponseWriter, _ *http.Request) {
 	_ = connection.Close()
 }
 
-// raw writes these bytes and ends the connection.
-func raw(text string) http.HandlerFunc {
-	return func(writer http.ResponseWriter, _ *http.Request) {
-		connection, _, _ := writer.(http.Hijacker).Hijack()
-		_, _ = io.WriteString(connection, text)
-		_ = connection.Close()
-	}
-}
-
-func TestBrokenAnswersAreNoAnswers(t *testing.T) {
-	for name, broken := range map[string]http.HandlerFunc{
-		"closed":         closes,
-		"reset":          resets,
-		"half a head":    raw("HTTP/1.1 200 OK\r\nContent-Le"),
-		"half a body":    raw("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345"),
-		"half of chunks": raw("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n"),
-		"garbage":        raw("hello\r\n"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			up := newUpstream(t, broken, ok)
-			client := up.client(t, Options{})
-			response, info := answerOf(t, client, up.post(t, "body"))
-			body, _ := io.ReadAll(response.Body)
-			wantEqual(t, "body", string(body), "done")
-			wantEqual(t, "attempts", info.Attempts, 2)
-			wantEqual(t, "attempts at the upstream", up.attempts, []string{"1", "2"})
-			wantEqual(t, "bodies", up.bodies, []string{"body", "body"})
-			wantEqual(t, "keys", up.keys, []string{testKey, testKey})
-			wantEqual(t, "pending", pendingKeys(t, client), []string{})
-		})
-	}
-}
-
-func TestRefusedConnections(t *testing.T) {
-	up := newUpstream(t, ok)
-	client := up.client(t, Options{Attempts: 3})
-	up.Close()
-	failure := failureOf(t, client, up.post(t, "body"), ErrNoAnswer)
-	wantEqual(t, "attempts", failure.Attempts, 3)
-	var refused *net.OpError
-	if !errors.As(failure, &refused) {
-		t.Error(failure)
-	}
-}
-
-// The time limit holds until the last byte: one server never begins its answer, the other never ends it.
-func TestAttemptTimeout(t *testing.T) {
-	hangs := func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() }
-	drips := func(writer http.ResponseWriter, request *http.Request) {
-		writer.Header().Set("Content-Length", "10")
-		_, _ = io.WriteString(writer, "12345")
-		_ = http.NewResponseController(writer).Flush()
-		<-request.Context().Done()
-	}
-	for name, slow := range map[string]http.HandlerFunc{"no head": hangs, "no end": drips} {
-		t.Run(name, func(t *testing.T) {
-			up := newUpstream(t, slow)
-			client := up.client(t, Options{AttemptTimeout: 50 * time.Millisecond, Attempts: 2})
-			failure := failureOf(t, client, up.post(t, "body"), ErrNoAnswer)
-			if !errors.Is(failure, errAttemptTimeout) || failure.Attempts != 2 {
-				t.Error(failure)
-			}
-		})
-	}
-}
-
 // net/http itself repeats a request with the header Idempotency-Key when a connection breaks that was used before. The control shows
 // that it does so here, and that the attempts of the client are those of the upstream.
 func TestNetHTTPRepeatsNothingByItself(t *testing.T) {
@@ -167,24 +99,6 @@ func TestNetHTTPRepeatsNothingByItself(t *testing.T) {
 				wantEqual(t, "bodies", up.bodies, []string{body, body, body})
 			})
 		}
-	}
-}
-
-// The same holds for the questions at Location.
-func TestNetHTTPRepeatsNoPollByItself(t *testing.T) {
-	for name, broken := range map[string]http.HandlerFunc{"closed": closes, "reset": resets} {
-		t.Run(name, func(t *testing.T) {
-			processing := func(writer http.ResponseWriter, _ *http.Request) {
-				writer.Header().Set("Idempotency-Status", "processing")
-				writer.Header().Set("Location", "/operations/1")
-				writer.WriteHeader(http.StatusAccepted)
-			}
-			up := newUpstream(t, processing, broken, ok)
-			_, info := answerOf(t, up.client(t, Options{}), up.post(t, "body"))
-			wantEqual(t, "attempts", info.Attempts, 3)
-			wantEqual(t, "attempts at the upstream", up.attempts, []string{"1", "2", "3"})
-			wantEqual(t, "bodies", up.bodies, []string{"body", "", ""})
-		})
 	}
 }
 
@@ -259,42 +173,6 @@ func TestAnswerThatIsTooLong(t *testing.T) {
 		wantEqual(t, "body", len(body), 11)
 	}
 	wantEqual(t, "pending", pendingKeys(t, client), []string{})
-}
-
-func TestInfo(t *testing.T) {
-	refusal := func(writer http.ResponseWriter, _ *http.Request) {
-		writer.Header().Set("Content-Type", "application/problem+json; charset=utf-8")
-		writer.Header().Set("X-Operation-Id", "inv_1")
-		writer.WriteHeader(422)
-		_, _ = io.WriteString(writer, `{"code": "idempotency_key_reused", "retry": "new_key", "detail": "Send a new key.", "status": 422}`)
-	}
-	replay := func(writer http.ResponseWriter, _ *http.Request) {
-		writer.Header().Set("Idempotency-Status", "replayed")
-		writer.Header().Set("Idempotency-Retry", "new_key")
-		writer.WriteHeader(409)
-	}
-	own := func(writer http.ResponseWriter, _ *http.Request) {
-		writer.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(writer, `{"code": "voucher-1", "detail": "a code of the API itself"}`)
-	}
-	up := newUpstream(t, refusal, replay, own, ok)
-	client := up.client(t, Options{})
-	response, info := answerOf(t, client, up.post(t, "body"))
-	wantEqual(t, "refusal", info, Info{
-		Key: testKey, Attempts: 1, OperationID: "inv_1", Code: "idempotency_key_reused", Retry: "new_key", Detail: "Send a new key.",
-	})
-	wantEqual(t, "request of the response", response.Request.URL.String()+" "+response.Request.Header.Get(keyHeader), up.URL+"/orders "+testKey)
-	wantEqual(t, "context of the response", response.Request.Context().Err(), nil)
-	_, info = answerOf(t, client, up.post(t, "body"))
-	wantEqual(t, "replay", info, Info{Key: testKey, Attempts: 1, Replayed: true, Retry: "new_key"})
-	_, info = answerOf(t, client, up.post(t, "body"))
-	wantEqual(t, "answer with a code", info, Info{Key: testKey, Attempts: 1})
-	response, info = answerOf(t, client, up.post(t, "body"))
-	wantEqual(t, "answer", info, Info{Key: testKey, Attempts: 1})
-	wantEqual(t, "length", response.ContentLength, 4)
-	if _, known := Of(nil); known {
-		t.Error("Of(nil)")
-	}
 }
 
 func TestAThousandIntentsAtATime(t *testing.T) {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -35,37 +33,6 @@ func results(t *testing.T, client *Client) map[string]Result {
 		found[result.Record.Key] = result
 	}
 	return found
-}
-
-func TestResumePending(t *testing.T) {
-	options := Options{Store: keepMany(100, noon), Credentials: of(ann, func(context.Context, *url.URL) (http.Header, error) {
-		return http.Header{"Authorization": {"Bearer new"}}, nil
-	})}
-	client, upstream, _ := newTestClient(t, options, saysBody(200, "done", "Idempotency-Status: replayed"))
-	found := results(t, client)
-	wantEqual(t, "results", len(found), 100)
-	for key, result := range found {
-		info, _ := Of(result.Response)
-		body, _ := io.ReadAll(result.Response.Body)
-		wantEqual(t, "result", fmt.Sprintf("%+v %s %s", info, body, result.Record.Body),
-			fmt.Sprintf("%+v done body %s", Info{Key: key, Attempts: 1, Replayed: true}, key))
-		wantEqual(t, "context", result.Response.Request.Context().Err(), nil)
-	}
-	for _, sent := range upstream.seen {
-		wantEqual(t, "sent", sent, seen{"POST", target, "body " + sent.header.Get(keyHeader), http.Header{
-			"Authorization": {"Bearer new"}, "Content-Type": {"text/plain"}, keyHeader: {sent.header.Get(keyHeader)}, attemptHeader: {"1"},
-		}})
-	}
-	wantEqual(t, "pending", pendingKeys(t, client), []string{})
-	wantEqual(t, "results of the second time", len(results(t, client)), 0)
-}
-
-func TestResumeThatFails(t *testing.T) {
-	client, _, _ := newTestClient(t, Options{Store: keepMany(1, noon), Attempts: 2}, says(503))
-	failure := asFailure(t, nil, results(t, client)["0"].Err, ErrNoAnswer)
-	wantEqual(t, "attempts", failure.Attempts, 2)
-	wantEqual(t, "pending", pendingKeys(t, client), []string{"0"})
-	wantEqual(t, "under way", len(client.underWay), 0)
 }
 
 func TestExpiredRecordsAreNotSent(t *testing.T) {

@@ -1,7 +1,6 @@
 package idempotency
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -75,39 +74,6 @@ func TestAnswerTable(t *testing.T) {
 	}
 }
 
-// The first answer begins a poll, the second is the case, the third is a 200.
-func TestAnswerTableOfPolls(t *testing.T) {
-	processing := says(202, "Idempotency-Status: processing", "Location: /operations/1")
-	for _, test := range []struct {
-		name   string
-		answer func(*http.Request) (*http.Response, error)
-		third  string
-	}{
-		{"final", saysBody(500, "failed", "Idempotency-Status: failed", "Idempotent-Replayed: true"), ""},
-		{"no answer", breaks, "GET /operations/1"},
-		{"still processing", says(202, "Idempotency-Status: processing"), "GET /operations/1"},
-		{"processing elsewhere", says(202, "Idempotency-Status: processing", "Location: 2"), "GET /operations/2"},
-		{"processing at another origin", says(202, "Idempotency-Status: processing", "Location: http://other.test/"), "GET /operations/1"},
-		{"503", says(503), "GET /operations/1"},
-		{"409 with Retry-After", says(409, "Retry-After: 1"), "GET /operations/1"},
-		{"gone", says(404), "POST /orders"},
-		{"gone with advice", says(404, "Idempotency-Retry: same_key"), "POST /orders"},
-		{"kept 404", says(404, "Idempotent-Replayed: true"), ""},
-		{"403", says(403), ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			client, upstream, _ := newTestClient(t, Options{}, processing, test.answer, says(200))
-			answerOf(t, client, post(t, "body"))
-			third := ""
-			if len(upstream.seen) > 2 {
-				asked, _ := url.Parse(upstream.seen[2].url)
-				third = upstream.seen[2].method + " " + asked.Path
-			}
-			wantEqual(t, "third attempt", third, test.third)
-		})
-	}
-}
-
 func TestPollHasNeitherKeyNorBody(t *testing.T) {
 	client, upstream, _ := newTestClient(t, Options{}, says(202, "Idempotency-Status: processing", "Location: /operations/1"), says(200))
 	answerOf(t, client, post(t, "body", "Content-Type: text/plain", "If-Match: x", "X-Project: shop", "Authorization: Bearer a"))
@@ -147,42 +113,5 @@ func TestSameOriginOfLocation(t *testing.T) {
 			got = found.String()
 		}
 		wantEqual(t, fmt.Sprintf("Location %q", location), got, want)
-	}
-}
-
-func TestOtherCredentialsAfter401(t *testing.T) {
-	type answers = []func(*http.Request) (*http.Response, error)
-	for _, test := range []struct {
-		name     string
-		tokens   []string // one for each call, the last one for ever
-		answers  answers
-		status   int
-		attempts int
-	}{
-		{"others", []string{"a", "b"}, answers{says(401), says(200)}, 200, 2},
-		{"the same", []string{"a"}, answers{says(401), says(200)}, 401, 1},
-		{"others, once only", []string{"a", "b", "c", "d"}, answers{says(401)}, 401, 2},
-		{"others, but advice comes first", []string{"a", "b"}, answers{says(401, "Idempotency-Retry: never")}, 401, 1},
-		{"others, and a kept 401", []string{"a", "b"}, answers{says(401, "Idempotency-Status: stored"), says(200)}, 200, 2},
-		{"in a poll", []string{"a", "a", "b"}, answers{
-			says(202, "Idempotency-Status: processing", "Location: /operations/1"), says(401), says(200)}, 200, 3},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			calls := 0
-			options := Options{Base: 1, Credentials: of(ann, func(_ context.Context, target *url.URL) (http.Header, error) {
-				calls++
-				wantEqual(t, "host for the credentials", target.Host, "api.test")
-				return http.Header{"authorization": {test.tokens[min(calls, len(test.tokens))-1]}}, nil
-			})}
-			client, upstream, clock := newTestClient(t, options, test.answers...)
-			response, info := answerOf(t, client, post(t, "body", "Authorization: of the request"))
-			wantEqual(t, "status", response.StatusCode, test.status)
-			wantEqual(t, "attempts", info.Attempts, test.attempts)
-			last := upstream.seen[len(upstream.seen)-1].header["Authorization"]
-			wantEqual(t, "last credentials", last, []string{test.tokens[min(test.attempts, len(test.tokens))-1]})
-			if test.attempts == 2 {
-				wantEqual(t, "waits", clock.waits, nil)
-			}
-		})
 	}
 }

@@ -258,12 +258,3 @@ func TestAKeyedPostIsRewrittenAndItsAnswerShaped(t *testing.T) {
 		t.Errorf("the metrics are\n%s", text.String())
 	}
 }
-
-func TestARefusalIsALocalReply(t *testing.T) {
-	b := startBridge(t, Options{})
-	u := &upstream{status: "200"}
-	header, body := mustExchange(t, b, post("/refunds", "", `{"amount":5}`), u.forward)
-	if value(header, ":status") != "400" || !strings.Contains(body, "idempotency_key_required") || len(u.header) > 0 {
-		t.Errorf("the client got %v %q, and the upstream %v", header, body, u.header)
-	}
-}

@@ -55,36 +55,6 @@ func TestAKeyedRequestReachesTheRealUpstreamWithANamespacedKey(t *testing.T) {
 	}
 }
 
-func TestLocalRepliesAreTheModules(t *testing.T) {
-	upstream := newRecorder(t, answerOK)
-	g := load(t, testConfig(t, upstream.URL))
-	noKey := alice()
-	noKey.Del("Idempotency-Key")
-	for name, test := range map[string]struct {
-		endpoint string
-		call     call
-		status   int
-		code     string
-	}{
-		"no key":        {"refunds.create", call{method: "POST", path: "/api/refunds", header: noKey}, 400, "idempotency_key_required"},
-		"no identity":   {"refunds.create", call{method: "POST", path: "/api/refunds", header: http.Header{"Idempotency-Key": {"k"}}}, 401, "identity_missing"},
-		"other path":    {"carts.checkout", call{method: "POST", path: "/api/refunds", header: alice()}, 404, "not_found"},
-		"no endpoint":   {"none", call{method: "POST", path: "/api/refunds", header: alice()}, 503, "policy_invalid"},
-		"encoded slash": {"refunds.create", call{method: "POST", path: "/api%2Frefunds", header: alice()}, 400, "path_ambiguous"},
-	} {
-		response, body := exchange(t, g, test.endpoint, test.call)
-		if response.StatusCode != test.status || !strings.Contains(body, `"code":"`+test.code+`"`) {
-			t.Errorf("%s: %d %s", name, response.StatusCode, body)
-		}
-		if kind := response.Header.Get("Content-Type"); kind != "application/problem+json" {
-			t.Errorf("%s: %q", name, kind)
-		}
-	}
-	if upstream.count() != 0 {
-		t.Errorf("the upstream got %d requests", upstream.count())
-	}
-}
-
 func TestARequestThatIsForwardedTooLongIsA504BeforeKrakenDsDeadline(t *testing.T) {
 	release := make(chan struct{})
 	upstream := newRecorder(t, func(w http.ResponseWriter, r *http.Request) {
@@ -211,18 +181,6 @@ func TestRecoveryIsA202WhenTheWaitIsOver(t *testing.T) {
 	}
 	if deadline, _ := parent.Deadline(); time.Until(deadline) < time.Second {
 		t.Error("not the policy's wait ended the request, but KrakenD's deadline")
-	}
-}
-
-func TestARouteWithHostsIsServedOnThemOnly(t *testing.T) {
-	upstream := newRecorder(t, answerOK)
-	config := testConfig(t, upstream.URL)
-	set(config, list{"ops.example.com"}, "extra_config", serverPlugin, own, "policy", "routes", 0, "hosts")
-	g := load(t, config)
-	for host, status := range map[string]int{"ops.example.com": 200, "ops.example.com.:8443": 200, "api.example.com": 404} {
-		if response, body := exchange(t, g, "refunds.create", call{method: "POST", path: "/api/refunds", host: host, header: alice()}); response.StatusCode != status {
-			t.Errorf("%s: %d %s", host, response.StatusCode, body)
-		}
 	}
 }
 

@@ -3,7 +3,6 @@
 mod bridge_guests;
 mod configurations;
 mod cost;
-mod host_rules;
 mod json_bodies;
 mod recovery;
 mod waiting;

@@ -6,7 +6,7 @@ import pytest
 
 from edge_idempotency_client.answers import Answer
 from edge_idempotency_client.errors import Expired, NoAnswer
-from edge_idempotency_client.exchange import Clock, Exchange, Finish, Renew, Send, Step, Stop
+from edge_idempotency_client.exchange import Clock, Exchange, Send, Step, Stop
 from edge_idempotency_client.kept_request import KeptRequest
 from edge_idempotency_client.options import Options
 
@@ -87,12 +87,6 @@ def test_attempts_end_it() -> None:
     assert "resume_pending()" in str(error)
 
 
-def test_one_attempt() -> None:
-    intent = exchange(Time(), attempts=1)
-    assert intent.first() == Send(1, 0.0, None)
-    assert isinstance(stopped(intent.unanswered("reset")), NoAnswer)
-
-
 def test_a_wait_that_does_not_fit_ends_it_at_once() -> None:
     time = Time()
     intent = exchange(time, budget=10.0)
@@ -144,52 +138,6 @@ def test_expired_between_two_attempts() -> None:
     error = stopped(intent.answered(Answer(503, {"retry-after": "2"})))
     assert isinstance(error, Expired)
     assert error.attempts == 2
-
-
-def test_location_is_asked_until_the_operation_has_gone() -> None:
-    intent = exchange(Time())
-    intent.first()
-    processing = Answer(202, {"idempotency-status": "processing", "location": "/operations/1", "retry-after": "3"})
-    assert intent.answered(processing) == Send(2, 3.5, "https://api.example.com/operations/1")
-    # All that says "send it again" asks there again, also if it has no Location.
-    assert intent.answered(Answer(202, {"idempotency-status": "processing"})) == Send(3, 1, "https://api.example.com/operations/1")
-    assert intent.answered(BUSY) == Send(4, 2, "https://api.example.com/operations/1")
-    assert intent.unanswered("reset") == Send(5, 4, "https://api.example.com/operations/1")
-    assert intent.answered(Answer(404, {"idempotency-retry": "same_key"})) == Send(6, 8, None)
-    assert intent.answered(Answer(404, {})) == Finish()
-
-
-def test_location_of_another_origin_is_not_asked() -> None:
-    intent = exchange(Time())
-    intent.first()
-    other = {"idempotency-status": "processing", "location": "https://evil.example.com/operations/1"}
-    assert intent.answered(Answer(202, other)) == Send(2, 0.5, None)
-    assert intent.answered(Answer(202, {"idempotency-status": "processing"})) == Send(3, 1, None)
-
-
-def test_a_request_that_came_before_is_asked_for_at_location() -> None:
-    intent = exchange(Time())
-    intent.first()
-    elsewhere = Answer(202, {"idempotency-status": "completed", "location": "https://evil.example.com/operations/1"})
-    assert intent.answered(elsewhere) == Finish()
-    told = Answer(202, {"idempotency-status": "completed", "location": "/operations/1"})
-    assert intent.answered(told) == Send(2, 0.5, "https://api.example.com/operations/1")
-
-
-def test_polls_count() -> None:
-    intent = exchange(Time(), attempts=2)
-    intent.first()
-    processing = Answer(202, {"idempotency-status": "processing", "location": "/operations/1"})
-    intent.answered(processing)
-    assert isinstance(stopped(intent.answered(processing)), NoAnswer)
-
-
-def test_credentials_are_renewed_once_and_at_once() -> None:
-    intent = exchange(Time())
-    intent.first()
-    assert intent.answered(Answer(401, {})) == Renew()
-    assert intent.renewed() == Send(2, 0.0, None)
-    assert intent.answered(Answer(401, {})) == Finish()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import requests
 from callers import ANN, BLOCKING, EVERY, Caller, HttpxAsyncCaller, HttpxCaller, HttpxTrioCaller, told
-from server import Behaviour, Handler, Received, Server, answer, drip_body, drip_headers, silent
+from server import Behaviour, Server, answer, drip_body, drip_headers, silent
 
 from edge_idempotency_client import Abort, Aborted, CredentialsError, MemoryStore, NoAnswer, Options
 from edge_idempotency_client.httpx import AsyncIdempotentTransport, IdempotentTransport
@@ -45,14 +45,6 @@ def test_an_endless_answer_on_a_connection_that_was_used_before(kind: type[Calle
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_attempts_end_endless_answers(kind: type[Caller], server: Server) -> None:
-    server.otherwise = silent
-    # The library's own timeout for a read may be the first to notice.
-    with pytest.raises(NoAnswer, match=r"no whole answer within 0\.1 s|Timeout"):
-        kind(MemoryStore(), attempt_timeout=0.1, attempts=2).post(server.url)
-
-
-@pytest.mark.parametrize("kind", EVERY)
 def test_an_upload_that_nobody_reads(kind: type[Caller]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf, pytest.raises(NoAnswer):
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
@@ -80,26 +72,6 @@ def test_abort_during_the_attempt(kind: type[Caller], server: Server, endless: B
     assert caught.value.attempts == 1
     assert [record.key for record in caller.pending()] == [caught.value.key]
     assert server.left.wait(LONG), "the connection of the attempt is still open"
-
-
-@pytest.mark.parametrize("kind", BLOCKING)
-def test_abort_during_the_wait(kind: type[Caller], server: Server) -> None:
-    abort = Abort()
-    caller = kind(MemoryStore(), max_retry_after=3600.0, budget=7200.0)
-
-    def busy(handler: Handler, received: Received) -> None:
-        answer(503, Retry_After="3600")(handler, received)
-        threading.Timer(0.05, abort.abort).start()
-
-    server.script = [busy]
-    with abort, pytest.raises(Aborted):
-        caller.post(server.url)
-    assert (len(server.received), len(caller.pending())) == (1, 1)
-    # An Abort that was used ends everything inside its block, and nothing outside of it.
-    with abort, pytest.raises(Aborted):
-        caller.post(server.url)
-    assert len(server.received) == 1
-    assert caller.post(server.url).text == "done"
 
 
 @pytest.mark.parametrize("kind", BLOCKING)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from callers import ANN, BLOCKING, EVERY, Caller, HttpxAsyncCaller, HttpxCaller, told
+from callers import ANN, BLOCKING, EVERY, Caller, HttpxAsyncCaller, told
 from server import Handler, Received, Server, answer
 
 from edge_idempotency_client import Abort, Aborted, DamagedRecord, Expired, KeptRequest, MemoryStore, NoAnswer, Resumed, SqliteStore, StoreError
@@ -70,11 +70,6 @@ def test_each_kept_request_gets_its_answer_or_error(kind: type[Caller], server: 
     assert caller.forget("old")
     assert caller.forget("damaged")
     assert {record.key for record in caller.pending()} == {"unanswered"}
-
-
-@pytest.mark.parametrize("kind", EVERY)
-def test_nothing_to_resume(kind: type[Caller]) -> None:
-    assert kind(MemoryStore()).resume() == []
 
 
 @pytest.mark.parametrize("kind", BLOCKING)
@@ -201,19 +196,3 @@ def test_a_store_that_cannot_be_read(kind: type[Caller]) -> None:
 def test_concurrency_out_of_bounds(kind: type[Caller]) -> None:
     with pytest.raises(ValueError, match="concurrency"):
         kind(MemoryStore()).resume(concurrency=0)
-
-
-def test_a_thousand_at_a_time(server: Server, tmp_path: Path) -> None:
-    """A thousand intents in a thousand threads, of which each second one needs a second attempt."""
-
-    def flaky(handler: Handler, received: Received) -> None:
-        first = received.headers["x-retry-attempt"] == "1"
-        answer(503 if first and int(received.body) % 2 else 200, received.body)(handler, received)
-
-    server.otherwise = flaky
-    caller = HttpxCaller(SqliteStore(tmp_path / "requests.db"), attempts=50, attempt_timeout=60.0)
-    with ThreadPoolExecutor(1000) as pool:
-        calls = [pool.submit(caller.post, server.url, content=str(number).encode()) for number in range(1000)]
-        assert [int(call.result().text) for call in calls] == list(range(1000))
-    assert caller.pending() == []
-    assert {seen.body for seen in server.received} == {str(number).encode() for number in range(1000)}

@@ -117,31 +117,6 @@ def test_credentials_are_asked_before_each_attempt() -> None:
     assert sent_tokens(script) == ["a", "b", "c"]
 
 
-def test_401_with_other_credentials_is_sent_again_at_once() -> None:
-    script = Script(REFUSED, DONE)
-    script.given = tokens("old", "new")
-    response, info = run(script, MemoryStore())
-    assert (response, info.attempts, sent_tokens(script)) == ("response 200", 2, ["old", "new"])
-    assert script.waits == [0, 0, 0]
-
-
-def test_401_with_the_same_credentials_is_final() -> None:
-    script = Script(REFUSED)
-    script.given = tokens("same", "same")
-    assert run(script, MemoryStore())[0] == "response 401"
-
-
-def test_401_without_credentials_is_final() -> None:
-    assert run(Script(REFUSED), MemoryStore())[0] == "response 401"
-
-
-def test_401_is_renewed_once_for_each_request() -> None:
-    script = Script(REFUSED, BUSY, REFUSED)
-    script.given = tokens("a", "b", "c", "d")
-    assert run(script, MemoryStore())[0] == "response 401"
-    assert sent_tokens(script) == ["a", "b", "c"]
-
-
 def test_credentials_that_fail_before_the_first_attempt() -> None:
     store = MemoryStore()
     script = Script()
@@ -348,22 +323,6 @@ def test_abort_before_it_is_kept() -> None:
     with pytest.raises(Aborted) as caught:
         run(script, store)
     assert (caught.value.key, caught.value.attempts, script.sent, store.records()) == ("key-1", 0, [], [])
-
-
-def test_abort_during_the_wait() -> None:
-    store = MemoryStore()
-    script = Script(BUSY, DONE)
-    script.abort_in_wait = 3
-    with pytest.raises(Aborted) as caught:
-        run(script, store)
-    assert (caught.value.attempts, len(script.sent), len(store.records())) == (1, 1, 1)
-
-
-def test_abort_during_the_attempt() -> None:
-    store = MemoryStore()
-    with pytest.raises(Aborted) as caught:
-        run(Script(BUSY, AbortRequested()), store)
-    assert (caught.value.attempts, len(store.records())) == (2, 1)
 
 
 def test_an_error_of_the_program_ends_it_and_keeps_the_request() -> None:

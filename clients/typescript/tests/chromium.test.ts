@@ -3,9 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { openPage } from "../driver/browser.js";
-import { httpCases } from "./support/http-cases.js";
 import type { runCase } from "./support/page-cases.js";
-import { closedUrl, type Server, startServer } from "./support/server.js";
+import { type Server, startServer } from "./support/server.js";
 import { storeCases } from "./support/store-cases.js";
 
 // client.sh says it where there is no Chromium.
@@ -30,14 +29,14 @@ after(async () => {
 });
 
 async function runInPage(name: string): Promise<void> {
-  const given: Parameters<typeof runCase> = [name, server.base, await closedUrl()];
+  const given: Parameters<typeof runCase> = [name, server.base];
   const module = await chromium.page.evaluateHandle<typeof import("./support/page-cases.js")>(
     'import("/tests/support/page-cases.js")',
   );
-  await module.evaluate((cases, [name, base, closed]) => cases.runCase(name, base, closed), given);
+  await module.evaluate((cases, [name, base]) => cases.runCase(name, base), given);
 }
 
-for (const { name } of [...storeCases, ...httpCases]) {
+for (const { name } of storeCases) {
   test(`Chromium: ${name}`, { skip, timeout: 120_000 }, () => runInPage(name));
 }
 
@@ -47,6 +46,7 @@ for (const name of [
   "a database of an earlier version, without owners",
   "a database that is deleted meanwhile",
   "no header of the attempt",
+  "a redirect is not followed",
 ]) {
   test(`Chromium: ${name}`, { skip, timeout: 120_000 }, () => runInPage(name));
 }

@@ -17,14 +17,6 @@ function tokens(...values: string[]) {
 const sentTokens = (sent: { headers: Headers }[]) =>
   sent.map(({ headers }) => headers.get("Authorization")?.replace("Bearer ", ""));
 
-test("credentials are asked before each attempt", async () => {
-  const { asked, credentials } = tokens("a", "b", "c");
-  const { api, order } = setUp([{ status: 503 }, { status: 503 }, { status: 200 }], { credentials });
-  await order({ headers: { Authorization: "Bearer of the caller" } });
-  assert.deepEqual(sentTokens(api.sent), ["a", "b", "c"]);
-  assert.deepEqual(asked[2], { url: ORDERS, refused: false });
-});
-
 test("after a 401 other credentials are sent at once, with the same key", async () => {
   const { asked, credentials } = tokens("old", "new");
   const { api, platform, order } = setUp([{ status: 401 }, { status: 200 }], { credentials });
@@ -37,20 +29,6 @@ test("after a 401 other credentials are sent at once, with the same key", async 
     [false, true],
   );
   assert.equal(api.sent[1]?.headers.get("Idempotency-Key"), api.sent[0]?.headers.get("Idempotency-Key"));
-});
-
-test("a 401 is the answer if the credentials are the same", async () => {
-  const { credentials } = tokens("old");
-  const { api, order } = setUp([{ status: 401 }], { credentials });
-  assert.equal((await order()).status, 401);
-  assert.equal(api.sent.length, 1);
-});
-
-test("credentials are renewed once for each request", async () => {
-  const { credentials } = tokens("a", "b", "c", "d", "e");
-  const { api, order } = setUp([{ status: 401 }, { status: 503 }, { status: 401 }, { status: 200 }], { credentials });
-  assert.equal((await order()).status, 401);
-  assert.deepEqual(sentTokens(api.sent), ["a", "b", "c"]);
 });
 
 test("a 401 to the last attempt is no answer if there are other credentials, and the request stays", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Aborted, Expired } from "../src/errors.js";
-import { type Answering, hangs } from "./support/api.js";
+import type { Answering } from "./support/api.js";
 import { ORDERS, setUp } from "./support/set-up.js";
 
 const DAY = 24 * 60 * 60 * 1000;
@@ -9,35 +9,6 @@ const DAY = 24 * 60 * 60 * 1000;
 async function keptKeys({ store }: Pick<ReturnType<typeof setUp>, "store">) {
   return (await store.list()).requests.map((request) => request.key);
 }
-
-test("abort during the wait ends it at once, and the request stays", async () => {
-  const started = setUp([{ status: 503 }]);
-  const caller = new AbortController();
-  started.platform.onWait = () => {
-    queueMicrotask(() => caller.abort(new Error("the user left")));
-    return true;
-  };
-  const error = await started.order({ signal: caller.signal }).catch((reason: unknown) => reason);
-  assert.ok(error instanceof Aborted);
-  assert.equal(error.name, "AbortError");
-  assert.equal(error.attempts, 1);
-  assert.equal((error.cause as Error).message, "the user left");
-  assert.deepEqual(await keptKeys(started), [error.key]);
-});
-
-test("abort during the attempt ends it at once, and the request stays", async () => {
-  const caller = new AbortController();
-  const aborted: Answering = (sent) => {
-    queueMicrotask(() => caller.abort());
-    return hangs(sent);
-  };
-  const started = setUp([aborted]);
-  const error = await started.order({ signal: caller.signal }).catch((reason: unknown) => reason);
-  assert.ok(error instanceof Aborted);
-  assert.equal(started.api.sent[0]?.init.signal?.aborted, true);
-  assert.equal(started.platform.timeouts, 0);
-  assert.deepEqual(await keptKeys(started), [error.key]);
-});
 
 test("abort ends an attempt whose fetch does not look at its signal", async () => {
   const caller = new AbortController();
@@ -73,19 +44,6 @@ test("abort after the answer changes nothing", async () => {
   const response = await setUp([{ status: 200, body: "done" }]).order({ signal: caller.signal });
   caller.abort();
   assert.equal(await response.text(), "done");
-});
-
-test("what was aborted is sent again by resumePending", async () => {
-  const caller = new AbortController();
-  const aborted: Answering = (sent) => {
-    queueMicrotask(() => caller.abort());
-    return hangs(sent);
-  };
-  const started = setUp([aborted, { status: 200 }]);
-  await assert.rejects(started.order({ signal: caller.signal }), Aborted);
-  const [resumed] = await started.client.resumePending();
-  assert.equal(resumed?.response?.status, 200);
-  assert.equal(started.api.sent[1]?.headers.get("Idempotency-Key"), started.api.sent[0]?.headers.get("Idempotency-Key"));
 });
 
 for (const [what, change] of [

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { sameOrigin } from "../src/request.js";
 import type { Step } from "./support/api.js";
 import { noConnection } from "./support/api.js";
-import { ORDERS, OWNER, setUp } from "./support/set-up.js";
+import { OWNER, setUp } from "./support/set-up.js";
 
 const processing = (location?: string): Step => ({
   status: 202,
@@ -47,26 +47,6 @@ test("a question may come later than the expiry", async () => {
   assert.deepEqual(platform.waits, [1000]);
 });
 
-test("under way without Location, or at another origin: the request is sent again", async () => {
-  for (const location of [
-    undefined,
-    "https://api.example.test.evil.test/7",
-    "//evil.test/7",
-    "http://api.example.test/7",
-    "https://",
-  ]) {
-    const { api, order } = setUp([processing(location), { status: 200 }]);
-    await order();
-    assert.deepEqual(
-      api.sent.map((sent) => [sent.method, sent.url]),
-      [
-        ["POST", ORDERS],
-        ["POST", ORDERS],
-      ],
-    );
-  }
-});
-
 test("while it asks, another origin is not asked", async () => {
   const { api, order } = setUp([processing("/a"), processing("/b"), processing("https://evil.test/c"), { status: 200 }]);
   await order();
@@ -74,28 +54,6 @@ test("while it asks, another origin is not asked", async () => {
     api.sent.map((sent) => sent.url.replace("https://api.example.test", "")),
     ["/orders", "/a", "/b", "/b"],
   );
-});
-
-test("a 404 at Location: the request itself is sent again", async () => {
-  const { api, order } = setUp([processing("/a"), { status: 404 }, { status: 503 }, { status: 200 }]);
-  await order();
-  assert.deepEqual(
-    api.sent.map((sent) => sent.method),
-    ["POST", "GET", "POST", "POST"],
-  );
-});
-
-test("a kept 404 at Location is the answer", async () => {
-  const { order } = setUp([processing("/a"), { status: 404, headers: { "Idempotent-Replayed": "true" } }]);
-  const response = await order();
-  assert.equal(response.status, 404);
-  assert.equal(response.idempotency.replayed, true);
-});
-
-test("polls count as attempts", async () => {
-  const { api, order } = setUp([processing("/a")], { attempts: 4 });
-  await assert.rejects(order(), { name: "NoAnswer", attempts: 4, lastStatus: 202 });
-  assert.equal(api.sent.length, 4);
 });
 
 test("the origin is scheme, host and port", () => {

@@ -23,17 +23,6 @@ test("a request is sent again with the same key and body, until there is an answ
   assert.deepEqual((await store.list()).requests, []);
 });
 
-test("two intents have two keys", async () => {
-  const { order } = setUp([{ status: 200 }]);
-  assert.notEqual((await order()).idempotency.key, (await order()).idempotency.key);
-});
-
-test("an error status is an answer", async () => {
-  const { api, order } = setUp([{ status: 400 }]);
-  assert.equal((await order()).status, 400);
-  assert.equal(api.sent.length, 1);
-});
-
 test("the wait is that of Retry-After and a random one, whose bound doubles", async () => {
   const after = (value: string): Step => ({ status: 503, headers: { "Retry-After": value } });
   const { platform, order } = setUp([after("2"), after("nonsense"), noConnection, after("100"), after("-3"), { status: 200 }]);
@@ -68,11 +57,6 @@ test("after the last attempt there is an error with the key, and the request sta
   );
 });
 
-test("NoAnswer tells the last status", async () => {
-  const { order } = setUp([{ status: 503 }], { attempts: 1 });
-  await assert.rejects(order(), { name: "NoAnswer", lastStatus: 503 });
-});
-
 test("a wait that does not fit into the budget ends it at once", async () => {
   const { api, platform, order } = setUp([{ status: 503, headers: { "Retry-After": "10" } }], { budget: 25_000, base: 0 });
   await assert.rejects(order(), /the budget of 25000 ms is used up/);
@@ -99,17 +83,6 @@ test("an attempt that takes too long is ended and repeated", async () => {
   assert.equal((await order()).idempotency.attempts, 2);
   assert.match(String(api.sent[0]?.init.signal?.reason), /no whole answer within 30000 ms/);
   assert.equal(platform.timeouts, 0);
-});
-
-test("a timeout ends the reading of the body, too", async () => {
-  const endless: Answering = async ({ init }) => {
-    const start = (controller: ReadableStreamDefaultController) =>
-      init.signal?.addEventListener("abort", () => controller.error(init.signal?.reason));
-    queueMicrotask(() => platform.expire());
-    return new Response(new ReadableStream({ start }));
-  };
-  const { platform, order } = setUp([endless, { status: 200 }]);
-  assert.equal((await order()).idempotency.attempts, 2);
 });
 
 test("a redirect is an answer", async () => {

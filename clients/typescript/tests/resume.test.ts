@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DamagedRecord, StoreFailed } from "../src/errors.js";
-import { IdempotentClient, type ResumedRequest } from "../src/node/index.js";
+import { IdempotentClient } from "../src/node/index.js";
 import type { PendingRequest } from "../src/record.js";
 import { MemoryStore } from "../src/store.js";
 import { type Answering, FakeApi } from "./support/api.js";
@@ -17,34 +17,6 @@ const request = (key: string, createdAt = 0): PendingRequest => ({
   body: "{}",
   createdAt: new FakePlatform().time + createdAt,
   cookies: "include",
-});
-
-test("each kept request is sent with its key, and gets its answer or error", async () => {
-  const { api, store, client } = setUp([
-    async ({ headers }) => new Response(null, { status: headers.get("Idempotency-Key") === "b" ? 503 : 200 }),
-  ]);
-  await store.put(request("c", 2));
-  await store.put(request("a", 0));
-  await store.put(request("b", 1));
-  const told: ResumedRequest[] = [];
-  const results = await client.resumePending({ onResult: (result) => void told.push(result) });
-  assert.deepEqual(results, told);
-  const byKey = new Map(results.map((result) => [result.request?.key, result]));
-  assert.deepEqual([...byKey.keys()].sort(), ["a", "b", "c"]);
-  assert.equal(byKey.get("a")?.response?.idempotency.key, "a");
-  assert.equal(byKey.get("b")?.error?.name, "NoAnswer");
-  assert.deepEqual(
-    (await client.pending()).requests.map(({ key }) => key),
-    ["b"],
-  );
-  assert.deepEqual(
-    api.sent.slice(0, 3).map(({ headers }) => headers.get("Idempotency-Key")),
-    ["a", "b", "c"],
-  );
-  const [first] = api.sent;
-  assert.equal(first?.body, "{}");
-  assert.equal(first?.headers.get("Content-Type"), "application/json");
-  assert.equal(first?.init.credentials, "include");
 });
 
 test("what is under way is not sent twice", async () => {
@@ -70,22 +42,6 @@ test("two resumePending at the same time send each request once", async () => {
   assert.equal(results.length, 50);
   assert.equal(new Set(api.sent.map(({ headers }) => headers.get("Idempotency-Key"))).size, 50);
   assert.equal(api.sent.length, 50);
-});
-
-test("a thousand kept requests are sent a few at a time", async () => {
-  let underWay = 0;
-  let most = 0;
-  const counted: Answering = async () => {
-    underWay += 1;
-    most = Math.max(most, underWay);
-    await new Promise((resolve) => setImmediate(resolve));
-    underWay -= 1;
-    return new Response(null, { status: 200 });
-  };
-  const { store, client } = setUp([counted]);
-  for (let at = 0; at < 1000; at++) await store.put(request(`k${at}`, at));
-  assert.equal((await client.resumePending()).length, 1000);
-  assert.equal(most, 6);
 });
 
 test("what is forgotten before its turn is not sent", async () => {
@@ -197,14 +153,6 @@ test("another process keeps another request under the key at the same time: this
   await assert.rejects(order({ headers: { "Idempotency-Key": "mine" } }), { name: "KeyReused" });
   assert.equal(api.sent.length, 0);
   assert.equal((await store.list()).requests[0]?.body, "theirs");
-});
-
-test("what is kept goes on as it was kept", async () => {
-  const { api, store, order } = setUp([{ status: 200 }]);
-  await store.put({ ...request("mine"), body: "tea", headers: { "x-trace": "first" } });
-  await order({ body: "tea", headers: { "Idempotency-Key": "mine", "X-Trace": "second", Authorization: "now" } });
-  assert.equal(api.sent[0]?.headers.get("X-Trace"), "first");
-  assert.equal(api.sent[0]?.headers.get("Authorization"), "now");
 });
 
 test("a store whose remove fails: the caller gets the answer, and is told", async () => {

@@ -17,6 +17,7 @@ mod render;
 mod render_backends;
 mod render_krakend;
 mod render_kubernetes;
+mod restate_admin;
 mod shadow_report;
 mod structure;
 mod webhook;

@@ -29,7 +29,6 @@ part "properties, ten times" env EDGE_CASES_PERCENT=1000 cargo test --test engin
 part "the bridge with the race detector" env EDGE_LONG=1 cargo test --test e2e "race detector"
 part "the dynamic module under Miri and with AddressSanitizer" crates/xtask/scripts/dynamic-module-sanitizers.sh
 part "hostile requests in both hosts" crates/xtask/scripts/hostile-hosts.sh 5000
-part "forged lines beside deliveries" env HOSTILE_CASES=5000 cargo test --test e2e 'adversary: what looks like'
 part "reference clients" env EDGE_LONG=1 cargo test --workspace --test compat reference_clients::
 # Without root it says that it is left out.
 if [ "$(id -u)" -eq 0 ]; then

@@ -106,24 +106,3 @@ pub(crate) fn with_order<'a>(path: &str, headers: impl IntoIterator<Item = (&'a 
     let headers: Vec<(&str, &str)> = headers.into_iter().collect();
     Request::new("POST", path, headers.into_iter().chain(length)).with_key().with_body(&body)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_body_is_json_of_its_size() {
-        assert_eq!(body().len(), BODY);
-        assert!(serde_json::from_slice::<Value>(&body()).unwrap().is_object());
-    }
-
-    #[test]
-    fn the_called_route_compares_payloads() {
-        let policy = CollisionVariant::ENFORCE_JSON.policy(10);
-        let compared: Vec<&Value> =
-            policy["routes"].as_array().unwrap().iter().filter(|route| route["collision"] == "enforce").collect();
-        assert_eq!(compared.len(), 1);
-        assert_eq!(compared[0]["path"], policy::KEYED_PATH);
-        assert_eq!(compared[0]["fingerprint"], "json");
-    }
-}

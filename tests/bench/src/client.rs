@@ -227,24 +227,3 @@ impl Connections {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_request_has_its_own_key() {
-        let mut request = Request::new("POST", "/x", [("host", "a")]).with_key();
-        for number in [1, 42, 1_234_567] {
-            let expected = format!("POST /x HTTP/1.1\r\nhost: a\r\nidempotency-key: {}\r\n\r\n", key(number));
-            assert_eq!(String::from_utf8_lossy(request.numbered(number)), expected);
-        }
-        assert_eq!(key(42), "8e03978e-40d5-43e8-bc93-000000000042");
-    }
-
-    #[test]
-    fn a_length_is_read_from_the_head() {
-        assert_eq!(content_length(b"HTTP/1.1 200 OK\r\na: b\r\ncontent-length: 12\r\nc: d").unwrap(), 12);
-        assert!(content_length(b"HTTP/1.1 200 OK\r\na: b").is_err());
-    }
-}

@@ -133,18 +133,3 @@ fn cost(variant: &Variant, place: usize, variants: &[Variant], rounds: &[Vec<Sam
         rate: Summary::of(samples(place).map(|sample| sample.rate)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everybody_has_a_turn_in_every_round() {
-        for round in 0..7 {
-            let mut order = turns(5, round);
-            order.sort_unstable();
-            assert_eq!(order, [0, 1, 2, 3, 4]);
-        }
-        assert_ne!(turns(5, 0), turns(5, 1));
-    }
-}

@@ -199,19 +199,3 @@ pub(crate) fn answers() -> [(&'static str, Value); 2] {
     let secret = json!({"data": {"data": {"secret": SECRET}, "metadata": metadata}});
     [("/v2/keys.verifyKey", binding), ("/v1/secret/data/", secret)]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_are_json_of_their_size() {
-        for size in Size::ALL {
-            let body = size.body();
-            assert_eq!(body.len(), size.bytes());
-            let json: Value = serde_json::from_slice(&body).unwrap();
-            assert_eq!(json["id"], EVENT);
-            assert!(size.deliveries(4_000) >= FEWEST && size.deliveries(4_000) <= 4_000);
-        }
-    }
-}

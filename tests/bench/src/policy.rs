@@ -132,20 +132,3 @@ fn route(number: usize, routes: usize) -> Value {
         "target": format!("Resource{resource}{object}/{target}"),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn a_policy_has_as_many_routes_as_asked_for_and_they_differ() {
-        for count in [1, 10, 1_000] {
-            let policy = whole(count);
-            let routes = policy["routes"].as_array().unwrap();
-            let paths: BTreeSet<_> = routes.iter().map(|route| route["path"].as_str().unwrap()).collect();
-            assert_eq!((routes.len(), paths.len()), (count, count));
-            assert!(paths.contains(KEYED_PATH));
-        }
-    }
-}

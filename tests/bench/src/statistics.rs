@@ -27,17 +27,3 @@ pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     let at = |place: f64| sorted.get(place as usize).copied().unwrap_or(f64::NAN);
     at(place.floor()) + (at(place.ceil()) - at(place.floor())) * place.fract()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quartiles_lie_between_neighbours() {
-        let summary = Summary::of([4.0, 1.0, 3.0, 2.0, 10.0]);
-        assert_eq!(summary, Summary { lower_quartile: 2.0, median: 3.0, upper_quartile: 4.0 });
-        assert_eq!(Summary::of([1.0, 2.0]).median, 1.5);
-        assert_eq!(Summary::of([7.0]).lower_quartile, 7.0);
-        assert!(Summary::of([]).median.is_nan());
-    }
-}

@@ -106,20 +106,3 @@ impl Latencies {
 pub(crate) fn heads() -> String {
     Latencies::NAMES.map(|name| format!("{name:>9}")).concat()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stall_counts_for_all_requests_that_had_to_wait() {
-        // A hundred requests, one each ms; nothing is answered between 50 and 70 ms.
-        let answered = |at: u64| if (50..70).contains(&at) { 70 } else { at + 1 };
-        let timed: Vec<Timed> = (0..100)
-            .map(|at| Timed { at: Duration::from_millis(at), latency: Duration::from_millis(answered(at) - at) })
-            .collect();
-        let Latencies([p50, p99, _, max]) = Latencies::of(&timed);
-        assert_eq!((p50, max), (1.0, 20.0));
-        assert!(p99 > 18.0, "{p99}");
-    }
-}

@@ -17,6 +17,8 @@ mod platforms;
 mod recipes;
 mod reference_clients;
 mod rpc;
+mod sample_client;
+mod scripted;
 mod sdks;
 mod secrets;
 mod slashes;
@@ -34,6 +36,7 @@ const MODULES: &[Module] = &[
     ("path_readers", path_readers::groups),
     ("platforms", platforms::groups),
     ("rpc", rpc::groups),
+    ("sample_client", sample_client::groups),
     ("sdks", sdks::groups),
     ("secrets", secrets::groups),
     ("slashes", slashes::groups),

@@ -16,8 +16,6 @@ const ROUTES: &str = "/filter_chains/0/filters/0/typed_config/route_config/virtu
 const FILTER: &str = "edge-idempotency";
 /// Envoy's filter for requests of scripts of other origins.
 const CORS: &str = "envoy.filters.http.cors";
-/// The header with which the filter says which backend a request is for.
-const MARK: &str = "x-edge-idempotency";
 
 /// The demo's policy document without collision detection, operations and shaped answers, for tests that are about other things or add
 /// these by themselves: operation ids are those of Restate, and every success has its status 200.
@@ -82,17 +80,6 @@ pub enum Change {
     Configuration(Option<Value>),
     /// The connection manager has this member.
     Manager(&'static str, Value),
-    /// The gateway chooses the backend by the value of the filter's mark: the shipped one and another, whose cluster has its name.
-    BackendByMark {
-        /// The mark of the shipped backend.
-        shipped: &'static str,
-        /// The mark of the other one.
-        other: &'static str,
-        /// Where the other one listens.
-        address: SocketAddr,
-        /// Whether the other one gets the requests without a mark.
-        is_default: bool,
-    },
     /// The backend of all listeners speaks HTTP/2.
     Http2Backend,
     /// The plugin's configuration lacks `allow_on_headers_stop_iteration`.
@@ -124,7 +111,7 @@ pub fn write(path: &Path, options: &EnvoyOptions, specs: &[(String, ListenerSpec
     }});
     set(&mut config, "/static_resources/clusters/0", "typed_extension_protocol_options", trailers)?;
     for change in specs.iter().flat_map(|(_, spec)| &spec.changes) {
-        if let Change::BackendByMark { other: name, address, .. } | Change::Cluster(name, address) = change {
+        if let Change::Cluster(name, address) = change {
             add_cluster(&mut config, name, *address)?;
         }
     }
@@ -215,24 +202,6 @@ fn apply(listener: &mut Value, change: &Change) -> Result<()> {
         }
         Change::NoAuthentication => {
             set(listener, &format!("{MANAGER}/http_filters/1/typed_config"), "rules", json!([]))
-        }
-        Change::BackendByMark { shipped, other, is_default, .. } => {
-            let marked = |value: &str| json!([{"name": MARK, "string_match": {"exact": value}}]);
-            for name in ["waits", "backend"] {
-                let matched = format!("{}/match", route(listener, name)?);
-                set(listener, &matched, "headers", marked(shipped))?;
-            }
-            if *is_default {
-                let public = format!("{}/route", route(listener, "public")?);
-                set(listener, &public, "cluster", json!(other))?;
-            }
-            let added = json!({
-                "name": other,
-                "match": {"prefix": "/", "headers": marked(other)},
-                "route": {"cluster": other, "timeout": "60s"},
-                "request_headers_to_remove": [MARK],
-            });
-            apply(listener, &Change::Route(added))
         }
         Change::ShownMark => ["waits", "backend"].iter().try_for_each(|name| {
             let marked = route(listener, name)?;

@@ -15,28 +15,12 @@ const DOCUMENTED: &str = include_str!("../../../docs/gateways.md");
 pub struct Discovery {
     path: PathBuf,
     filter: Filter,
-    /// Variables that the VM of a WebAssembly module sees.
-    environment: Vec<String>,
 }
 
 impl Discovery {
     /// A file that is not there yet.
     pub const fn new(path: PathBuf, filter: Filter) -> Self {
-        Self { path, filter, environment: Vec::new() }
-    }
-
-    /// As this one, with one more variable that the VM of a WebAssembly module sees.
-    #[must_use]
-    pub fn listing(&self, variable: &str) -> Self {
-        let mut listing = self.clone();
-        listing.environment.push(variable.to_owned());
-        listing
-    }
-
-    /// As this one, with another module.
-    #[must_use]
-    pub fn loading(&self, module: PathBuf) -> Self {
-        Self { filter: self.filter.at(module), ..self.clone() }
+        Self { path, filter }
     }
 
     /// What stands in the place of the filter. Its type is that of the WebAssembly module until Envoy starts.
@@ -52,8 +36,6 @@ impl Discovery {
         let config = "/resources/0/typed_config/config";
         *place(&mut resources, &format!("{config}/vm_config/code/local/filename"))? = json!(self.filter.path());
         *place(&mut resources, &format!("{config}/configuration/value"))? = json!(policy);
-        let vm = place(&mut resources, &format!("{config}/vm_config"))?.as_object_mut().context("a VM")?;
-        vm.insert("environment_variables".to_owned(), json!({"host_env_keys": self.environment}));
         if let Filter::DynamicModule(_) = self.filter {
             adapt(&mut resources);
         }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::net::TcpStream;
@@ -59,30 +59,6 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-/// Sends a request so often on one connection, `at_once` of them side by side, and checks the status of each answer.
-pub fn flood(address: SocketAddr, request: &Request, times: usize, at_once: usize, status: u16) -> Result<()> {
-    runtime()?.block_on(async {
-        let stream = TcpStream::connect(address).await.context("cannot connect")?;
-        let (sender, connection) = h2::client::handshake(stream).await?;
-        let connection = tokio::spawn(connection);
-        let mut clients = JoinSet::new();
-        for client in 0..at_once {
-            let (sender, request) = (sender.clone(), request.clone());
-            let times = times / at_once + usize::from(client < times % at_once);
-            clients.spawn(async move {
-                for _ in 0..times {
-                    let reply = on(sender.clone(), &request).await?;
-                    ensure!(reply.status == status, "status {} instead of {status}", reply.status);
-                }
-                Ok(())
-            });
-        }
-        let results = clients.join_all().await;
-        connection.abort();
-        results.into_iter().collect()
-    })
 }
 
 /// Requests under way, on connections that are open until this is dropped.

@@ -10,7 +10,6 @@
 //! | [`table`] | the table of header fields that a connection of HTTP/2 has |
 //! | [`held`] | HTTP/2 requests that begin and do not end, with one long header in the connection's table |
 //! | [`capture`] | an upstream that keeps what it gets and answers as told |
-//! | [`scripted`] | an upstream that answers by the key, in the order of a script |
 //! | [`config`] | changes to the configuration that the demo ships |
 //! | [`chain`] | Restate and the sample service behind such an Envoy |
 //! | [`behaviour`] | behaviour cases as a client sends them |
@@ -22,7 +21,6 @@
 //! | [`payouts`] | calls that are in flight until a test confirms them |
 //! | [`prometheus`] | a Prometheus that scrapes such an Envoy |
 //! | [`host`] | tests that do not run on one of the hosts, and why |
-//! | [`hostile_upstream`] | a backend that loses, cuts and delays its answers, and records every attempt |
 //! | [`runner`] | running groups of tests, and an end for every process |
 
 pub mod behaviour;
@@ -37,13 +35,11 @@ pub mod frames;
 pub mod gateway;
 pub mod held;
 pub mod host;
-pub mod hostile_upstream;
 pub mod http2;
 pub mod lookup_stores;
 pub mod payouts;
 pub mod prometheus;
 pub mod raw;
 pub mod runner;
-pub mod scripted;
 pub mod table;
 pub mod wire;

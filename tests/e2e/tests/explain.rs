@@ -19,56 +19,37 @@ const USUAL: &str = r#"-H "$AUTH" -H 'Idempotency-Key: k-1' -d '{"a": 1}'"#;
 const ORDERS: &str = "http://api.example.com/orders";
 
 /// Commands that reach the filter. `ORDERS` is the address of the orders, and `USUAL` what is the same everywhere.
-const COMMANDS: [&str; 45] = [
+const COMMANDS: [&str; 26] = [
     "curl ORDERS USUAL",
-    "curl http://me:pw@api.example.com/orders USUAL",
     "curl http://api.example.com:8443/orders USUAL",
     "curl http://api.example.com./orders USUAL",
-    "curl http://api.example.com.:8443/orders USUAL",
-    "curl http://api.example.com:80/orders USUAL",
     "curl http://API.EXAMPLE.com/orders USUAL",
-    "curl http://other.example.com/orders USUAL",
     "curl http://eu.sandbox.example.com:8080/orders USUAL",
-    "curl http://eu.sandbox.example.com/orders -H \"$AUTH\" -d x",
     "curl http://other.example.com/orders -H 'Host: api.example.com:8443' USUAL",
     "curl ORDERS -H 'Host: me@api.example.com' USUAL",
-    "curl ORDERS -H 'Host: api.example.com:80:80' USUAL",
     "curl --path-as-is 'http://api.example.com/\\orders' USUAL",
     "curl --path-as-is http://api.example.com/x/../orders USUAL",
-    "curl http://api.example.com/x/../orders USUAL",
     "curl http://api.example.com/%6frders/?a=1#top USUAL",
-    "curl http://api.example.com//orders USUAL",
     "curl 'http://api.example.com/orders;a=1' USUAL",
-    "curl http://api.example.com/Orders USUAL",
     "curl -X PUT ORDERS USUAL",
-    "curl -X PURGE ORDERS USUAL",
     "curl -I http://api.example.com/status",
     "curl -G http://api.example.com/status --data-urlencode 'a==b' --data-urlencode 'c=d e' -d f",
     "curl http://api.example.com/status?a=1 --url-query 'b=c d' --url-query +e=f",
-    "curl ORDERS -H 'Idempotency-Key: k-1' -d x",
     "curl ORDERS -u me:pw -H 'Idempotency-Key: k-1' -d x",
-    "curl ORDERS -H \"$AUTH\" -d x",
-    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key;' -d x",
     "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: \"k-1\"' -d x",
-    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: a, b' -d x",
     "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: a' -H 'idempotency-key: a' -d x",
     "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: \u{e9}' -d x",
-    "curl ORDERS USUAL; true",
     "curl ORDERS USUAL;true",
     "curl 2>&1 ORDERS USUAL >/dev/null | cat",
     "curl \\\n  ORDERS \\\n  USUAL\n# that was it",
-    "time curl ORDERS USUAL # it's one",
-    "X=1 curl ORDERS USUAL",
-    "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: k-1' --data-raw $'it\\'s \\u0021\\x41\\n'",
     "curl ORDERS -H \"$AUTH\" -H 'Idempotency-Key: k-1' --json '{\"a\":' --json 1}",
     "curl ORDERS -H \"$AUTH\" -H \"Idempotency-Key: k-1\" -d \"a\\\"b\\$c\\`d\\e\" --data-binary $\"f\" --data-urlencode 'g=h&i'",
     "curl -XPOST -sSH\"$AUTH\" -H'Idempotency-Key: k-1' ORDERS --no-compressed --proto '=http'",
-    "curl HTTP://api.example.com/orders USUAL",
     "curl 'http://api.example.com/orders?a=1&b=$c;d|e' USUAL",
 ];
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let mut tests: Vec<Test<ExplainSetup>> = COMMANDS
+    let tests: Vec<Test<ExplainSetup>> = COMMANDS
         .into_iter()
         .map(|command| {
             Test::new(format!("the same about: {}", command.escape_debug()), |setup: &ExplainSetup| {
@@ -76,8 +57,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             })
         })
         .collect();
-    tests.push(Test::new("what Envoy answers before the filter is told", answered_before));
-    tests.push(Test::new("without a Host nothing is explained", without_host));
     Ok(vec![sharing(ExplainSetup::start, tests)])
 }
 
@@ -189,26 +168,4 @@ fn same(setup: &ExplainSetup, command: &str) -> Result<()> {
 /// The target with its query in small letters: whether curl writes `%3D` or `%3d` there depends on its release.
 fn small_escapes(target: &str) -> String {
     target.split_once('?').map_or_else(|| target.to_owned(), |(path, query)| format!("{path}?{}", query.to_lowercase()))
-}
-
-/// Envoy's parser of HTTP/1.1 knows a list of methods.
-fn answered_before(setup: &ExplainSetup) -> Result<()> {
-    for method in ["post", "FOO"] {
-        let text = setup.text(&format!("curl -X {method} ORDERS USUAL"));
-        let answered = setup.send(&text)?;
-        ensure!(answered.status == 400 && answered.received.is_empty(), "{method}: {}", answered.status);
-        let notes = setup.explained(&text, &["--json"])?.get("notes").map(Value::to_string).unwrap_or_default();
-        ensure!(notes.contains(&format!("answers 400 to the method {method}")), "{method}: {notes}");
-    }
-    Ok(())
-}
-
-fn without_host(setup: &ExplainSetup) -> Result<()> {
-    let text = setup.text("curl -H 'Host:' ORDERS USUAL");
-    let answered = setup.send(&text)?;
-    ensure!(answered.status == 400 && answered.received.is_empty(), "{}", answered.status);
-    let output = setup.explain(&text, &[])?;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.code() == Some(2) && told.contains("without a Host"), "{told}");
-    Ok(())
 }

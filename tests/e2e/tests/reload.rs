@@ -1,9 +1,7 @@
 //! The policy changes while requests are under way: each is judged by one document, none is dropped, and a document with
 //! errors changes nothing.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -12,7 +10,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
-use e2e::deliveries::{self, now};
 use e2e::discovery::Discovery;
 use e2e::gateway::{Received, TestEnvironment, TestGateway, received, tools};
 use e2e::raw::{Connection, Reply, Request};
@@ -44,9 +41,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         test("a request under way ends under its document", under_way),
         test("a document with errors changes nothing", refused),
         test("to and fro under load", load),
-        test("a first document with errors, then a good one", first),
-        test("a variable of the environment that is listed later", listed_later),
-        test("another module: overwritten, and under a name of its own", another_module),
         test("clients hang up during lookups under an old document", |_| hang_ups(tools()?.filter)),
         test("clients hang up during lookups under an old document, in the dynamic module", |_| {
             hang_ups(dynamic_module()?)
@@ -284,72 +278,6 @@ fn refused(setup: &ReloadSetup) -> Result<()> {
     // And a good one after it is taken.
     setup.switch(B, &mut connection)?;
     setup.switch(A, &mut connection)
-}
-
-/// There is no old document: nothing goes through until there is a good one.
-fn first(_: &ReloadSetup) -> Result<()> {
-    let (gateway, discovery, _directory) = start(Vec::new(), "{}")?;
-    let send = || gateway.http1(LISTENER, &keyed(&token(&gateway)?, "first"));
-    for _ in 0..3 {
-        let seen = send()?;
-        ensure!(seen.reply.status == 500 && seen.received.is_empty(), "{:?} {}", seen.reply, seen.upstream());
-    }
-    discovery.put(&A.text())?;
-    gateway.until("the good one is in force", |_| Ok(send()?.reply.status == 200))
-}
-
-/// A secret that Envoy had in its environment all along, and no document before.
-fn listed_later(_: &ReloadSetup) -> Result<()> {
-    const SECRET: &str = "whsec_late";
-    let environment = vec![("E2E_LATE".to_owned(), SECRET.to_owned())];
-    let (gateway, discovery, _directory) = start(environment, &A.text())?;
-    let mut policy: Value = serde_json::from_str(&A.text())?;
-    let hook = json!({"endpoint": "hook", "path": "/api/v1/hook", "policy": "REQUIRED_B", "target": "Servicea/hook",
-        "webhook": {"provider": "stripe", "id": "wh_late01"}});
-    policy.pointer_mut("/routes").and_then(Value::as_array_mut).context("no routes")?.push(hook);
-    let binding = json!({"tenant": "acme", "project": "shop", "provider": "stripe", "secrets": [{"env": "E2E_LATE"}]});
-    policy
-        .as_object_mut()
-        .context("no document")?
-        .insert("webhooks".to_owned(), json!({"static": {"wh_late01": binding}}));
-    discovery.listing("E2E_LATE").put(&policy.to_string())?;
-    let request = deliveries::stripe("/api/v1/hook", &[SECRET], now(), "{\"id\": \"evt_1\"}");
-    gateway.until("the delivery is forwarded", |gateway| Ok(gateway.http1(LISTENER, &request)?.reply.status == 200))
-}
-
-/// An overwritten file loads nothing until the document changes, and then it is loaded together with the document.
-fn another_module(_: &ReloadSetup) -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let module = |name: &str| -> Result<PathBuf> {
-        let path = directory.path().join(name);
-        fs::copy(tools()?.filter.path(), &path)?;
-        Ok(path)
-    };
-    let overwritten = module("module.wasm")?;
-    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.filter.at(overwritten.clone()));
-    let (gateway, discovery) = start_with(discovery, Vec::new(), &A.text())?;
-    let headers = ["x-restate-id", "x-a-hidden", "x-b-hidden"].map(|name| (name.to_owned(), b"told".to_vec()));
-    let answer = Answer { headers: headers.into(), ..Answer::default() };
-    let in_force = || {
-        let seen = gateway.http1_answered(LISTENER, &keyed(&token(&gateway)?, "module"), &answer)?;
-        judge(&seen.reply)
-    };
-    let refused = || gateway.stat(&format!("{COUNTERS}fail$"));
-    ensure!(in_force()? == A, "the first document is not in force");
-
-    fs::write(&overwritten, "no module at all")?;
-    discovery.put(&A.text())?;
-    ensure!(in_force()? == A && refused()? == 0, "the overwritten file was loaded at once");
-
-    // The document is good. It is refused because of the file.
-    discovery.put(&B.text())?;
-    gateway.until("the overwritten file is loaded with the next document", |_| Ok(refused()? == 1))?;
-    ensure!(in_force()? == A, "neither the module nor the document is the old one");
-
-    discovery.loading(module("module-2.wasm")?).put(&B.text())?;
-    gateway.until("the module under another name is loaded", |_| Ok(in_force()? == B))?;
-    ensure!(refused()? == 1, "something else was refused");
-    Ok(())
 }
 
 /// The last stream of an old document ends on a worker, while the main thread has the document's lookups. Without care Envoy ends

@@ -2,7 +2,6 @@
 //! too. What a client sends as an id is not repeated.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::capture::Answer;
 use e2e::config::ListenerSpec;
 use e2e::gateway::{Seen, TestGateway};
 use e2e::raw::Request;
@@ -14,10 +13,7 @@ const LISTENER: &str = "shipped";
 const CLIENTS: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let tests = vec![
-        Test::new("a refusal of the filter has the gateway's id", refused),
-        Test::new("a problem document in the place of an answer has it, too", replaced),
-    ];
+    let tests = vec![Test::new("a refusal of the filter has the gateway's id", refused)];
     Ok(vec![sharing(start, tests)])
 }
 
@@ -42,13 +38,6 @@ fn request(gateway: &TestGateway) -> Result<Request> {
 
 fn refused(gateway: &TestGateway) -> Result<()> {
     is_the_gateways(gateway, &gateway.http1(LISTENER, &request(gateway)?)?, "idempotency_key_required")
-}
-
-fn replaced(gateway: &TestGateway) -> Result<()> {
-    let from_ingress = ("x-restate-error-source".to_owned(), b"ingress".to_vec());
-    let answer = Answer { status: 429, headers: vec![from_ingress], ..Answer::default() };
-    let request = request(gateway)?.header("idempotency-key", "k-1");
-    is_the_gateways(gateway, &gateway.http1_answered(LISTENER, &request, &answer)?, "dependency_unavailable")
 }
 
 fn is_the_gateways(gateway: &TestGateway, seen: &Seen, code: &str) -> Result<()> {

@@ -166,15 +166,3 @@ fn names(answer: &Value, member: &str) -> Vec<String> {
         .map(str::to_owned)
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn service_names_are_found_in_both_shapes() {
-        assert_eq!(names(&json!({"services": ["Cart", "Refunds"]}), ""), ["Cart", "Refunds"]);
-        assert_eq!(names(&json!({"id": "dp_1", "services": [{"name": "Cart", "revision": 1}]}), "name"), ["Cart"]);
-        assert!(names(&json!({}), "name").is_empty());
-    }
-}

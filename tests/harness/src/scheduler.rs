@@ -62,26 +62,3 @@ impl Dispatch {
         self.unsigned().header("X-Schedule-Signature", call.header(secret))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// The example of docs/identity.md, computed with openssl.
-    #[test]
-    fn signs_as_the_page_says() {
-        let dispatch = Dispatch {
-            schedule: "nightly-report",
-            due_ms: 1_793_000_000_000,
-            tenant: "acme",
-            project: "health-prod",
-            body: json!({"report": "nightly"}),
-        };
-        let signed = dispatch.signed_at("sched_b3bVnQ3N4dYkRr0e1zT5", 1_793_000_000);
-        let header = signed.headers.iter().find(|(name, _)| name == "X-Schedule-Signature").unwrap();
-        let page = include_str!("../../../docs/identity.md");
-        assert!(page.contains(&format!("X-Schedule-Signature: {}", String::from_utf8_lossy(&header.1))));
-    }
-}

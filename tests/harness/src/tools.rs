@@ -28,15 +28,6 @@ impl Filter {
             Self::DynamicModule(_) => "dynamic_modules",
         }
     }
-
-    /// The same host with another file.
-    #[must_use]
-    pub fn at(&self, path: PathBuf) -> Self {
-        match self {
-            Self::Wasm(_) => Self::Wasm(path),
-            Self::DynamicModule(_) => Self::DynamicModule(path),
-        }
-    }
 }
 
 /// Whether `EDGE_HOST` asks for the dynamic module.
@@ -173,14 +164,4 @@ pub fn built(variable: &str, program: &str) -> Result<PathBuf> {
     let beside = running.ancestors().skip(1).take(2).map(|directory| directory.join(program));
     let found = beside.into_iter().find(|path| path.is_file());
     found.with_context(|| format!("{program} is not built: run `make build`, or set {variable}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repository_holds_this_package() {
-        assert!(repository().join("tests/harness/Cargo.toml").is_file());
-    }
 }

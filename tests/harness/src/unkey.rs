@@ -97,13 +97,6 @@ impl Unkey {
         self.registry.keys().insert(key.to_owned(), data);
     }
 
-    /// The key has these permissions from now on.
-    pub fn grant(&self, key: &str, permissions: &[&str]) {
-        if let Some(Value::Object(data)) = self.registry.keys().get_mut(key) {
-            data.insert("permissions".to_owned(), json!(permissions));
-        }
-    }
-
     /// The key is gone: `NOT_FOUND`.
     pub fn unbind(&self, webhook_id: &str) {
         self.registry.keys().remove(webhook_id);
@@ -224,51 +217,5 @@ impl Registry {
             data.extend([("valid".to_owned(), json!(false)), ("code".to_owned(), json!("INSUFFICIENT_PERMISSIONS"))]);
         }
         Ok(data)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ROOT: &str = "unkey_root";
-
-    async fn ask(unkey: &Unkey, path: &str, root: Option<&str>, body: &str) -> Reply {
-        let request = Request::post(path).header("content-type", "application/json").body(body);
-        let request = root.map_or(request.clone(), |root| request.bearer(root));
-        request.send(&format!("http://{}", unkey.server().address())).await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn verdicts_come_with_200_and_errors_with_problem_objects() {
-        let unkey = Unkey::start("127.0.0.1:0".parse().unwrap(), ROOT).await.unwrap();
-        unkey.bind("wh_known", &Binding::new("acme", "shop", "stripe"));
-        let body = r#"{"key":"wh_known","credits":{"cost":0}}"#;
-
-        let known = ask(&unkey, PATH, Some(ROOT), body).await;
-        let data = &known.json()["data"];
-        assert_eq!((known.status, &data["code"], &data["valid"]), (200, &json!("VALID"), &json!(true)));
-        assert_eq!(data["identity"]["externalId"], "acme");
-        assert_eq!(data["meta"], json!({"kind": "webhook", "project_id": "shop", "provider": "stripe"}));
-        assert!(known.json()["meta"]["requestId"].as_str().unwrap().starts_with("req_"));
-
-        let unknown = ask(&unkey, PATH, Some(ROOT), r#"{"key":"wh_other"}"#).await;
-        assert_eq!((unknown.status, &unknown.json()["data"]["code"]), (200, &json!("NOT_FOUND")));
-        unkey.unbind("wh_known");
-        assert_eq!(ask(&unkey, PATH, Some(ROOT), body).await.json()["data"]["valid"], json!(false));
-        assert_eq!(unkey.server().counts().get("wh_known"), Some(&2));
-
-        for (path, root, body, status) in [
-            ("/v2/keys.other", Some(ROOT), body, 404),
-            (PATH, None, body, 400),
-            (PATH, Some("another"), body, 401),
-            (PATH, Some(ROOT), "{", 400),
-            (PATH, Some(ROOT), r#"{"key":""}"#, 400),
-            (PATH, Some(ROOT), r#"{"key":"k","credits":{}}"#, 400),
-            (PATH, Some(ROOT), r#"{"key":"k","apiId":"api_1"}"#, 400),
-        ] {
-            let reply = ask(&unkey, path, root, body).await;
-            assert_eq!((reply.status, &reply.json()["error"]["status"]), (status, &json!(status)), "{body}");
-        }
     }
 }

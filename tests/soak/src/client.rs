@@ -208,38 +208,3 @@ fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reply(status: u16, headers: &[(&str, &str)]) -> Reply {
-        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
-        Reply { status, headers, body: Vec::new() }
-    }
-
-    #[test]
-    fn a_client_repeats_what_the_page_says() {
-        let wait = |status, headers: &[(&str, &str)]| wait_after(&reply(status, headers));
-        for status in [429, 502, 503, 504] {
-            assert_eq!(wait(status, &[]), Some(Duration::ZERO), "{status}");
-            assert_eq!(wait(status, &[("retry-after", "3")]), Some(Duration::from_secs(3)), "{status}");
-            assert_eq!(wait(status, &[("idempotency-retry", "new_key")]), None, "{status}");
-        }
-        for status in [200, 202, 400, 401, 404, 409, 422, 500] {
-            assert_eq!(wait(status, &[]), None, "{status}");
-            assert_eq!(wait(status, &[("idempotency-retry", "same_key")]), Some(Duration::ZERO), "{status}");
-        }
-        assert_eq!(wait(409, &[("retry-after", "1")]), Some(Duration::from_secs(1)));
-        assert_eq!(wait(409, &[("retry-after", "1"), ("idempotency-retry", "new_key")]), None);
-    }
-
-    #[test]
-    fn a_wait_is_a_number_or_a_date_and_not_longer_than_a_minute() {
-        assert_eq!(retry_after("7"), Duration::from_secs(7));
-        assert_eq!(retry_after("3600"), LONGEST_WAIT);
-        assert_eq!(retry_after("soon"), Duration::ZERO);
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT"), Duration::ZERO);
-        assert_eq!(retry_after("Fri, 01 Jan 2100 00:00:00 GMT"), LONGEST_WAIT);
-    }
-}

@@ -460,39 +460,3 @@ fn got(reply: &Reply) -> Got {
         (status, _) => Got::Refused { status, code: reply.code() },
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_operation_is_made_from_seed_and_number_alone() {
-        let kinds = |seed| (0..1_000).map(|number| Operation::of(seed, number).kind).collect::<Vec<_>>();
-        assert_eq!(kinds(7), kinds(7));
-        assert_ne!(kinds(7), kinds(8));
-        for (kind, share) in SHARES {
-            let count = kinds(7).into_iter().filter(|other| *other == kind).count();
-            assert!(count.abs_diff(share as usize * 10) < 60, "{kind:?}: {count} of 1,000");
-        }
-        assert_eq!(SHARES.iter().map(|(_, share)| share).sum::<u32>(), 100);
-    }
-
-    #[test]
-    fn replies_are_read() {
-        let reply = |status, body: &str, replayed: Option<&str>| {
-            let headers = replayed.map(|value| ("idempotent-replayed".to_owned(), value.into()));
-            got(&Reply { status, headers: headers.into_iter().collect(), body: body.into() })
-        };
-        let body = r#"{"nonce":"n1","caller":"c","invocation":"inv_1","account":"","event":""}"#;
-        let answer: Answer = serde_json::from_str(body).unwrap();
-        assert_eq!(reply(200, body, None), Got::Answer { answer: answer.clone(), replayed: false });
-        assert_eq!(reply(200, body, Some("true")), Got::Answer { answer, replayed: true });
-        assert_eq!(reply(200, r#"{"state":"kept","first":true}"#, None), Got::Completed { first: true });
-        assert_eq!(reply(202, "{}", None), Got::Accepted);
-        assert_eq!(
-            reply(404, r#"{"code":"not_found"}"#, None),
-            Got::Refused { status: 404, code: "not_found".to_owned() }
-        );
-        assert_eq!(reply(200, "{}", None), Got::Refused { status: 200, code: String::new() });
-    }
-}

@@ -54,20 +54,3 @@ fn free(candidates: Vec<u16>, count: usize) -> Vec<u16> {
         candidates.into_iter().filter_map(|port| TcpListener::bind(loopback(port)).ok()).take(count).collect();
     held.iter().filter_map(|listener| Some(listener.local_addr().ok()?.port())).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn two_soaks_have_ports_of_their_own() {
-        let (one, first) = PortSlice::take(20).unwrap();
-        let (two, second) = PortSlice::take(20).unwrap();
-        let all: HashSet<_> = first.iter().chain(&second).collect();
-        assert_eq!(all.len(), 40);
-        drop((one, two));
-        assert_eq!(free(vec![0; 3], 3).len(), 3);
-    }
-}

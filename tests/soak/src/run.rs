@@ -172,24 +172,3 @@ fn complaints(directory: &Path) -> Result<Vec<String>> {
     }
     Ok(found)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn complaints_are_found_in_logs_and_not_in_data() {
-        let directory = tempfile::tempdir().unwrap();
-        let envoy = directory.path().join("envoy-1");
-        let data = directory.path().join(RESTATE_DATA);
-        fs::create_dir_all(&envoy).unwrap();
-        fs::create_dir_all(&data).unwrap();
-        fs::write(data.join("000.log"), "panicked").unwrap();
-        fs::write(directory.path().join("guard.log"), "ready\n").unwrap();
-        assert!(complaints(directory.path()).unwrap().is_empty());
-        let trap = "[error][wasm] Function: proxy_on_request_headers failed: Uncaught RuntimeError: unreachable";
-        fs::write(envoy.join("envoy.1.log"), format!("[info] started\n{trap}\n")).unwrap();
-        let found = complaints(directory.path()).unwrap();
-        assert!(found.len() == 1 && found[0].ends_with(trap), "{found:?}");
-    }
-}

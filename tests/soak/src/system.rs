@@ -370,24 +370,3 @@ fn environment(name: &str, place: usize, nodes: usize, metadata: &[String]) -> V
     }
     variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metrics_tell_what_a_node_leads() {
-        let metrics = |leader| {
-            format!(
-                "# TYPE restate_num_active_partition_leaders gauge\n\
-                restate_num_active_partition_leaders{{node_name=\"n1\"}} 2\n\
-                restate_metadata_server_replicated_sent_messages_total{{node_name=\"n1\",peer=\"N3\"}} 186\n\
-                restate_metadata_server_replicated_sent_messages_total{{node_name=\"n1\",peer=\"N1\"}} 222\n\
-                restate_metadata_server_replicated_leader_id{{node_name=\"n1\"}} {leader}\n"
-            )
-        };
-        assert_eq!(leads(&metrics(2), 3), Leads { partitions: 2, metadata: true });
-        assert_eq!(leads(&metrics(3), 3), Leads { partitions: 2, metadata: false });
-        assert_eq!(leads("", 3), Leads::default());
-    }
-}

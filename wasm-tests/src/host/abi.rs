@@ -1,6 +1,6 @@
 //! The host functions of ABI 0.2.1, under the names the module imports them by.
 
-use wasmtime::{Caller, Extern, ExternType, Func, Module, Store, Val, ValType};
+use wasmtime::{Caller, Extern, ExternType, Func, Module, Store};
 
 use super::calls::HttpCall;
 use super::state::{Deferred, Life, LogLevel, LogLine, State};
@@ -8,24 +8,6 @@ use super::status::{HostError, Status};
 use super::stream::Direction;
 use super::{memory, pairs, properties, wasi};
 use testkit::http::{Headers, LocalReply};
-
-/// Functions of the ABI that this host does not carry out.
-const UNIMPLEMENTED: [&str; 14] = [
-    "proxy_dequeue_shared_queue",
-    "proxy_done",
-    "proxy_enqueue_shared_queue",
-    "proxy_get_shared_data",
-    "proxy_get_status",
-    "proxy_grpc_call",
-    "proxy_grpc_cancel",
-    "proxy_grpc_close",
-    "proxy_grpc_send",
-    "proxy_grpc_stream",
-    "proxy_register_shared_queue",
-    "proxy_resolve_shared_queue",
-    "proxy_set_shared_data",
-    "proxy_get_buffer_status",
-];
 
 type HostResult = Result<(), HostError>;
 
@@ -36,10 +18,6 @@ pub(super) fn link(store: &mut Store<State>, module: &Module) -> Result<Vec<Exte
     for import in module.imports() {
         let name = import.name();
         let function = match (import.module(), import.ty()) {
-            ("env", ExternType::Func(ty)) if UNIMPLEMENTED.contains(&name) => {
-                let i32_result = matches!(ty.results().next(), Some(ValType::I32)) && ty.results().len() == 1;
-                i32_result.then(|| unimplemented(store, name, ty))
-            }
             ("env", ExternType::Func(_)) => env(store, name),
             ("wasi_snapshot_preview1", ExternType::Func(_)) => environment(store, name),
             _ => None,
@@ -54,17 +32,6 @@ pub(super) fn link(store: &mut Store<State>, module: &Module) -> Result<Vec<Exte
     } else {
         Err(format!("nobody provides what it imports: {}", unknown.join(", ")))
     }
-}
-
-fn unimplemented(store: &mut Store<State>, name: &str, ty: wasmtime::FuncType) -> Func {
-    let name = name.to_owned();
-    Func::new(store, ty, move |mut caller, _, results| {
-        caller.data_mut().fail(format!("{name} is not implemented by this host"));
-        if let Some(result) = results.first_mut() {
-            *result = Val::I32(Status::Unimplemented as i32);
-        }
-        Ok(())
-    })
 }
 
 fn environment(store: &mut Store<State>, name: &str) -> Option<Func> {
@@ -126,20 +93,11 @@ fn env(store: &mut Store<State>, name: &str) -> Option<Func> {
             host!(store, name, set_buffer(kind: u32, start: u32, size: u32, data: u32, length: u32))
         }
         "proxy_get_header_map_pairs" => host!(store, name, get_map_pairs(kind: u32, data: u32, length: u32)),
-        "proxy_set_header_map_pairs" => host!(store, name, set_map_pairs(kind: u32, data: u32, length: u32)),
-        "proxy_get_header_map_size" => host!(store, name, get_map_size(kind: u32, out: u32)),
-        "proxy_get_header_map_value" => {
-            host!(store, name, get_map_value(kind: u32, key: u32, size: u32, data: u32, length: u32))
-        }
-        "proxy_add_header_map_value" => {
-            host!(store, name, add_map_value(kind: u32, key: u32, size: u32, data: u32, length: u32))
-        }
         "proxy_replace_header_map_value" => {
             host!(store, name, replace_map_value(kind: u32, key: u32, size: u32, data: u32, length: u32))
         }
         "proxy_remove_header_map_value" => host!(store, name, remove_map_value(kind: u32, key: u32, size: u32)),
         "proxy_continue_stream" => host!(store, name, continue_stream(kind: u32)),
-        "proxy_close_stream" => host!(store, name, close_stream(kind: u32)),
         "proxy_send_local_response" => host!(store, name, send_local_response(
             code: u32, details: u32, details_size: u32, body: u32, body_size: u32, headers: u32, headers_size: u32,
             grpc_status: i32
@@ -151,7 +109,6 @@ fn env(store: &mut Store<State>, name: &str) -> Option<Func> {
         "proxy_define_metric" => host!(store, name, define_metric(kind: u32, text: u32, size: u32, out: u32)),
         "proxy_increment_metric" => host!(store, name, increment_metric(id: u32, offset: i64)),
         "proxy_record_metric" => host!(store, name, record_metric(id: u32, value: u64)),
-        "proxy_get_metric" => host!(store, name, get_metric(id: u32, out: u32)),
         _ => return None,
     })
 }
@@ -236,7 +193,6 @@ fn get_buffer(caller: &mut Caller<'_, State>, kind: u32, start: u32, max: u32, d
         0 => body(Direction::Request),
         1 => body(Direction::Response),
         4 => &state.calls.delivering.as_ref().ok_or(Status::NotFound)?.body,
-        6 => &state.options.vm_configuration,
         7 if state.life == Life::Configuring => &state.options.configuration,
         2..=8 => return Err(Status::NotFound.into()),
         _ => return Err(Status::BadArgument.into()),
@@ -267,40 +223,10 @@ fn set_buffer(caller: &mut Caller<'_, State>, kind: u32, start: u32, size: u32, 
 
 // Header maps.
 
-/// A map that is not there now: an error for single values, except in the access log.
-fn absent(state: &State) -> Status {
-    if state.stream().is_some_and(|stream| stream.is_logging()) { Status::NotFound } else { Status::BadArgument }
-}
-
 fn get_map_pairs(caller: &mut Caller<'_, State>, kind: u32, data: u32, length: u32) -> HostResult {
     let lines: Vec<_> = caller.data().map(kind)?.map(|map| map.iter().collect()).unwrap_or_default();
     let bytes = if lines.is_empty() { Vec::new() } else { pairs::encode(&lines) };
     memory::give(caller, &bytes, data, length)
-}
-
-fn get_map_size(caller: &mut Caller<'_, State>, kind: u32, out: u32) -> HostResult {
-    let size = caller.data_mut().map_mut(kind)?.byte_size();
-    memory::write_u32(caller, out, u32::try_from(size).unwrap_or(u32::MAX))
-}
-
-fn get_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32, data: u32, length: u32) -> HostResult {
-    let key = memory::read_text(caller, key, size)?;
-    let state = caller.data();
-    let map = state.map(kind)?.ok_or_else(|| absent(state))?;
-    let value = map.get(&key).ok_or(Status::NotFound)?.to_vec();
-    memory::give(caller, &value, data, length)
-}
-
-fn set_map_pairs(caller: &mut Caller<'_, State>, kind: u32, data: u32, length: u32) -> HostResult {
-    let lines = headers_from(caller, data, length)?;
-    *caller.data_mut().map_mut(kind)? = lines;
-    Ok(())
-}
-
-fn add_map_value(caller: &mut Caller<'_, State>, kind: u32, key: u32, size: u32, data: u32, length: u32) -> HostResult {
-    let (name, value) = line(caller, (key, size), (data, length))?;
-    caller.data_mut().map_mut(kind)?.add(&name, value);
-    Ok(())
 }
 
 fn replace_map_value(
@@ -361,16 +287,6 @@ fn continue_stream(caller: &mut Caller<'_, State>, kind: u32) -> HostResult {
     if let Some(stream) = state.stream_mut() {
         stream.hide_request();
         state.deferred.push_back((id, Deferred::Continue(direction)));
-    }
-    Ok(())
-}
-
-fn close_stream(caller: &mut Caller<'_, State>, kind: u32) -> HostResult {
-    stream_direction(caller, kind)?;
-    let state = caller.data_mut();
-    let id = state.context();
-    if state.stream().is_some() {
-        state.deferred.push_back((id, Deferred::Reset));
     }
     Ok(())
 }
@@ -456,9 +372,4 @@ fn increment_metric(caller: &mut Caller<'_, State>, id: u32, offset: i64) -> Hos
 
 fn record_metric(caller: &mut Caller<'_, State>, id: u32, value: u64) -> HostResult {
     Ok(caller.data_mut().metrics.record(id, value)?)
-}
-
-fn get_metric(caller: &mut Caller<'_, State>, id: u32, out: u32) -> HostResult {
-    let value = caller.data_mut().metrics.get(id)?;
-    memory::write(caller, out, &value.to_le_bytes())
 }

@@ -58,7 +58,6 @@ impl Vm {
     }
 
     fn headers_arrive(&mut self, id: u32, direction: Direction, headers: Headers, end: bool) {
-        let stop_iteration = self.state().options.stop_iteration;
         let count = headers.len();
         let Some(stream) = self.stream(id) else { return };
         let failed = stream.failed;
@@ -75,9 +74,7 @@ impl Vm {
                 self.side(id, direction, |side| side.headers_visible = false);
                 self.pass_headers(id, direction, end);
             }
-            FilterAnswer::Pause => self.side(id, direction, |side| {
-                side.flow = if stop_iteration { FlowState::Stopped } else { FlowState::StoppedAll };
-            }),
+            FilterAnswer::Pause => self.side(id, direction, |side| side.flow = FlowState::Stopped),
             FilterAnswer::PauseAll => self.side(id, direction, |side| side.flow = FlowState::StoppedAll),
             FilterAnswer::Nothing => {}
         }
@@ -231,11 +228,6 @@ impl Vm {
                     self.state_mut().fail("the filter continued a stream from inside the callback that it would pause");
                 }
                 self.resume(id, direction);
-            }
-            Deferred::Reset => {
-                if let Some(stream) = self.stream(id).filter(|stream| !stream.is_over()) {
-                    stream.reset = true;
-                }
             }
         }
     }

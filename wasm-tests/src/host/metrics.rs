@@ -29,19 +29,9 @@ impl Metrics {
         self.of(MetricKind::Counter)
     }
 
-    /// The gauges by name.
-    pub fn gauges(&self) -> BTreeMap<&str, u64> {
-        self.of(MetricKind::Gauge)
-    }
-
     /// The samples of the histograms by name.
     pub fn histograms(&self) -> &BTreeMap<String, Vec<u64>> {
         &self.samples
-    }
-
-    /// How many series exist.
-    pub fn series(&self) -> usize {
-        self.values.len() + self.samples.len()
     }
 
     fn of(&self, kind: MetricKind) -> BTreeMap<&str, u64> {
@@ -90,10 +80,6 @@ impl Metrics {
             _ => *value = sample,
         }
         Ok(())
-    }
-
-    pub(super) fn get(&mut self, id: u32) -> Result<u64, Status> {
-        self.value(id).map(|(_, value)| *value)
     }
 
     /// A counter or a gauge; a histogram has no value.

@@ -19,8 +19,6 @@ pub(super) const ROOT: u32 = 1;
 pub struct Options {
     /// The plugin configuration.
     pub configuration: Vec<u8>,
-    /// The VM configuration.
-    pub vm_configuration: Vec<u8>,
     /// `vm_config.environment_variables`.
     pub environment: BTreeMap<String, String>,
     /// `config.name`.
@@ -31,8 +29,6 @@ pub struct Options {
     pub vm_id: String,
     /// Clusters that HTTP calls may go to.
     pub clusters: BTreeSet<String>,
-    /// `allow_on_headers_stop_iteration`: a pause in a header callback leaves the body callbacks running.
-    pub stop_iteration: bool,
     /// How much of a body may be held back before Envoy answers by itself.
     pub body_limit: usize,
     /// Whether it is a slip of the filter to let a message go on in the middle of a body that it has held back.
@@ -47,13 +43,11 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             configuration: Vec::new(),
-            vm_configuration: Vec::new(),
             environment: BTreeMap::new(),
             name: "edge-idempotency".to_owned(),
             root_id: "edge-idempotency".to_owned(),
             vm_id: "edge-idempotency".to_owned(),
             clusters: BTreeSet::new(),
-            stop_iteration: true,
             body_limit: 1024 * 1024,
             whole_bodies: false,
             now: 1_767_225_600_000_000_000, // 2026-01-01T00:00:00Z
@@ -111,7 +105,6 @@ pub(super) enum Life {
 pub(super) enum Deferred {
     Reply(LocalReply),
     Continue(Direction),
-    Reset,
 }
 
 pub(super) struct State {

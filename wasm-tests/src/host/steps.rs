@@ -81,11 +81,6 @@ impl Vm {
         self.offer_body(id, Direction::Response, piece.to_vec(), end_of_stream);
     }
 
-    /// The upstream sends trailers, and with them the end.
-    pub fn response_trailers(&mut self, id: u32, trailers: impl Into<Headers>) {
-        self.offer_trailers(id, Direction::Response, trailers.into());
-    }
-
     /// How an exchange stands; `None` if there is no such stream.
     pub fn view(&self, id: u32) -> Option<Exchange> {
         self.state().streams.get(&id).map(Stream::exchange)

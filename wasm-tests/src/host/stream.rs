@@ -146,11 +146,6 @@ impl Stream {
         }
     }
 
-    /// Whether an absent map means "not found" instead of "bad argument".
-    pub(super) fn is_logging(&self) -> bool {
-        self.logging
-    }
-
     pub(super) fn readable(&self, direction: Direction, trailers: bool) -> Option<&Headers> {
         let side = self.side(direction);
         match (self.logging, trailers) {

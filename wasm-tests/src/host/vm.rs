@@ -125,7 +125,7 @@ impl Vm {
         vm.boot_call("main", 0, &[0, 0])?;
         vm.state_mut().life = Life::Configuring;
         vm.new_root(ROOT)?;
-        vm.start_call("proxy_on_vm_start", ROOT, vm.state().options.vm_configuration.len())?;
+        vm.start_call("proxy_on_vm_start", ROOT, 0)?;
         vm.start_call("proxy_on_configure", ROOT, vm.state().options.configuration.len())?;
         vm.state_mut().life = Life::Running;
         Ok(vm)

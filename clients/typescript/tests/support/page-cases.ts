@@ -1,7 +1,6 @@
 // The part of chromium.test.ts that runs in the page.
 import { IdempotentClient, IndexedDbStore, type PendingRequest } from "edge-idempotency-client";
 import { type Case, equal } from "./case.js";
-import { httpCases } from "./http-cases.js";
 import { storeCases } from "./store-cases.js";
 
 const ann = { owner: "ann", credentials: () => ({ owner: "ann" }) };
@@ -19,15 +18,15 @@ const request: PendingRequest = {
   cookies: null,
 };
 
-/** Runs the case with this name, with a new database. `base` is the URL of the server; at `closed` nothing listens. */
-export async function runCase(name: string, base: string, closed: string): Promise<void> {
+/** Runs the case with this name, with a new database. `base` is the URL of the server. */
+export async function runCase(name: string, base: string): Promise<void> {
   databases += 1;
   const database = `test-${databases}-${Date.now()}`;
   const open = () => new IndexedDbStore(database);
-  const cases: Case<Environment>[] = [...storeCases, ...httpCases, ...pageCases];
+  const cases: Case<Environment>[] = [...storeCases, ...pageCases];
   const found = cases.find((one) => one.name === name);
   if (!found) throw new Error(`there is no case ${name}`);
-  await found.run({ open, base, closed, browser: true, database });
+  await found.run({ open, base, database });
 }
 
 function settled<T>(asked: IDBRequest<T>): Promise<T> {
@@ -47,8 +46,6 @@ async function failure(promise: Promise<unknown>): Promise<string> {
 interface Environment {
   readonly open: () => IndexedDbStore;
   readonly base: string;
-  readonly closed: string;
-  readonly browser: boolean;
   /** The name of the database that `open` opens. */
   readonly database: string;
 }
@@ -133,6 +130,17 @@ const pageCases: Case<Environment>[] = [
         received.map(({ attempt }: { attempt: string | null }) => attempt),
         [null],
       );
+    },
+  },
+  {
+    name: "a redirect is not followed",
+    async run({ open, base, database }) {
+      const reply = { status: 307, headers: { Location: "/run/elsewhere" } };
+      const url = `${base}/run/${database}?replies=${encodeURIComponent(JSON.stringify([reply]))}`;
+      const response = await new IdempotentClient({ ...ann, store: open() }).fetch(url, { method: "POST" });
+      equal([response.status, response.type], [0, "opaqueredirect"]);
+      equal((await (await fetch(`${base}/received/${database}`)).json()).length, 1);
+      equal((await open().list()).requests, []);
     },
   },
 ];

@@ -1,16 +1,15 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** One answer of the server: an HTTP answer, or a fault of the connection. */
-export interface Reply {
+/** One answer of the server. */
+interface Reply {
   readonly status?: number;
   readonly headers?: Record<string, string>;
   readonly body?: string;
-  readonly fault?: "reset" | "cut" | "cut-chunked" | "hang" | "half";
 }
 
 /** A request as the server got it. */
-export interface Received {
+interface Received {
   readonly method: string;
   readonly key: string | null;
   readonly authorization: string | null;
@@ -63,7 +62,8 @@ export async function startServer(): Promise<{
       const list = receivedBy(name);
       list.push({ ...describe(request), body: await readBody(request) });
       const replies: Reply[] = JSON.parse(url.searchParams.get("replies") ?? "[{}]");
-      send(replies[Math.min(list.length, replies.length) - 1] ?? {}, response);
+      const { status = 200, headers = {}, body = "" } = replies[Math.min(list.length, replies.length) - 1] ?? {};
+      response.writeHead(status, headers).end(body);
     }
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -90,33 +90,4 @@ async function readBody(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   return Buffer.concat(chunks).toString();
-}
-
-function send({ status = 200, headers = {}, body = "", fault }: Reply, response: ServerResponse): void {
-  const destroy = () => response.socket?.destroy();
-  switch (fault) {
-    case "hang":
-      return;
-    case "reset":
-      response.socket?.resetAndDestroy();
-      return;
-    case "cut":
-      response.writeHead(status, { ...headers, "Content-Length": "1000" }).write(body || "half", destroy);
-      return;
-    case "cut-chunked":
-      response.writeHead(status, headers).write(body || "half", destroy);
-      return;
-    case "half":
-      response.writeHead(status, { ...headers, "Content-Length": "1000" }).write("half");
-      return;
-    default:
-      response.writeHead(status, headers).end(body);
-  }
-}
-
-/** A URL at which nothing listens. */
-export async function closedUrl(): Promise<string> {
-  const { base, stop } = await startServer();
-  await stop();
-  return base;
 }

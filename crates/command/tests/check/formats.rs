@@ -35,6 +35,11 @@ fn errors_of_the_filter_exit_2_whatever_is_denied() {
 }
 
 #[test]
+fn text_has_the_line_and_the_cure() {
+    insta::assert_snapshot!("text", text(&check(&[BAD, "lints/start-error.json"])));
+}
+
+#[test]
 fn json_has_every_place() {
     let report = json(&[BAD, "lints/start-error.json"]);
     insta::assert_snapshot!("json", format!("{report:#}"));
@@ -55,7 +60,8 @@ fn sarif_has_the_members_that_the_standard_requires() {
         let region = &result["locations"][0]["physicalLocation"]["region"];
         assert!(region["startLine"].as_u64().unwrap() >= 1 && region["startColumn"].as_u64().unwrap() >= 1);
     }
-    let mut log = log;
+    let output = check(&["--format", "sarif", BAD]);
+    let mut log: Value = serde_json::from_slice(&output.stdout).unwrap();
     log["runs"][0]["tool"]["driver"]["version"] = "VERSION".into();
     insta::assert_snapshot!("sarif", format!("{log:#}"));
 }

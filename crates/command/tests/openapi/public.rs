@@ -25,13 +25,11 @@ fn with_the_overlay_of_the_drafted_policy_nothing_differs() {
         let policy = run(&["init", "--yes", "--openapi", &path, "-"]).output;
         let before = findings("-", &path, &policy);
         assert!(before.iter().all(|finding| finding["severity"] != "error"), "{file}: {before:?}");
-        insta::assert_snapshot!(format!("check-{file}"), run_with(&["check", "-", "--openapi", &path], &policy).errors);
+        let places: String = before.iter().map(|one| format!("{} {}\n", one["lint"], one["pointer"])).collect();
+        insta::assert_snapshot!(format!("check-{file}"), places);
 
         let made = run_with(&["overlay", "-", "--openapi", &path], &policy);
         assert_eq!((made.status, made.errors.as_str()), (0, ""), "{file}");
-        if file == "acp.yaml" {
-            insta::assert_snapshot!(format!("overlay-{file}"), made.output);
-        }
         let description = described(&std::fs::read_to_string(folder().join(&path)).unwrap());
         let after = applied(&made.output, &description);
         assert_eq!(applied(&made.output, &after), after, "{file}");

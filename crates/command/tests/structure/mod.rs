@@ -159,21 +159,6 @@ fn no_files_and_no_rooms_import_each_other() {
 }
 
 #[test]
-fn circles_of_files_and_of_rooms_are_found() {
-    let import = |from: &str, to: &str| FileImport { from: from.to_owned(), to: to.to_owned(), names: BTreeSet::new() };
-    let imports = [
-        import("a/src/b/c.rs", "a/src/d.rs"),
-        import("a/src/d.rs", "a/src/b/mod.rs"),
-        import("a/src/d.rs", "a/src/e.rs"),
-    ];
-    assert_eq!(circles(&imports, str::to_owned), []);
-    assert_eq!(circles(&imports, room), [BTreeSet::from(["a/src/b".to_owned(), "a/src/d".to_owned()])]);
-    let rooms = ["shadow/compile.rs", "recovery/request.rs", "policy/compile/keys.rs"]
-        .map(|file| room(&format!("{ENGINE}/src/{file}")));
-    assert_eq!(rooms, ["policy", "recovery/request", "policy"].map(|room| format!("{ENGINE}/src/{room}")));
-}
-
-#[test]
 fn the_engine_names_no_host() {
     let found = ENGINE_SOURCE.mentions(&HOST_NAMES);
     let is_allowed =
@@ -188,26 +173,6 @@ fn the_engine_names_no_host() {
         let is_there = found.iter().any(|(file, text)| file == place && text.contains(part));
         assert!(is_there, "{place} has no `{part}` any more: take it out of NAMED_HOSTS");
     }
-}
-
-#[test]
-fn imports_lead_to_the_file_that_defines_the_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let files = [
-        ("lib.rs", "mod a; mod b; pub use a::A; mod c;"),
-        ("a/mod.rs", "mod inner; pub use inner::A; pub struct Shared;"),
-        ("a/inner.rs", "use super::Shared; pub struct A(Shared); fn f() { format!(\"{}\", crate::b::count()) }"),
-        ("b.rs", "pub fn count() -> usize { 0 } #[cfg(test)] mod tests { use crate::a::A; }"),
-        ("c.rs", "fn f(a: crate::A) -> std::fmt::Result { crate::a::A::write(a) }"),
-    ];
-    for (name, text) in files {
-        let path = folder.path().join("x/src").join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-    let imports = CrateSource::read(folder.path(), "x").imports();
-    let found: Vec<_> = imports.iter().map(|import| (import.from.as_str(), import.to.as_str())).collect();
-    assert_eq!(found, [("x/src/a/inner.rs", "x/src/b.rs"), ("x/src/c.rs", "x/src/a/inner.rs")]);
 }
 
 /// What a host can use of the engine. The modules of the engine are for the command and the tests.
@@ -275,28 +240,4 @@ fn hosts_take_what_the_engine_hands_on() {
              otherwise use what is there."
         );
     }
-}
-
-#[test]
-fn names_of_modules_are_found_in_a_host() {
-    let engine = CrateSource::of_text("pub mod policy; pub use policy::{Policy, PolicyErrors as Errors};");
-    let host = CrateSource::of_text(
-        "use edge_idempotency_engine::{Policy, policy::Mode};
-         fn f() -> edge_idempotency_engine::Errors { println!(\"{}\", edge_idempotency_engine::time::now()) }
-         #[cfg(test)] mod tests { use edge_idempotency_engine::json::Json; }",
-    );
-    let hidden: Vec<String> = hidden_names(&host, &engine).into_iter().map(|(_, path)| path).collect();
-    assert_eq!(hidden, ["policy::Mode", "time::now"]);
-}
-
-#[test]
-fn names_and_texts_are_found_and_comments_are_not() {
-    let source = CrateSource::of_text(
-        "//! Envoy
-         /// Envoy
-         fn envoy_port() -> String { /* Envoy */ format!(\"{} of Envoy\", \"KrakenD\") }
-         #[cfg(test)] mod tests { const ISTIO: u8 = 1; }",
-    );
-    let found: Vec<String> = source.mentions(&HOST_NAMES).into_iter().map(|(_, text)| text).collect();
-    assert_eq!(found, ["\"KrakenD\"", "\"{} of Envoy\"", "envoy_port"]);
 }

@@ -59,13 +59,6 @@ impl CrateSource {
         source
     }
 
-    /// Takes one text for the root of a crate.
-    pub(super) fn of_text(text: &str) -> Self {
-        let mut source = Self::default();
-        source.read_text(text, "lib.rs", Vec::new());
-        source
-    }
-
     fn read_file(&mut self, repository: &Path, file: &str, module: ModulePath) {
         let text = fs::read_to_string(repository.join(file)).unwrap();
         let (folder, name) = file.rsplit_once('/').unwrap();

@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 const GOLDEN: &str = include_str!("../golden/fingerprints.json");
 
 /// Of the file, so that nobody makes it fit by writing it anew.
-const DIGEST: &str = "a8575a72636fb4302ac851f0101112c40769b7834bef93a058a1554655de4a5f";
+const DIGEST: &str = "6ba8540ccde845ad3837861403251be6c9a1c437eebcffa205b4c8bd8123d57d";
 
 const BREAKING: &str = "tests/golden/fingerprints.json and the code disagree. The guard keeps claims for days: with another form \
      an upgrade refuses retries of unchanged requests. Change the version of the fingerprint instead. Rows may be added; then \

@@ -14,11 +14,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::scripted::{ScriptedRequest, ScriptedUpstream};
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::runner::{Group, Test, separate, sharing};
-use e2e::scripted::{ScriptedRequest, ScriptedUpstream};
 use serde_json::{Value, json};
 
 use programs::{RecipeCall, Told};

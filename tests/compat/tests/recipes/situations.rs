@@ -1,7 +1,7 @@
 //! What goes wrong at the first attempt. The second one gets a 200, whatever it is.
 
-use e2e::scripted::Script;
-use e2e::scripted::ScriptedAnswer::{self, Closes, Hangs, Says};
+use crate::scripted::Script;
+use crate::scripted::ScriptedAnswer::{self, Closes, Hangs, Says};
 
 use super::relay::Passage;
 

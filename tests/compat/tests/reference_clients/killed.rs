@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use super::upstream::IntentRecords;
 use anyhow::{Result, ensure};
-use e2e::hostile_upstream::IntentRecords;
 use e2e::runner::Test;
 use serde_json::json;
 

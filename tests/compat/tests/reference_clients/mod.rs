@@ -9,6 +9,7 @@ mod model;
 mod random;
 mod sessions;
 mod setup;
+mod upstream;
 mod verdict;
 
 use anyhow::Result;

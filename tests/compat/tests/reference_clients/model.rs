@@ -1,7 +1,7 @@
 //! What each attempt of an intent is answered, and what the client has to do then. The second part is written from docs/callers.md and
 //! the table of clients/README.md, and not from the code of any client.
 
-use e2e::hostile_upstream::{EffectTime, Failure, Location, RetryAfter, Said, Schedule};
+use super::upstream::{EffectTime, Failure, Location, RetryAfter, Said, Schedule};
 use serde_json::json;
 
 use super::setup::Channel;

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use super::upstream::IntentRecord;
 use anyhow::{Context as _, Result, ensure};
-use e2e::hostile_upstream::IntentRecord;
 use tempfile::TempDir;
 
 use super::driver::{Caller, ClientReport, Driver, DriverIntent, DriverReports, DriverSettings, ReferenceClient};

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
+use super::upstream::HostileUpstream;
 use anyhow::{Context as _, Result};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
-use e2e::hostile_upstream::HostileUpstream;
 use serde_json::{Value, json};
 
 use super::driver::Caller;

@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::upstream::{IntentRecord, RecordedAttempt};
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::hostile_upstream::{IntentRecord, RecordedAttempt};
 
 use super::driver::{ClientReport, DriverSettings, ReportedAnswer};
 use super::model::{AnswerHead, Got, Plan, ShownBody, SimulatedBackend, Step, next_step, predict};

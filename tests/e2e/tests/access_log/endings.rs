@@ -1,32 +1,20 @@
-//! Requests that the client or the gateway ends, and a flood of refused requests.
+//! Requests that the client or the gateway ends.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::Change;
 use e2e::deliveries;
 use e2e::gateway::{TestEnvironment, TestGateway};
-use e2e::http2;
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{SECRET, SECRET_VARIABLE, access_log, listener, log_lines};
+use super::{SECRET, SECRET_VARIABLE, access_log, listener};
 
-/// How many requests the flood has, if `EDGE_FLOOD` does not say.
-const FLOOD: usize = 50_000;
-/// How many of them are on their way at once.
-const AT_ONCE: usize = 50;
-/// The filter writes at most so many lines of a kind with a code in ten seconds, and one more with the number of the rest.
-const LINES: usize = 10;
-
-pub(crate) fn groups() -> [Group; 2] {
-    [
-        sharing(start, vec![Test::new("the client goes away, or is too slow", |setup: &EndingsSetup| setup.ended())]),
-        sharing(start_flood, vec![Test::new("a flood of refused requests leaves a small log", flood)]),
-    ]
+pub(crate) fn group() -> Group {
+    sharing(start, vec![Test::new("the client goes away, or is too slow", |setup: &EndingsSetup| setup.ended())])
 }
 
 struct EndingsSetup {
@@ -85,51 +73,4 @@ impl EndingsSetup {
         ensure!(line.get("details").is_some_and(|details| details == "request_overall_timeout"), "{line:?}");
         Ok(())
     }
-}
-
-/// The access log is the operator's, with a line for each request; here is what the filter writes of its own.
-fn start_flood() -> Result<TestGateway> {
-    let mut listener = listener("hash", "enforce");
-    listener.changes.push(Change::Manager("access_log", json!([])));
-    let environment = vec![(SECRET_VARIABLE.to_owned(), SECRET.to_owned())];
-    TestGateway::start_within(
-        &TestEnvironment { environment, ..TestEnvironment::default() },
-        &[("flood".to_owned(), listener)],
-    )
-}
-
-fn flood(gateway: &TestGateway) -> Result<()> {
-    let requests: usize = match std::env::var("EDGE_FLOOD") {
-        Ok(number) => number.parse().context("EDGE_FLOOD")?,
-        Err(_) => FLOOD,
-    };
-    let (start, before) = (Instant::now(), gateway.log()?.len());
-    let request = Request::new("GET", "/api/v1/projects").header("idempotency-key", "k-1");
-    http2::flood(gateway.address("flood")?, &request, requests, AT_ONCE, 400)?;
-    let seconds = start.elapsed().as_secs();
-
-    // Every request has a line, or is in the number of those that were left out.
-    let left_out = |gateway: &TestGateway| -> Result<usize> {
-        let log = gateway.log()?;
-        let numbers = log.lines().filter_map(|line| {
-            let (_, rest) = line.rsplit_once("edge-idempotency: ")?;
-            rest.strip_suffix(" refused lines with code idempotency_key_prohibited were left out")?
-                .parse::<usize>()
-                .ok()
-        });
-        Ok(numbers.sum())
-    };
-    let written = |gateway: &TestGateway| Ok::<_, anyhow::Error>(log_lines(gateway)?.len());
-    gateway
-        .until("every request is accounted for", |gateway| Ok(left_out(gateway)? + written(gateway)? == requests))?;
-    let windows = usize::try_from(seconds)? / 10 + 2;
-    let (lines, size) = (written(gateway)?, gateway.log()?.len() - before);
-    println!("{requests} refused requests in {seconds} s: {lines} lines, {size} bytes in Envoy's log");
-    ensure!(lines <= LINES * windows, "{lines} lines in {windows} windows");
-    ensure!(size <= windows * (LINES + 1) * 700, "{size} bytes in {windows} windows");
-    let is_refusal = |(word, record): &(String, serde_json::Map<String, Value>)| {
-        word == "refused" && record.get("request_id").is_some()
-    };
-    ensure!(log_lines(gateway)?.iter().all(is_refusal), "a line without a request id");
-    Ok(())
 }

@@ -3,7 +3,7 @@
 //! | module | subject |
 //! |---|---|
 //! | `outcomes` | every member of the record for every outcome |
-//! | `endings` | requests that the client, the gateway or a flood ends |
+//! | `endings` | requests that the client or the gateway ends |
 //! | `tracing` | trace headers and spans |
 
 mod endings;
@@ -17,8 +17,7 @@ use e2e::runner::Group;
 use serde_json::{Map, Value, json};
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let [ended, flood] = endings::groups();
-    Ok(vec![outcomes::group(), ended, flood, tracing::group()])
+    Ok(vec![outcomes::group(), endings::group(), tracing::group()])
 }
 
 /// The environment variable with the webhook's secret.
@@ -37,11 +36,8 @@ fn listener(key_in_logs: &str, mode: &str) -> ListenerSpec {
         "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": [
             {"endpoint": "refunds", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},
-            {"endpoint": "users", "path": "/api/v1/users/{user}", "policy": "ACCEPTED", "target": "Users/update"},
-            {"endpoint": "mails", "path": "/api/v1/mails", "policy": "REQUIRED_A", "target": "Mails/send", "one_way": true},
             {"endpoint": "projects", "path": "/api/v1/projects", "methods": ["GET"], "policy": "PROHIBITED",
                 "target": "Projects/list"},
-            {"endpoint": "devices", "path": "/api/v1/devices", "policy": "HANDLER_INTERNAL_C", "target": "Devices/add"},
             {"endpoint": "hooks", "path": "/api/v1/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B",
                 "target": "Hooks/take", "mode": "enforce", "webhook": {}},
         ],

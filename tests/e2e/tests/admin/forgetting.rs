@@ -19,7 +19,6 @@ pub(crate) fn tests() -> Vec<Test<AdminSetup>> {
         test("a corrected request is no collision", corrected).within("forget"),
         test("a claim without a result", lone_claim).within("forget"),
         test("a request under way is refused, with what to do", under_way).within("forget"),
-        test("several results are not one", several).within("forget"),
     ]
 }
 
@@ -108,36 +107,4 @@ async fn under_way(setup: &AdminSetup) -> Result<()> {
     status(&reply?, 409)?;
     setup.run_for("purge", "refunds.create", "alice", "forget-5", &["--yes"])?.exits(0)?;
     status(&setup.send("alice", REFUNDS, "forget-5", &json!({"order_id": "forget-5", "amount": 1})).await?, 200)
-}
-
-async fn several(setup: &AdminSetup) -> Result<()> {
-    for key in ["t-acme:health-prod:user:several:k", "t-acme:shop:user:several:k"] {
-        setup.store(key).await?;
-    }
-    let ran = setup
-        .run(["keys", "purge", "--tenant", "acme", "--subject", "user:several", "--key", "k", "--yes"])?
-        .exits(2)?;
-    ran.says("2 results match")?;
-    ensure!(setup.keys("ends_with(idempotency_key, ':user:several:k')").await?.len() == 2, "one is gone");
-    let shown = setup
-        .run([
-            "keys",
-            "show",
-            "--details",
-            "--tenant",
-            "acme",
-            "--project",
-            "shop",
-            "--subject",
-            "user:several",
-            "--json",
-        ])?
-        .exits(0)?;
-    let id = shown.json()?.pointer("/invocations/0/id").and_then(Value::as_str).map(str::to_owned).context("no id")?;
-    setup.run(["keys", "purge", "--id", &id, "--yes"])?.exits(0)?;
-    ensure!(
-        setup.keys("ends_with(idempotency_key, ':user:several:k')").await? == ["t-acme:health-prod:user:several:k"],
-        "the other is gone"
-    );
-    Ok(())
 }

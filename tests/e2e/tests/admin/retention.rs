@@ -10,11 +10,7 @@ use serde_json::{Value, json};
 use super::setup::{AdminSetup, Clamped, Ran, test};
 
 pub(crate) fn tests() -> Vec<Test<AdminSetup>> {
-    vec![
-        test("drift is found, applied, and found clean", drift).within("retention"),
-        test("what the admin API cannot change is left to people", by_hand).within("retention"),
-        test("a policy that declares nothing", nothing_declared).within("retention"),
-    ]
+    vec![test("drift is found, applied, and found clean", drift).within("retention")]
 }
 
 pub(crate) fn clamped_tests() -> Vec<Test<Clamped>> {
@@ -94,35 +90,6 @@ async fn drift(setup: &AdminSetup) -> Result<()> {
     let rows = setup.stack.restate.query(sql).await?;
     ensure!(rows.first().and_then(|row| row.get("completion_retention")) == Some(&json!("PT259200S")), "{rows:?}");
     Ok(())
-}
-
-async fn by_hand(setup: &AdminSetup) -> Result<()> {
-    // Another test changes the guard's retention.
-    let admin = setup.stack.restate.admin_url();
-    let guard = kept(&admin, "IdempotencyGuard").await?;
-    let guard = guard.as_str().context("the guard's retention")?;
-    let services = json!({
-        "Payments": "money",
-        "Conversations": "money",
-    });
-    let file = policy(setup.directory.path(), "by-hand.json", "3d", guard, services)?;
-    let left = setup.run(retention(&file, &["--apply", "--yes", "--json"]))?.exits(1)?;
-    let states = states(&left)?;
-    for row in expected(&[
-        ("Payments idempotency_retention", "service_missing"),
-        ("Conversations idempotency_retention", "equal"),
-    ]) {
-        ensure!(states.contains(&row), "{row:?} is not in {states:?}");
-    }
-    let text = setup.run(retention(&file, &["--check"]))?.exits(1)?;
-    text.says("this Restate has no service of this name")?;
-    Ok(())
-}
-
-async fn nothing_declared(setup: &AdminSetup) -> Result<()> {
-    let file = setup.directory.path().join("nothing.json");
-    std::fs::write(&file, json!({"version": 1, "backend": {"kind": "restate"}, "routes": []}).to_string())?;
-    setup.run(retention(&file, &["--check"]))?.exits(2)?.says("declares no retention")
 }
 
 fn clamped(setup: &Clamped) -> Result<()> {

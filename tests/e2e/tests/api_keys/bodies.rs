@@ -10,15 +10,13 @@ use e2e::runner::{Test, runtime};
 use harness::faults::Fault;
 use tokio::net::TcpStream;
 
-use super::setup::{KeysSetup, LASTING, forwarded, order, refused, test};
+use super::setup::{KeysSetup, LASTING, forwarded, order, test};
 
 pub(crate) fn tests() -> Vec<Test<KeysSetup>> {
     vec![
         test("a body of 20 MiB that begins before the caller is known arrives as it was sent", long),
-        test("the same in chunks, with trailers", chunked),
         test("the same over HTTP/2, where the end comes with the last part", http2),
         test("a part of a body before the caller is known, and the last one after the request has gone on", in_two),
-        test("the same, of a caller that is refused", refused_long),
         test("a client that leaves while its key is looked up", leaving),
     ]
 }
@@ -71,15 +69,6 @@ fn long(setup: &KeysSetup) -> Result<()> {
     arrives(setup, &key, &upload(&key).body(body(20 << 20)))
 }
 
-fn chunked(setup: &KeysSetup) -> Result<()> {
-    for round in 0..10 {
-        let key = setup.key(&format!("chunked{round}"));
-        let request = upload(&key).trailer("x-end", "1").body(body((300 << 10) + round));
-        arrives(setup, &key, &request)?;
-    }
-    Ok(())
-}
-
 fn http2(setup: &KeysSetup) -> Result<()> {
     let key = setup.key("http2");
     // More than Envoy lets a client send before it reads.
@@ -116,11 +105,6 @@ fn in_two(setup: &KeysSetup) -> Result<()> {
     let [one] = received.as_slice() else { anyhow::bail!("{} requests went on", received.len()) };
     ensure!(one.body == [first, last].concat(), "the body is {}", one.body.escape_ascii());
     Ok(())
-}
-
-fn refused_long(setup: &KeysSetup) -> Result<()> {
-    refused(&setup.gateway, LASTING, &upload("sk_nobody_with_a_body").body(body(1 << 20)), 401, "api_key_invalid")
-        .map(drop)
 }
 
 fn leaving(setup: &KeysSetup) -> Result<()> {

@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 use e2e::raw::Request;
 use e2e::runner::Test;
 use harness::faults::Fault;
-use serde_json::json;
 
 use super::setup::{BRIEF, KeysSetup, LASTING, ORDERS, SHORT_TIMEOUT, accepted, order, refused, send, test};
 
@@ -14,13 +13,8 @@ pub(crate) fn tests() -> Vec<Test<KeysSetup>> {
     vec![
         test("a valid key, an unknown one, none", valid),
         test("a revoked key is refused when the time of the cache is over, and not before", revoked),
-        test("permissions are asked for", permissions),
-        test("a rate limit of Unkey's: 429 with Retry-After, and then the same request passes", limited),
-        test("a webhook id is no API key", webhook_id),
-        test("Unkey fails in every way: 503, and then the same request passes", failing),
         test("Unkey is slow: 503 at the time of the policy", slow),
         test("while Unkey is down a result is used for longer where the policy says so, and only there", stale),
-        test("a public route needs no key", public),
     ]
 }
 
@@ -51,70 +45,6 @@ fn revoked(setup: &KeysSetup) -> Result<()> {
     accepted(&setup.gateway, LASTING, &order(&key), "revoked")
 }
 
-fn permissions(setup: &KeysSetup) -> Result<()> {
-    let key = setup.key("permitted");
-    let refund = |key: &str| Request { target: b"/api/v1/refunds".to_vec(), ..order(key) };
-    refused(&setup.gateway, BRIEF, &refund(&key), 403, "api_key_forbidden")?;
-    // The same key without the permission is asked for under a name of its own.
-    accepted(&setup.gateway, BRIEF, &order(&key), "permitted")?;
-    setup.unkey.grant(&key, &["refunds.create"]);
-    setup.gateway.until("the permission counts", |gateway| Ok(send(gateway, BRIEF, &refund(&key))?.status == 200))?;
-    setup.gateway.capture().take();
-    Ok(())
-}
-
-fn limited(setup: &KeysSetup) -> Result<()> {
-    let key = setup.key("limited");
-    let in_a_minute = e2e::deliveries::now() * 1000 + 60_000;
-    let limits = json!([{"id": "rl_1", "name": "minute", "exceeded": true, "limit": 1, "duration": 60_000, "reset": in_a_minute}]);
-    setup
-        .unkey
-        .says(&key, json!({"valid": false, "code": "RATE_LIMITED", "keyId": "key_limited", "ratelimits": limits}));
-    let reply = refused(&setup.gateway, BRIEF, &order(&key), 429, "rate_limited")?;
-    let seconds: u32 = reply.text_header("retry-after").unwrap_or_default().parse()?;
-    ensure!((55..=60).contains(&seconds), "Retry-After: {seconds}");
-    ensure!(reply.json().get("retry").is_some_and(|retry| retry == "same_key"), "{}", reply.json());
-    setup.key("limited");
-    setup.gateway.until("the limit is over", |gateway| Ok(send(gateway, BRIEF, &order(&key))?.status == 200))?;
-    setup.gateway.capture().take();
-    Ok(())
-}
-
-fn webhook_id(setup: &KeysSetup) -> Result<()> {
-    let binding = harness::unkey::Binding::new("acme", "shop", "stripe");
-    setup.unkey.bind("sk_is_a_webhook_id", &binding);
-    refused(&setup.gateway, BRIEF, &order("sk_is_a_webhook_id"), 401, "api_key_invalid").map(drop)
-}
-
-fn failing(setup: &KeysSetup) -> Result<()> {
-    let says = |status: u16, body: &str| Fault::Says(status, Vec::new(), body.to_owned());
-    let faults = [
-        Fault::Status(500),
-        Fault::Status(503),
-        Fault::Status(429),
-        Fault::Garbage,
-        Fault::HalfJson,
-        Fault::Cut,
-        Fault::Huge,
-        Fault::NoBody,
-        Fault::Closed,
-        says(401, r#"{"error": {"status": 401}}"#),
-        says(200, r#"{"data": {"valid": true}}"#),
-        says(302, ""),
-    ];
-    for (number, fault) in faults.into_iter().enumerate() {
-        let name = format!("failing{number}");
-        let key = setup.key(&name);
-        setup.unkey.server().fail(fault.clone());
-        let reply = refused(&setup.gateway, LASTING, &order(&key), 503, "dependency_unavailable")
-            .map_err(|error| error.context(format!("{fault:?}")))?;
-        ensure!(reply.text_header("retry-after").is_some(), "no Retry-After after {fault:?}");
-        setup.unkey.server().recover();
-        accepted(&setup.gateway, LASTING, &order(&key), &name)?;
-    }
-    Ok(())
-}
-
 fn slow(setup: &KeysSetup) -> Result<()> {
     let key = setup.key("slow");
     setup.unkey.server().fail(Fault::Held);
@@ -130,11 +60,4 @@ fn stale(setup: &KeysSetup) -> Result<()> {
     setup.gateway.until("the result has expired", |gateway| Ok(send(gateway, BRIEF, &order(&key))?.status == 503))?;
     setup.gateway.capture().take();
     Ok(())
-}
-
-fn public(setup: &KeysSetup) -> Result<()> {
-    let get = Request::new("GET", "/api/v1/public");
-    ensure!(send(&setup.gateway, LASTING, &get)?.status == 200, "the public route is closed");
-    setup.gateway.capture().take();
-    refused(&setup.gateway, LASTING, &get.header("x-partner-key", "sk_unknown"), 401, "api_key_invalid").map(drop)
 }

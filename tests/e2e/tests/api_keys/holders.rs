@@ -49,7 +49,6 @@ pub(crate) fn tests() -> Vec<Test<Holders>> {
     vec![
         Test::new("a retry is answered from the stored result, and another tenant's request is its own", retried),
         Test::new("a result is recovered by its holder and by nobody else", recovered),
-        Test::new("a route that waits for its body and for its caller", waits),
     ]
 }
 
@@ -95,19 +94,5 @@ fn recovered(setup: &Holders) -> Result<()> {
     // The journal has the caller's namespaced key, and not the API key.
     let all = format!("{:?}", runtime()?.block_on(setup.chain.restate.invocations())?);
     ensure!(!all.contains("sk_acme"), "Restate has an API key: {all}");
-    Ok(())
-}
-
-fn waits(setup: &Holders) -> Result<()> {
-    let cart = |key: &str, body: String| {
-        Request::post("/api/v1/carts/checkout")
-            .header("x-partner-key", "sk_acme")
-            .header("idempotency-key", key)
-            .body(body)
-    };
-    let first = send(setup, &cart("cart-1", json!({"total": 7}).to_string()))?;
-    ensure!(first.status == 200, "status {} {}", first.status, first.json());
-    let long = send(setup, &cart("cart-2", "x".repeat(2 << 20)))?;
-    ensure!(long.status == 413, "status {}", long.status);
     Ok(())
 }

@@ -5,12 +5,11 @@ mod comparing;
 mod guard;
 mod observing;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::chain::Chain;
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::TestEnvironment;
@@ -23,16 +22,9 @@ use harness::ports::Ports;
 use serde_json::{Value, json};
 
 const LISTENER: &str = "collision";
-/// A listener whose policy names a guard that Restate does not know.
-pub(crate) const WITHOUT_GUARD: &str = "without-guard";
-/// A listener whose backend is of the kind `generic`. Restate stands for it: it takes a key on any path of a service.
-pub(crate) const GENERIC: &str = "generic";
 /// How often a test repeats an observed request at most: on a busy machine a claim may take longer than the filter waits for it.
 pub(crate) const ATTEMPTS: usize = 20;
 const POLL: Duration = Duration::from_millis(20);
-
-/// The limit of the routes whose bodies are measured.
-pub(crate) const LIMIT: usize = 100_000;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = [comparing::tests(), bodies::tests(), guard::tests()];
@@ -46,8 +38,6 @@ pub(crate) struct CollisionSetup {
     pub(crate) chain: Chain,
     token: String,
     pub(crate) guard: Mutex<Guard>,
-    /// How many whole requests each endpoint got.
-    sent: Mutex<BTreeMap<String, u64>>,
 }
 
 /// A test that has everything to itself.
@@ -80,35 +70,20 @@ pub(crate) fn route(endpoint: &str, target: &str, members: Value) -> Value {
     route
 }
 
-/// A route that compares, and whose requests wait for a guard that is slow: clients repeat them.
-pub(crate) fn enforced(endpoint: &str, target: &str, members: Value) -> Value {
-    let mut route = route(endpoint, target, json!({"collision": "enforce"}));
-    if let (Value::Object(route), Value::Object(members)) = (&mut route, members) {
-        route.extend(members);
-    }
-    route
+fn enforced(endpoint: &str, target: &str) -> Value {
+    route(endpoint, target, json!({"collision": "enforce"}))
 }
 
 fn policy() -> Value {
-    let (limited, observed) = (json!({"max_body_bytes": LIMIT}), json!({"collision": "observe"}));
     with_routes(
         &json!({"retention": "170h"}),
         &[
-            enforced("refunds", "Refunds/create", json!({})),
-            enforced("messages", "Conversations/sendMessage", json!({})),
-            enforced("refunds-json", "Refunds/create", json!({"fingerprint": "json"})),
-            enforced("refunds-headers", "Refunds/create", json!({"fingerprint_headers": ["prefer", "If-Match"]})),
-            enforced("projects", "Projects/list", json!({"methods": ["GET"]})),
-            enforced("refunds-strict", "Refunds/create", json!({})),
+            enforced("refunds", "Refunds/create"),
+            enforced("refunds-strict", "Refunds/create"),
             // Each test that counts has endpoints of its own, because counts come with a delay.
-            enforced("refunds-at-once", "Refunds/create", json!({})),
-            route("refunds-gone", "Refunds/create", observed.clone()),
-            enforced("framed-enforced", "Webhooks/ingest", json!({})),
-            route("framed-observed", "Webhooks/ingest", observed.clone()),
-            enforced("half-enforced", "Webhooks/ingest", json!({})),
-            route("half-observed", "Webhooks/ingest", observed),
-            enforced("enforced", "Webhooks/ingest", limited),
-            route("observed", "Webhooks/ingest", json!({"collision": "observe", "max_body_bytes": LIMIT})),
+            enforced("refunds-at-once", "Refunds/create"),
+            enforced("framed", "Webhooks/ingest"),
+            enforced("half-way", "Webhooks/ingest"),
         ],
     )
 }
@@ -131,15 +106,9 @@ fn is_unavailable(reply: &Reply) -> bool {
 
 impl CollisionSetup {
     fn start() -> Result<Self> {
-        let listener = |policy: Value| ListenerSpec { policy: policy.to_string(), changes: vec![Change::Trailers] };
+        let listener = ListenerSpec { policy: policy().to_string(), changes: vec![Change::Trailers] };
         let around = TestEnvironment { concurrency: 2, ..TestEnvironment::default() };
-        let listeners = [
-            (LISTENER, policy()),
-            (WITHOUT_GUARD, guard::policy_without_guard()),
-            (GENERIC, guard::policy_of_generic_backend()),
-        ];
-        let listeners = listeners.map(|(name, policy)| (name.to_owned(), listener(policy)));
-        let mut chain = Chain::start(around, &listeners)?;
+        let mut chain = Chain::start(around, &[(LISTENER.to_owned(), listener)])?;
         let options = GuardOptions::new(chain.directory.path(), Ports::free()?.service)?;
         let guard = runtime()?.block_on(async {
             let guard = Guard::start(options).await?;
@@ -147,7 +116,7 @@ impl CollisionSetup {
             anyhow::Ok(guard)
         })?;
         let token = chain.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "alice"}))?;
-        Ok(Self { chain, token, guard: Mutex::new(guard), sent: Mutex::default() })
+        Ok(Self { chain, token, guard: Mutex::new(guard) })
     }
 
     pub(crate) fn address(&self) -> Result<SocketAddr> {
@@ -160,81 +129,22 @@ impl CollisionSetup {
     }
 
     pub(crate) fn send(&self, request: &Request) -> Result<Reply> {
-        self.note(request);
         let request = self.authenticated(request);
         raw::exchange(self.address()?, &request.method, &request.http1())
     }
 
-    /// Sends a request over HTTP/2 without counting it.
+    /// Sends a request over HTTP/2.
     pub(crate) fn http2(&self, request: &Request) -> Result<Reply> {
         http2::exchange(self.address()?, &self.authenticated(request))
     }
 
-    /// As [`repeated`]; `send` sends this request, which is counted.
-    pub(crate) fn repeated(&self, request: &Request, send: impl Fn() -> Result<Reply>) -> Result<Reply> {
-        repeated(|| {
-            self.note(request);
-            send()
-        })
-    }
-
-    /// As [`CollisionSetup::repeated`], and the answer has to be 200.
-    pub(crate) fn patiently(&self, what: &str, request: &Request, send: impl Fn() -> Result<Reply>) -> Result<()> {
-        let reply = self.repeated(request, send)?;
-        ensure!(reply.status == 200, "{what}: {} {}", reply.status, String::from_utf8_lossy(&reply.body));
-        Ok(())
-    }
-
-    /// Counts a whole request that a test sends.
-    pub(crate) fn note(&self, request: &Request) {
-        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        *sent.entry(endpoint(request)).or_default() += 1;
-    }
-
     /// Sends a request and checks the status of its answer. A 503 that is not expected is repeated, as a client does.
     pub(crate) fn answered(&self, what: &str, request: &Request, status: u16) -> Result<Reply> {
-        let once = || {
-            let request = self.authenticated(request);
-            raw::exchange(self.address()?, &request.method, &request.http1())
-        };
-        let reply = if status == 503 { self.send(request) } else { self.repeated(request, once) };
+        let reply = if status == 503 { self.send(request) } else { repeated(|| self.send(request)) };
         let reply = reply.context(what.to_owned())?;
         let text = String::from_utf8_lossy(&reply.body);
         ensure!(reply.status == status, "{what}: {} instead of {status}: {text}", reply.status);
         Ok(reply)
-    }
-
-    /// As [`CollisionSetup::all_observed`] for one request.
-    pub(crate) fn observed(&self, request: &Request, result: &str, send: impl Fn() -> Result<()>) -> Result<()> {
-        self.all_observed(&endpoint(request), 1, result, send)
-    }
-
-    /// Repeats `send`, which sends so many requests to an endpoint that observes, until the claims of all of them have this
-    /// result: a claim can come too late.
-    pub(crate) fn all_observed(
-        &self,
-        endpoint: &str,
-        requests: u64,
-        result: &str,
-        send: impl Fn() -> Result<()>,
-    ) -> Result<()> {
-        for _ in 0..ATTEMPTS {
-            self.decided(endpoint)?;
-            let before = self.claims(result, endpoint)?;
-            send()?;
-            self.decided(endpoint)?;
-            if self.claims(result, endpoint)? >= before + requests {
-                return Ok(());
-            }
-        }
-        bail!("not all claims of {endpoint} had the result {result} in {ATTEMPTS} attempts")
-    }
-
-    /// Waits until each request of an endpoint that observes has a result of its claim.
-    fn decided(&self, endpoint: &str) -> Result<()> {
-        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner).get(endpoint).copied().unwrap_or_default();
-        let counted = || self.counter("idempotency_lookup_total", &[("store", "guard")], endpoint);
-        self.until("each claim has a result", || Ok(counted()? >= sent))
     }
 
     /// Sends a request that is refused because its key was used with another one.
@@ -268,13 +178,6 @@ impl CollisionSetup {
     pub(crate) fn until(&self, what: &str, so: impl Fn() -> Result<bool>) -> Result<()> {
         until(what, POLL, so)
     }
-}
-
-/// The endpoint of a request, from its path `/api/{endpoint}`.
-fn endpoint(request: &Request) -> String {
-    let target = String::from_utf8_lossy(&request.target).into_owned();
-    let path = target.split('?').next().unwrap_or_default();
-    path.trim_start_matches("/api/").to_owned()
 }
 
 /// Whether an answer says that the key was used with another request.

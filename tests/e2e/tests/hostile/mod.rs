@@ -6,7 +6,6 @@ mod identity;
 mod keys;
 mod paths;
 mod trailers;
-mod twins;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
@@ -30,8 +29,7 @@ const REQUIRED_B: &str = "/api/v1/hooks/stripe/wh_01JABCDE";
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = [keys::tests(), trailers::tests(), identity::tests(), paths::tests()];
-    let [checks, adversary] = differ::groups();
-    Ok(vec![sharing(HostileSetup::start, tests.into_iter().flatten().collect()), checks, adversary, twins::group()])
+    Ok(vec![sharing(HostileSetup::start, tests.into_iter().flatten().collect()), differ::group()])
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

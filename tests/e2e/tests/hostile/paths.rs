@@ -4,7 +4,7 @@ use anyhow::Result;
 use e2e::raw::Request;
 use e2e::runner::Test;
 
-use super::Protocol::{Http1, Http2};
+use super::Protocol::Http1;
 use super::{BARE, ExpectedFate, HostileSetup, Protocol, SHIPPED, forwarded};
 
 /// What becomes of a target.
@@ -25,32 +25,19 @@ use Path::{Ambiguous, Envoy, Goes, Missing};
 const TARGETS: &[(&str, Path, Path)] = &[
     ("/api/v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
     ("//api//v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
-    ("/api/v1/%78", Goes("/api/v1/x"), Goes("/api/v1/x")),
-    ("/%61%70%69/v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
-    ("/api/v1/y/../x", Goes("/api/v1/x"), Goes("/api/v1/x")),
     ("/api/v1/y/%2e%2E/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
-    ("/../api/v1/x", Goes("/api/v1/x"), Goes("/api/v1/x")),
     ("/api/v1/x/", Goes("/api/v1/x"), Goes("/api/v1/x")),
     // Restate gets no parameter of a query that no route lists.
     ("/api/v1/x?a=%2F&b=//;c", Goes("/api/v1/x"), Goes("/api/v1/x")),
     ("/api/v1/x;x=1", Ambiguous, Ambiguous),
     ("/api/v1%2Fx", Ambiguous, Envoy(400)),
-    ("/api/v1/x%2F", Ambiguous, Envoy(400)),
     ("/api/v1%5Cx", Ambiguous, Envoy(400)),
     ("/api/v1/x%00", Ambiguous, Envoy(400)),
     ("/api/v1/x%zz", Ambiguous, Ambiguous),
     ("/api/v1/items/a%2Fb", Ambiguous, Envoy(400)),
     ("/api/v1/items/b%3b%20", Goes("/api/v1/items/b%3B%20"), Goes("/api/v1/items/b%3B%20")),
-    ("/api/v1/items/%2e%2e", Missing, Missing),
-    ("/api/v1/items/%252e%252e", Goes("/api/v1/items/%252e%252e"), Goes("/api/v1/items/%252e%252e")),
-    ("/api/v1/items//", Missing, Missing),
-    ("/RESTATE/health", Missing, Missing),
     ("/api/v1/items/a%0a", Ambiguous, Ambiguous),
-    ("/api/v1/items/%c0%af", Ambiguous, Ambiguous),
-    ("/api/v1/x%20", Missing, Missing),
-    ("/", Missing, Missing),
     ("/restate/health", Missing, Missing),
-    ("/%72estate/health", Missing, Missing),
     ("/api/../restate/health", Missing, Missing),
     ("/restate%2Fhealth", Missing, Envoy(400)),
 ];
@@ -70,38 +57,19 @@ const RAW_TARGETS: &[(&[u8], Path, Path)] = &[
 ];
 
 pub(crate) fn tests() -> Vec<Test<HostileSetup>> {
-    let mut tests: Vec<Test<HostileSetup>> = TARGETS
-        .iter()
-        .flat_map(|(target, bare, shipped)| {
-            super::over_both(&format!("path: {target}"), move |setup, protocol| {
-                both_listeners(setup, protocol, target.as_bytes(), *bare, *shipped)
-            })
-        })
-        .collect();
-    tests.extend(RAW_TARGETS.iter().map(|(target, bare, shipped)| {
-        Test::new(format!("path: {}, http1", target.escape_ascii()), move |setup| {
-            both_listeners(setup, Http1, target, *bare, *shipped)
-        })
+    let mut tests = super::over_both("path: spellings", |setup, protocol| {
+        let mut all = TARGETS.iter();
+        all.try_for_each(|(target, bare, shipped)| both_listeners(setup, protocol, target.as_bytes(), *bare, *shipped))
+    });
+    tests.push(Test::new("path: what only a socket sends, http1", |setup: &HostileSetup| {
+        let mut all = RAW_TARGETS.iter();
+        all.try_for_each(|(target, bare, shipped)| both_listeners(setup, Http1, target, *bare, *shipped))
     }));
     tests.push(Test::new("path: the absolute form names the host, http1", |setup: &HostileSetup| {
         let request = Request::post("http://other.example/api/v1/x").bearer(&setup.token);
         let ExpectedFate::Forwarded(mut received) = forwarded("/api/v1/x", Some("k-1")) else { return Ok(()) };
         received.authority = b"other.example".to_vec();
         setup.check(BARE, Http1, &request.header("idempotency-key", "k-1"), &ExpectedFate::Forwarded(received))
-    }));
-    tests.extend(super::over_both("path: a method that is not listed", |setup, protocol| {
-        for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
-            let mut request = Request::new(method, "/api/v1/x").bearer(&setup.token);
-            request = request.header("idempotency-key", "k-1").header("content-type", "application/json");
-            setup.check(BARE, protocol, &request, &ExpectedFate::Refused(405, "method_not_allowed", None))?;
-        }
-        Ok(())
-    }));
-    tests.push(Test::new("path: a method override, http2", |setup: &HostileSetup| {
-        let names = ["x-http-method-override", "X-HTTP-Method", "x_method_override"];
-        let request = names.into_iter().fold(Request::post("/api/v1/x"), |request, name| request.header(name, "GET"));
-        let request = request.bearer(&setup.token).header("idempotency-key", "k-1");
-        setup.check(BARE, Http2, &request, &forwarded("/api/v1/x", Some("k-1")))
     }));
     tests
 }

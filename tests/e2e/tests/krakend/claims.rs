@@ -17,11 +17,7 @@ pub(crate) fn tests(way: Way) -> Vec<Test<KrakendSetup>> {
         });
         test.within(way.name()).within("claims")
     };
-    vec![
-        test("only strings are identities", types),
-        test("a string that looks like another type stays what it is", look_alikes),
-        test("the token is the one that KrakenD verified", tokens),
-    ]
+    vec![test("only strings are identities", types), test("the token is the one that KrakenD verified", tokens)]
 }
 
 /// The request with a token whose claim has this JSON text, and with what the client says of itself in every header.
@@ -34,37 +30,23 @@ fn request(setup: &KrakendSetup, claim: &str, value: Option<Value>) -> Result<Re
 }
 
 fn types(setup: &KrakendSetup) -> Result<()> {
-    // Numbers beyond int64 (2^63, the largest of u64, 2^64 as a float) all become the same text in KrakenD, and so do 2^53 and
-    // 2^53 + 1.
-    let numbers = [
-        json!(5),
-        json!(0),
-        json!(-1),
-        json!(1.5),
-        json!(9_007_199_254_740_992_u64),
-        json!(9_007_199_254_740_993_u64),
-        json!(9_223_372_036_854_775_808_u64),
-        json!(u64::MAX),
-        json!(18_446_744_073_709_551_616.0),
-        json!(1e300),
-    ];
-    let mut wrong = vec![
+    // KrakenD makes the same text of 2^53 and 2^53 + 1.
+    let wrong = [
         None,
         Some(Value::Null),
-        Some(json!(["a", "b"])),
         Some(json!(["acme"])),
-        Some(json!([])),
         Some(json!(true)),
         Some(json!({"a": 1})),
-        Some(json!("")),
+        Some(json!(5)),
+        Some(json!(9_007_199_254_740_992_u64)),
+        Some(json!(9_007_199_254_740_993_u64)),
     ];
-    wrong.extend(numbers.into_iter().map(Some));
     for claim in ["tenant_id", "project_id"] {
         for value in &wrong {
             let reply = setup.refused(&request(setup, claim, value.clone())?, 401, "identity_missing");
             reply.map_err(|error| error.context(format!("{claim} is {value:?}")))?;
         }
-        for invalid in ["a,b", "a b", ":", "ü", "..", "null\u{1}"] {
+        for invalid in ["a,b", "null\u{1}"] {
             let reply = setup.refused(&request(setup, claim, Some(json!(invalid)))?, 403, "identity_invalid");
             reply.map_err(|error| error.context(format!("{claim} is {invalid:?}")))?;
         }
@@ -77,16 +59,6 @@ fn types(setup: &KrakendSetup) -> Result<()> {
         let reply = setup.gateway.send(&request(setup, "sub", Some(value))?)?;
         ensure!(reply.status == 401 && reply.body.is_empty(), "{}", shown(&reply));
         setup.nothing_forwarded()?;
-    }
-    Ok(())
-}
-
-fn look_alikes(setup: &KrakendSetup) -> Result<()> {
-    for text in ["null", "true", "5", "9007199254740993", "-9223372036854775808", "9223372036854775807"] {
-        let got = setup.forwarded(&request(setup, "tenant_id", Some(json!(text)))?)?;
-        ensure!(values(&got, "x-tenant-id") == [text], "{got}");
-        ensure!(values(&got, "idempotency-key") == [format!("t-{text}:health-prod:user:alice:k")], "{got}");
-        ensure!(!got.to_string().contains("victim"), "{got}");
     }
     Ok(())
 }

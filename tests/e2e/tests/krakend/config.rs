@@ -54,15 +54,13 @@ pub(crate) struct StandInEnvironment<'a> {
     pub(crate) metrics_port: u16,
     /// The bridge's `upstreams`.
     pub(crate) upstreams: Value,
-    /// Endpoints beside those of the policy.
-    pub(crate) others: Vec<Value>,
     /// Further members of the bridge's own configuration.
     pub(crate) own: Vec<(&'static str, Value)>,
 }
 
 /// The whole krakend.json.
 pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>) -> Result<Value> {
-    let StandInEnvironment { module, keys, plugins, metrics_port, upstreams, others, own } = around;
+    let StandInEnvironment { module, keys, plugins, metrics_port, upstreams, own } = around;
     let mut endpoints = Vec::new();
     let mut sources = policy.pointer("/identity/sources").and_then(Value::as_array).into_iter().flatten();
     let api_keys = sources.find_map(|source| source.pointer("/unkey/header")?.as_str());
@@ -91,7 +89,6 @@ pub(crate) fn krakend(way: Way, policy: &Value, around: &StandInEnvironment<'_>)
         endpoints.push(endpoint("_operations", "GET", path, true));
         endpoints.push(endpoint("_operations", "GET", &format!("{path}/output"), true));
     }
-    endpoints.extend_from_slice(others);
     let mut krakend = json!({
         "$schema": "https://www.krakend.io/schema/v2.13/krakend.json",
         "version": 3,

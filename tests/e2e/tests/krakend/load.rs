@@ -60,25 +60,11 @@ pub(crate) fn race_tests(way: Way) -> Vec<Test<KrakendSetup>> {
     vec![test.within(way.name()).within("load")]
 }
 
-/// Requests of every kind while the module traps now and then. Returns how many failed.
-pub(crate) fn send_through_traps(setup: &KrakendSetup, count: usize) -> Result<usize> {
-    let failed = AtomicUsize::new(0);
-    send(setup, count, Some(&failed))?;
-    nothing_open(setup)?;
-    Ok(failed.into_inner())
-}
-
-/// No stream or call is open.
-fn nothing_open(setup: &KrakendSetup) -> Result<()> {
+/// No stream or call is open, and no instance had to be closed.
+fn at_rest(setup: &KrakendSetup) -> Result<()> {
     for name in ["idempotency_bridge_streams", "idempotency_bridge_calls", "idempotency_bridge_held_bytes"] {
         setup.gateway.until(&format!("{name} is 0"), |gateway| Ok(gateway.metric(name)? == 0.0))?;
     }
-    Ok(())
-}
-
-/// No stream or call is open, and no instance had to be closed.
-fn at_rest(setup: &KrakendSetup) -> Result<()> {
-    nothing_open(setup)?;
     let closed = setup.gateway.metric("idempotency_bridge_instances_closed_total")?;
     ensure!(closed == 0.0, "{closed} instances were closed:\n{}", setup.gateway.log()?);
     Ok(())
@@ -133,19 +119,13 @@ fn planned(setup: &KrakendSetup, tokens: &[String], number: usize) -> Result<Pla
     })
 }
 
+/// Sends them all, and compares each answer and all that reached the upstream.
 fn send_all(setup: &KrakendSetup, count: usize) -> Result<()> {
-    send(setup, count, None)
-}
-
-/// Sends them all, and compares each answer and all that reached the upstream. With `failed` a request may be answered 503 or
-/// cut off, which it counts.
-fn send(setup: &KrakendSetup, count: usize, failed: Option<&AtomicUsize>) -> Result<()> {
     let tokens = TENANTS.map(|tenant| setup.signer.mint(&claims(tenant, "alice")));
     let tokens = tokens.into_iter().collect::<Result<Vec<_>>>()?;
     let next = AtomicUsize::new(0);
     let expected = thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..CONNECTIONS).map(|_| scope.spawn(|| worker(setup, &tokens, &next, count, failed))).collect();
+        let workers: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(|| worker(setup, &tokens, &next, count))).collect();
         let mut expected = BTreeMap::new();
         for worker in workers {
             match worker.join() {
@@ -171,26 +151,14 @@ fn send(setup: &KrakendSetup, count: usize, failed: Option<&AtomicUsize>) -> Res
         let seen = seen.get(number);
         ensure!(seen == Some(expected), "request {number} reached the upstream with {seen:?}, not with {expected:?}");
     }
-    let may_have_failed = failed.map_or(0, |failed| failed.load(Ordering::Relaxed));
-    ensure!(
-        seen.len() <= expected.len() + may_have_failed,
-        "{} requests reached the upstream, not {}",
-        seen.len(),
-        expected.len()
-    );
+    ensure!(seen.len() == expected.len(), "{} requests reached the upstream, not {}", seen.len(), expected.len());
     Ok(())
 }
 
 type Forwarded = BTreeMap<u64, (Option<String>, String)>;
 
 /// Sends requests over one connection until none is left, and returns what has to reach the upstream.
-fn worker(
-    setup: &KrakendSetup,
-    tokens: &[String],
-    next: &AtomicUsize,
-    count: usize,
-    failed: Option<&AtomicUsize>,
-) -> Result<Forwarded> {
+fn worker(setup: &KrakendSetup, tokens: &[String], next: &AtomicUsize, count: usize) -> Result<Forwarded> {
     let mut expected = BTreeMap::new();
     let mut connection = None;
     loop {
@@ -204,23 +172,12 @@ fn worker(
             None => Connection::open(setup.gateway.address())?,
         };
         open.send(&request.http1())?;
-        // An answer whose head was sent already is cut off; the plugin, which holds answers as a whole, answers 503.
-        let reply = match (open.answer(&request.method), failed) {
-            (Err(_), Some(failed)) => {
-                failed.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            (reply, _) => reply?,
-        };
-        let has_failed = failed.filter(|_| reply.status == 503);
-        match has_failed {
-            Some(failed) => _ = failed.fetch_add(1, Ordering::Relaxed),
-            None => check(&reply, status, code).with_context(|| format!("request {number}: {:?}", request))?,
-        }
+        let reply = open.answer(&request.method)?;
+        check(&reply, status, code).with_context(|| format!("request {number}: {:?}", request))?;
         if reply.text_header("connection") != Some("close") {
             connection = Some(open);
         }
-        expected.extend(upstream.filter(|_| has_failed.is_none()).map(|upstream| (number as u64, upstream)));
+        expected.extend(upstream.map(|upstream| (number as u64, upstream)));
     }
 }
 

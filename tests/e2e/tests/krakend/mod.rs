@@ -4,16 +4,12 @@
 //!
 //! `make build` builds the stand-in and the plugin.
 
-mod api_keys;
 mod backend;
-mod bounds;
-mod broken;
 mod captured;
 mod claims;
 mod config;
 mod load;
 mod rendered;
-mod settings;
 mod standin;
 
 use anyhow::Result;
@@ -27,11 +23,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         let of_way = [
             sharing(move || captured::KrakendSetup::start(way, false), tests(way)),
             sharing(move || backend::KrakendBackendSetup::start(way), backend::tests(way)),
-            separate(broken::tests(way)),
-            separate(bounds::tests(way)),
-            separate(settings::tests(way)),
-            separate(api_keys::tests(way)),
-            sharing(move || captured::KrakendSetup::start_with(way, false, None, load::quiet()), load::tests(way)),
+            sharing(move || captured::KrakendSetup::start_with(way, false, load::quiet()), load::tests(way)),
         ];
         let with_race = sharing(move || captured::KrakendSetup::start(way, true), load::race_tests(way));
         let runs = |group: Group, left_out: bool| if left_out { group.left_out() } else { group };

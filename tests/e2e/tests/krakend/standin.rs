@@ -54,15 +54,9 @@ pub(crate) struct Options<'a> {
     pub(crate) way: Way,
     /// With the race detector.
     pub(crate) race: bool,
-    /// The module; the built one if there is none.
-    pub(crate) module: Option<&'a Path>,
-    /// The folder of plugins; that of the built plugin if there is none.
-    pub(crate) plugins: Option<&'a Path>,
     pub(crate) policy: &'a Value,
     /// The bridge's `upstreams`.
     pub(crate) upstreams: Value,
-    /// Endpoints beside those of the policy.
-    pub(crate) others: Vec<Value>,
     /// Further members of the bridge's own configuration.
     pub(crate) own: Vec<(&'static str, Value)>,
     /// What the policy reads.
@@ -89,12 +83,11 @@ impl StandIn {
         fs::write(&keys, options.signer.jwks())?;
         let metrics = loopback(Ports::free()?.admin);
         let around = StandInEnvironment {
-            module: &options.module.map_or_else(module, |module| Ok(module.to_owned()))?,
+            module: &module()?,
             keys: &keys,
-            plugins: &options.plugins.map_or_else(|| built.join("plugins"), Path::to_owned),
+            plugins: &built.join("plugins"),
             metrics_port: metrics.port(),
             upstreams: options.upstreams,
-            others: options.others,
             own: options.own,
         };
         let file = directory.join("krakend.json");
@@ -140,13 +133,6 @@ impl StandIn {
         let reply = exchange(self.metrics, "GET", &request.http1())?;
         ensure!(reply.status == 200, "/metrics: {}", reply.status);
         Ok(String::from_utf8_lossy(&reply.body).into_owned())
-    }
-
-    /// One sample, by its name with its labels.
-    pub(crate) fn sample(&self, name: &str) -> Result<f64> {
-        let text = self.metrics()?;
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        Ok(value.with_context(|| format!("there is no sample {name}:\n{text}"))?.parse()?)
     }
 
     /// The sum of the samples of a metric, of all its labels.

@@ -163,121 +163,18 @@ impl MixPart {
 }
 
 pub(crate) fn tests() -> Vec<Test<ObservabilitySetup>> {
-    vec![
-        Test::new("counts are exact", exact),
-        Test::new("the mix has every counter and most of their values", complete),
-        Test::new("names and labels are clean", clean),
-        Test::new("lookups are counted by result", lookups),
-        Test::new("tenants beyond max_series are counted under _other", folded),
-        Test::new("failed VMs are counted", vm_failures),
-    ]
+    vec![Test::new("counts are exact", exact), Test::new("failed VMs are counted", vm_failures)]
 }
 
 fn exact(setup: &ObservabilitySetup) -> Result<()> {
     setup.mix.counted(&setup.prometheus, PHASES)
 }
 
-/// So that a case file that shrinks does not make the other tests easy.
-fn complete(setup: &ObservabilitySetup) -> Result<()> {
-    let counts = setup.mix.counts(1);
-    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (name, labels) in counts.keys() {
-        values.entry("name").or_default().insert(name);
-        for (label, value) in labels {
-            values.entry(label).or_default().insert(value);
-        }
-    }
-    let expected: [(&str, &[&str]); 8] = [
-        (
-            "name",
-            &[
-                "handler_internal_dedup_hit_total",
-                "idempotency_answer_total",
-                "idempotency_answer_unshaped_total",
-                "idempotency_cache_hit_total",
-                "idempotency_key_invalid_total",
-                "idempotency_key_missing_total",
-                "idempotency_key_present_total",
-                "idempotency_problem_total",
-                "idempotency_shadow_total",
-                "idempotency_signature_failed_total",
-                "transport_translation_failed_total",
-            ],
-        ),
-        ("form", &["bare", "structured", "repeated", "header"]),
-        ("outcome", &["stored", "replayed", "processing", "recovered", "passed"]),
-        ("error", &["true", "false"]),
-        ("restate_status", &["success", "error"]),
-        ("verdict", &["rewrite", "refuse"]),
-        ("class", &["REQUIRED_A", "ACCEPTED"]),
-        ("reason", &["length", "multiple", "syntax", "signature_mismatch", "delivery_id_missing", "member_missing"]),
-    ];
-    for (label, wanted) in expected {
-        let have = values.get(label).context("a label that is nowhere")?;
-        let missing: Vec<_> = wanted.iter().filter(|value| !have.contains(**value)).collect();
-        ensure!(missing.is_empty(), "{label}: no case counts {missing:?}");
-    }
-    Ok(())
-}
-
-fn clean(setup: &ObservabilitySetup) -> Result<()> {
-    let raw = setup.prometheus.query(
-        r#"{__name__=~".*(wasmcustom|;).*|(idempotency|transport_translation|handler_internal)_.+_total_.+"}"#,
-    )?;
-    ensure!(raw.is_empty(), "names with labels in them: {raw:?}");
-    for sample in setup.prometheus.query(r#"{__name__=~"(idempotency|transport_translation|handler_internal)_.+"}"#)? {
-        for (label, value) in &sample.labels {
-            ensure!(!value.contains([';', '=']), "{label}: {sample:?}");
-        }
-        let name = sample.labels.get("__name__").context("no name")?;
-        for label in ["tenant", "project", "endpoint"] {
-            let is_there = name == "idempotency_series_folded_total" || sample.labels.contains_key(label);
-            ensure!(is_there, "no {label}: {sample:?}");
-        }
-    }
-    Ok(())
-}
-
-fn sum(samples: &[Sample]) -> f64 {
-    samples.iter().map(|sample| sample.value).sum()
-}
-
-/// Each delivery needed one lookup in the registry and one in the secret store.
-fn lookups(setup: &ObservabilitySetup) -> Result<()> {
-    let of = |store: &str, results: &str| {
-        let metric = format!(r#"idempotency_lookup_total{{endpoint="{HOOKS}",store="{store}",result=~"{results}"}}"#);
-        Ok::<_, anyhow::Error>(sum(&setup.prometheus.query(&metric)?))
-    };
-    // A delivery was accepted if both stores had a value; the registry comes first.
-    let found = of("openbao", "hit|miss|stale")?;
-    ensure!(found == setup.deliveries as f64, "openbao: {found} instead of {}", setup.deliveries);
-    let expected = found + of("openbao", "secret_store_.+")?;
-    let found = of("unkey", "hit|miss|stale")?;
-    ensure!(found == expected, "unkey: {found} instead of {expected}");
-    for store in ["unkey", "openbao"] {
-        for result in ["hit", "miss", "stale"] {
-            ensure!(of(store, result)? > 0.0, "{store}: no {result}");
-        }
-    }
-    let (unknown, failed) = (of("unkey", "not_found")?, of("unkey", "registry_.+")?);
-    ensure!(unknown == PHASES as f64 && failed >= PHASES as f64, "{unknown} not found, {failed} failed");
-    Ok(())
-}
-
-fn folded(setup: &ObservabilitySetup) -> Result<()> {
-    let counts = |more: &str| format!(r#"sum(idempotency_key_present_total{{endpoint="{FOLDING}"{more}}})"#);
-    let all = sum(&setup.prometheus.query(&counts(""))?);
-    ensure!(all == setup.of_many_tenants as f64, "{all} instead of {}", setup.of_many_tenants);
-    ensure!(sum(&setup.prometheus.query(&counts(r#",tenant="_other""#))?) > 0.0, "nothing was folded");
-    ensure!(sum(&setup.prometheus.query("sum(idempotency_series_folded_total)")?) > 0.0, "no count of what was folded");
-    Ok(())
-}
-
 /// What Envoy counts is what the alerts are about.
 fn vm_failures(setup: &ObservabilitySetup) -> Result<()> {
     for (name, expected) in &setup.vm_failures {
         let metric = format!("envoy_wasm_edge_idempotency_vm_reload_{name}");
-        let seen = sum(&setup.prometheus.query(&metric)?);
+        let seen: f64 = setup.prometheus.query(&metric)?.iter().map(|sample| sample.value).sum();
         ensure!(seen >= *expected as f64 && (*expected > 0 || seen == 0.0), "{metric}: {seen}, not {expected}");
     }
     Ok(())

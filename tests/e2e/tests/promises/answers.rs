@@ -14,8 +14,6 @@ const LARGEST: usize = 256 * 1024;
 
 pub(super) fn group() -> Group {
     let tests = vec![
-        test("what comes first is kept, and handed over", first_is_kept),
-        test("who waits too long is told, and the key is free", expired),
         test("a second handler is told who has the key", conflict),
         test("what is not there", unknown),
         test("bodies", bodies),
@@ -40,69 +38,6 @@ async fn resolve(setup: &PromisesSetup, charge: &str, payload: &Value) -> Result
     let reply = setup.send(setup.call(&key(charge), "resolve").json(payload)).await?;
     status(&reply, 200)?;
     Ok(reply.json())
-}
-
-/// The members of an answer, without those that differ each time.
-fn members(answer: &Value) -> Value {
-    let mut answer = answer.clone();
-    if let Some(members) = answer.as_object_mut() {
-        members.retain(|name, _| !["id", "expires_at"].contains(&name.as_str()));
-    }
-    answer
-}
-
-async fn first_is_kept(setup: &PromisesSetup) -> Result<()> {
-    let charge = "ch_first";
-    let kept = resolve(setup, charge, &json!({"paid": 1})).await?;
-    ensure!(members(&kept) == json!({"state": "kept", "outcome": "resolved", "first": true}), "{kept}");
-    let second = resolve(setup, charge, &json!({"paid": 2})).await?;
-    ensure!(members(&second) == json!({"state": "kept", "outcome": "resolved", "first": false}), "{second}");
-    setup.purchase(SCOPE, charge, 3_600, charge).await?;
-    let result = setup.purchased(charge).await?;
-    status(&result, 200)?;
-    ensure!(result.json().get("event") == Some(&json!({"paid": 1})), "{}", result.text());
-    let late = resolve(setup, charge, &json!({"paid": 3})).await?;
-    ensure!(members(&late) == json!({"state": "completed", "outcome": "resolved", "first": false}), "{late}");
-    let told = setup.get(&key(charge)).await?.context("it is gone")?;
-    ensure!(members(&told) == json!({"state": "completed", "outcome": "resolved"}), "{told}");
-    ensure!(text(&told, "id")? == text(&late, "id")? && text(&told, "expires_at")?.ends_with('Z'), "{told} {late}");
-    Ok(())
-}
-
-async fn expired(setup: &PromisesSetup) -> Result<()> {
-    let charge = "ch_expired";
-    setup.purchase(SCOPE, charge, 1, "expired-1").await?;
-    let result = setup.purchased("expired-1").await?;
-    status(&result, 408)?;
-    ensure!(result.json().get("message") == Some(&json!("expired")), "{}", result.text());
-    setup.until(&key(charge), None).await?;
-    // The key is free, and what came late is for the next handler.
-    setup.purchase(SCOPE, charge, 3_600, "expired-2").await?;
-    let waiting = setup.until(&key(charge), Some("waiting")).await?.context("nobody waits")?;
-    let id = text(&waiting, "id")?;
-    let by_id = |scope: &str, id: &str, handler: &str| {
-        Request::post(&format!("/restate/call/PromiseIds/{scope}:{id}/{handler}")).json(&json!("declined"))
-    };
-    // Another promise under this key, another tenant, another project, no id at all.
-    let old = id.replace("prm_", "prm_0");
-    for (scope, id) in [("acme:shop", old.as_str()), ("globex:shop", id), ("acme:lab", id), ("acme:shop", "prm_x")] {
-        let reply = setup.send(by_id(scope, id, "reject")).await?;
-        status(&reply, 404).with_context(|| format!("{scope} {id}"))?;
-        ensure!(reply.json().get("message") == Some(&json!("there is no such promise")), "{}", reply.text());
-    }
-    let reply = setup.send(by_id("acme:shop", id, "reject")).await?;
-    status(&reply, 200)?;
-    ensure!(
-        members(&reply.json()) == json!({"state": "completed", "outcome": "rejected", "first": true}),
-        "{}",
-        reply.text()
-    );
-    let result = setup.purchased("expired-2").await?;
-    status(&result, 500)?;
-    ensure!(result.json().get("message") == Some(&json!("declined")), "{}", result.text());
-    let late = resolve(setup, charge, &json!({})).await?;
-    ensure!(members(&late) == json!({"state": "completed", "outcome": "rejected", "first": false}), "{late}");
-    Ok(())
 }
 
 async fn conflict(setup: &PromisesSetup) -> Result<()> {

@@ -32,10 +32,9 @@ pub(super) fn group() -> Group {
     let test = |name, body: fn(&Arc<PromisesSetup>) -> Result<()>| Test::new(name, body);
     sharing(
         || PromisesSetup::start(&["--keep", "1h"]).map(Arc::new),
-        vec![
-            test("random interleavings", |setup| runtime()?.block_on(LocalSet::new().run_until(interleavings(setup)))),
-            test("of twenty at once one waits", |setup| runtime()?.block_on(twenty_at_once(setup))),
-        ],
+        vec![test("random interleavings", |setup| {
+            runtime()?.block_on(LocalSet::new().run_until(interleavings(setup)))
+        })],
     )
 }
 
@@ -315,40 +314,4 @@ fn outcome(reply: &Reply) -> Result<Outcome> {
         }
         status => bail!("{status} {}", reply.text()),
     })
-}
-
-async fn twenty_at_once(setup: &Arc<PromisesSetup>) -> Result<()> {
-    let key = "acme:shop:stripe:ch_twenty";
-    let waiters: Vec<String> = (0..20).map(|number| format!("twenty-{number}")).collect();
-    let mut at_once = JoinSet::new();
-    for waiter in waiters.clone() {
-        let setup = setup.clone();
-        at_once.spawn(async move { setup.purchase(("acme", "shop"), "ch_twenty", LONG_S, &waiter).await });
-    }
-    while let Some(begun) = at_once.join_next().await {
-        begun??;
-    }
-    let waiting = setup.until(key, Some("waiting")).await?.context("nobody waits")?;
-    let id = text(&waiting, "id")?.to_owned();
-    // Nineteen are told who has it, while it waits.
-    until_async("nineteen have ended", POLL, async || {
-        let mut ended = 0;
-        for waiter in &waiters {
-            ended += usize::from(setup.has_ended(waiter).await?);
-        }
-        Ok(ended == 19)
-    })
-    .await?;
-    let reply = setup.send(setup_call(&format!("Promises/{key}"), "resolve", "paid")).await?;
-    ensure!(reply.json().get("first") == Some(&json!(true)), "{}", reply.text());
-    let mut resolved = 0;
-    for waiter in &waiters {
-        match outcome(&setup.purchased(waiter).await?)? {
-            Outcome::Resolved(payload) if payload == "paid" => resolved += 1,
-            Outcome::Conflict(named) => ensure!(named == id, "{named} instead of {id}"),
-            other => bail!("{waiter}: {}", other.name()),
-        }
-    }
-    ensure!(resolved == 1, "{resolved} have it");
-    Ok(())
 }

@@ -6,43 +6,10 @@ use harness::http::Request;
 use harness::stack::Stack;
 use serde_json::json;
 
-use super::{
-    ALICE, ExpectedAnswer, RecoverySetup, attach, begin, code, effects, only, output, refund, send, test, until,
-};
+use super::{ALICE, ExpectedAnswer, RecoverySetup, attach, code, effects, output, refund, send, test, until};
 
 pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
-    vec![
-        test("the backend is killed while the work is under way", backend_is_killed),
-        test("the gateway is killed while the work is under way", gateway_is_killed),
-        test("an expired result is unknown, and the key runs again", expiry),
-    ]
-}
-
-async fn backend_is_killed(stack: &mut Stack) -> Result<()> {
-    begin(stack, "backend-killed", 1000).await?;
-    stack.restate.restart().await?;
-    // The handler's step that was under way runs again: steps are at-least-once, the result is stored once.
-    let retry = send(stack, &ALICE, refund("backend-killed", &json!({}))).await?;
-    ensure!(retry.status == 200, "{} {}", retry.status, retry.text());
-    let again = send(stack, &ALICE, refund("backend-killed", &json!({}))).await?;
-    ExpectedAnswer { status: 200, key: Some("replayed"), replayed: true, retry: None }.check(&again)?;
-    let told = send(stack, &ALICE, attach("backend-killed")).await?;
-    for reply in [&again, &told] {
-        ensure!(reply.body == retry.body, "{} instead of {}", reply.text(), retry.text());
-    }
-    only(stack, "backend-killed").await.map(drop)
-}
-
-async fn gateway_is_killed(stack: &mut Stack) -> Result<()> {
-    begin(stack, "gateway-killed", 1000).await?;
-    stack.envoy.restart().await?;
-    let retry = send(stack, &ALICE, refund("gateway-killed", &json!({}))).await?;
-    ensure!(retry.status == 200, "{} {}", retry.status, retry.text());
-    let told = send(stack, &ALICE, attach("gateway-killed")).await?;
-    ExpectedAnswer { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&told)?;
-    ensure!(told.body == retry.body, "{} instead of {}", told.text(), retry.text());
-    ensure!(effects(stack, "gateway-killed").await? == 1, "another number of effects");
-    only(stack, "gateway-killed").await.map(drop)
+    vec![test("an expired result is unknown, and the key runs again", expiry)]
 }
 
 async fn expiry(stack: &mut Stack) -> Result<()> {

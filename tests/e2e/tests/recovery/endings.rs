@@ -37,15 +37,11 @@ pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
             )
             .await
         }),
-        test("attached to work under way", attached),
         test("cancelled", async |stack: &mut Stack| stopped(stack, "cancel").await),
         test("killed", async |stack: &mut Stack| stopped(stack, "kill").await),
         test("purged", purged),
         test("a provider's resend of a stored error: replayed, purged, run", resent),
         test("paused, and resumed", paused),
-        test("malformed JSON", malformed),
-        test("one-way", one_way),
-        test("methods that the backend does not take", other_methods),
         test("what no handler has had", never_had),
     ]
 }
@@ -82,37 +78,6 @@ fn same(reply: &Reply, first: &Reply) -> Result<()> {
     ensure!(reply.body == first.body, "{} instead of {}", reply.text(), first.text());
     let id = "x-operation-id";
     ensure!(reply.header(id).is_some() && reply.header(id) == first.header(id), "another operation");
-    Ok(())
-}
-
-/// Restate's handlers are called with GET and POST.
-async fn other_methods(stack: &mut Stack) -> Result<()> {
-    let by = |method: &str, key: &str| {
-        let (method, path) = (method.to_owned(), "/api/v1/refunds-by-any-method".to_owned());
-        Request { method, path, ..refund(key, &json!({})) }
-    };
-    for method in ["PUT", "PATCH", "DELETE"] {
-        let key = format!("by-{method}");
-        for request in [by(method, &key), by(method, &key).http2()] {
-            let replayed = effects(stack, &key).await? == 1;
-            let reply = send(stack, &ALICE, request).await?;
-            let status = if replayed { "replayed" } else { "stored" };
-            ExpectedAnswer { status: 200, key: Some(status), replayed, retry: None }.check(&reply)?;
-        }
-        ensure!(effects(stack, &key).await? == 1, "{method}: another number of effects");
-    }
-    for request in [by("HEAD", "by-HEAD"), by("HEAD", "by-HEAD").http2()] {
-        let reply = send(stack, &ALICE, Request { body: Vec::new(), ..request }).await?;
-        ensure!(reply.status == 405 && reply.header("allow") == Some("GET") && reply.body.is_empty(), "{reply:?}");
-    }
-    Ok(())
-}
-
-async fn attached(stack: &mut Stack) -> Result<()> {
-    begin(stack, "attached", 600).await?;
-    let reply = send(stack, &ALICE, refund("attached", &json!({}))).await?;
-    ExpectedAnswer { status: 200, key: Some("stored"), replayed: false, retry: None }.check(&reply)?;
-    ensure!(effects(stack, "attached").await? == 1, "more than one effect");
     Ok(())
 }
 
@@ -204,45 +169,6 @@ async fn paused(stack: &mut Stack) -> Result<()> {
     }
     command(stack, "paused", "resume").await?;
     until("it has ended", async || Ok(send(stack, &ALICE, attach("paused")).await?.status == 200)).await
-}
-
-async fn malformed(stack: &mut Stack) -> Result<()> {
-    let request = || {
-        let request = Request::post(REFUNDS).header("Idempotency-Key", "malformed");
-        request.header("content-type", "application/json").body("{")
-    };
-    let first = send(stack, &ALICE, request()).await?;
-    ExpectedAnswer { status: 400, key: Some("stored"), replayed: false, retry: Some("new_key") }.check(&first)?;
-    let again = send(stack, &ALICE, request()).await?;
-    ExpectedAnswer { status: 400, key: Some("replayed"), replayed: true, retry: Some("new_key") }.check(&again)?;
-    same(&again, &first)
-}
-
-async fn one_way(stack: &mut Stack) -> Result<()> {
-    let request = || Request { path: "/api/v1/refunds-later".to_owned(), ..refund("later", &json!({})) };
-    let first = send(stack, &ALICE, request()).await?;
-    ExpectedAnswer { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&first)?;
-    let operation = first.header("x-operation-id").unwrap_or_default();
-    ensure!(first.json() == json!({"operation_id": operation, "status": "processing"}), "{}", first.text());
-    let result = |key: &str| Request::get(&format!("/api/v1/refunds-later/by-idempotency-key/{key}"));
-    let told = send(stack, &ALICE, result("later")).await?;
-    ExpectedAnswer { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&told)?;
-    let again = send(stack, &ALICE, request()).await?;
-    ExpectedAnswer { status: 202, key: Some("completed"), replayed: true, retry: None }.check(&again)?;
-    ensure!(again.json() == json!({"operation_id": operation, "status": "completed"}), "{}", again.text());
-    ensure!(effects(stack, "later").await? == 1, "more than one effect");
-
-    // The handler takes JSON, so its work ends with an error.
-    let malformed = || {
-        let request = Request::post("/api/v1/refunds-later").header("idempotency-key", "later-malformed");
-        request.header("content-type", "application/json").body("{")
-    };
-    let first = send(stack, &ALICE, malformed()).await?;
-    ExpectedAnswer { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&first)?;
-    let told = send(stack, &ALICE, result("later-malformed")).await?;
-    ExpectedAnswer { status: 400, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&told)?;
-    let again = send(stack, &ALICE, malformed()).await?;
-    ExpectedAnswer { status: 202, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&again)
 }
 
 /// What the ingress refuses, or nobody takes: it leaves nothing behind, so the same key can be sent again.

@@ -6,7 +6,6 @@ mod crashes;
 mod endings;
 mod in_flight;
 mod operations;
-mod shaped;
 mod streaming;
 mod visible_keys;
 
@@ -28,14 +27,14 @@ const REFUNDS: &str = "/api/v1/refunds";
 const REFUND_HOOKS: &str = "/webhooks/refunds";
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let tests = [endings::tests(), asking::tests(), shaped::tests(), crashes::tests()];
-    let operations = [operations::tests(), in_flight::tests(), shaped::with_operations()];
+    let tests = [endings::tests(), asking::tests(), crashes::tests()];
+    let operations = [operations::tests(), in_flight::tests()];
     // One request at a time: the next is turned away.
     let one = [("RESTATE_INGRESS__CONCURRENT_API_REQUESTS_LIMIT", "1")];
     Ok(vec![
         sharing(RecoverySetup::start, tests.into_iter().flatten().collect()),
         sharing(
-            || RecoverySetup::of(operations::with_operations(&policy()?, &[SECRET])?, &[]),
+            || RecoverySetup::of(operations::with_operations(&policy()?)?, &[]),
             operations.into_iter().flatten().collect(),
         ),
         sharing(move || RecoverySetup::of(policy()?, &one), endings::of_a_busy_backend()),
@@ -78,18 +77,7 @@ fn policy() -> Result<String> {
     let mut policy = plain_policy()?;
     let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("the demo's routes")?;
     let route = |endpoint: &str, path: &str, target: &str| json!({"endpoint": endpoint, "path": path, "policy": "REQUIRED_A", "target": target});
-    let mut later = route("refunds.later", "/api/v1/refunds-later", "Refunds/create");
-    later.as_object_mut().context("a route")?.insert("one_way".to_owned(), json!(true));
-    let mut shaped = route("refunds.shaped", shaped::SHAPED, "Refunds/create");
-    let answer = json!({"status": 201, "location": "/api/v1/refunds/{body:/refund_id}"});
-    shaped.as_object_mut().context("a route")?.insert("answer".to_owned(), answer);
     routes.extend([
-        later,
-        shaped,
-        json!({
-            "endpoint": "devices.shaped", "path": "/api/v1/devices-shaped", "policy": "HANDLER_INTERNAL_C",
-            "target": "Notifications/register", "answer": {"status": 201, "location": "/api/v1/devices/{body:/device_id}"},
-        }),
         route("no.handler", "/api/v1/no-handler", "Refunds/nothing"),
         route("no.service", "/api/v1/no-service", "Absent/create"),
         json!({
@@ -97,13 +85,6 @@ fn policy() -> Result<String> {
             "policy": "REQUIRED_B", "target": "Refunds/create", "webhook": {},
         }),
     ]);
-    let by_method = |methods: &[&str]| {
-        json!({
-            "endpoint": format!("refunds.by-{}", methods.join("-")), "path": "/api/v1/refunds-by-any-method",
-            "policy": "REQUIRED_A", "methods": methods, "recovery": false, "target": "Refunds/create",
-        })
-    };
-    routes.extend([by_method(&["GET", "PUT"]), by_method(&["PATCH"]), by_method(&["DELETE"])]);
     policy.as_object_mut().context("a policy")?.insert("recovery_wait_ms".to_owned(), json!(WAIT_MS));
     Ok(policy.to_string())
 }

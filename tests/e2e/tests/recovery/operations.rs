@@ -1,29 +1,19 @@
 //! Operations: the answer of an earlier call by its operation id, also of a call without a key.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::config::{Change, ListenerSpec};
-use e2e::discovery::Discovery;
-use e2e::gateway::{TestEnvironment, TestGateway, tools};
-use e2e::payouts::{confirm, is_under_way, statement};
 use e2e::runner::Test;
 use harness::http::{Reply, Request};
-use harness::ports::loopback;
 use harness::stack::Stack;
 use serde_json::{Value, json};
 
 use super::asking::told;
-use super::in_flight::account;
 use super::{
-    ALICE, BOB, Caller, ExpectedAnswer, RecoverySetup, attach, code, command, discreet, effects, output, refund, send,
-    test, until,
+    ALICE, BOB, Caller, ExpectedAnswer, RecoverySetup, code, command, discreet, effects, refund, send, test, until,
 };
 
 /// Routes to the handler of refunds that need no key.
 const QUOTES: &str = "/api/v1/quotes";
 const LATER: &str = "/api/v1/quotes-later";
-/// Payouts that are not waited for. They run until the test confirms.
-const PAYOUTS_LATER: &str = "/api/v1/accounts/{account}/payouts-later";
-const OF_THE_TENANT: &str = "/api/v1/quotes-of-the-tenant";
 /// Routes to a workflow: with the client's own workflow key, waited for and not waited for, and with a key that holds the caller.
 const SIGNUPS: &str = "/api/v1/signups";
 const SIGNUPS_LATER: &str = "/api/v1/signups-later";
@@ -32,43 +22,27 @@ const SIGNUPS_APART: &str = "/api/v1/signups-apart";
 pub(crate) fn tests() -> Vec<Test<RecoverySetup>> {
     let tests = vec![
         test("a call without a key, whose client asks for its answer", without_key),
-        test("a call with a key, its replay and its recovery have one operation id", with_key),
         test("others, and ids that nobody was given, are told what everybody is told", others),
-        test("work that is not waited for is asked for at its Location", one_way),
-        test("work under way is waited for, within the bound", under_way),
         test("failed work, and work that is gone", failed),
-        test("an operation of a tenant", of_a_tenant),
-        test("no path leads anywhere else", nothing_else),
         test("a workflow that another caller has started", workflow_of_another),
-        test("the secret is replaced while the gateway runs", rotation),
     ];
     tests.into_iter().map(|test| test.within("operations")).collect()
 }
 
 /// Adds operations to a policy, and the routes of these tests.
-pub(crate) fn with_operations(policy: &str, secrets: &[&str]) -> Result<String> {
+pub(crate) fn with_operations(policy: &str) -> Result<String> {
     let mut policy: Value = serde_json::from_str(policy)?;
     let routes = policy.get_mut("routes").and_then(Value::as_array_mut).context("the routes")?;
-    let route = |path: &str, one_way: bool, scope: &str| {
-        let recovery = false;
+    let name = |path: &str| path.rsplit('/').next().map(str::to_owned);
+    let quotes = |path: &str, one_way: bool| {
         json!({
-            "endpoint": path.rsplit('/').next(), "path": path, "policy": "ACCEPTED", "target": "Refunds/create",
-            "recovery": recovery, "one_way": one_way, "scope": scope,
+            "endpoint": name(path), "path": path, "policy": "ACCEPTED", "target": "Refunds/create", "recovery": false,
+            "one_way": one_way,
         })
-    };
-    let payouts = |path: &str, policy: &str, members: &Value| {
-        let mut route = json!({
-            "endpoint": path.rsplit('/').next(), "path": path, "policy": policy,
-            "target": "Accounts/{tenant}:{project}:{account}/payout",
-        });
-        if let (Some(route), Some(members)) = (route.as_object_mut(), members.as_object()) {
-            route.extend(members.clone());
-        }
-        route
     };
     let workflow = |path: &str, one_way: bool, key: &str| {
         json!({
-            "endpoint": path.rsplit('/').next(), "path": format!("{path}/{{id}}"), "policy": "PROHIBITED",
+            "endpoint": name(path), "path": format!("{path}/{{id}}"), "policy": "PROHIBITED",
             "target": format!("Signups/{key}/run"), "one_way": one_way,
         })
     };
@@ -76,19 +50,18 @@ pub(crate) fn with_operations(policy: &str, secrets: &[&str]) -> Result<String> 
         workflow(SIGNUPS, false, "{id}"),
         workflow(SIGNUPS_LATER, true, "{id}"),
         workflow(SIGNUPS_APART, false, "{tenant}:{project}:{subject}:{id}"),
-        route(QUOTES, false, "project"),
-        route(LATER, true, "project"),
-        route(OF_THE_TENANT, false, "tenant"),
+        quotes(QUOTES, false),
+        quotes(LATER, true),
         json!({
-            "endpoint": "careful-refunds", "path": super::in_flight::CAREFUL, "policy": "REQUIRED_A",
-            "target": "Refunds/create", "in_flight": "conflict",
+            "endpoint": "careful-payouts", "path": super::in_flight::CAREFUL_PAYOUTS, "policy": "REQUIRED_A",
+            "target": "Accounts/{tenant}:{project}:{account}/payout", "in_flight": "conflict",
         }),
-        payouts(super::in_flight::PAYOUTS, "REQUIRED_A", &json!({})),
-        payouts(super::in_flight::CAREFUL_PAYOUTS, "REQUIRED_A", &json!({"in_flight": "conflict"})),
-        payouts(PAYOUTS_LATER, "ACCEPTED", &json!({"one_way": true, "recovery": false})),
     ]);
     let backend = policy.get_mut("backend").and_then(Value::as_object_mut).context("the backend")?;
-    backend.insert("operations".to_owned(), json!({"path": "/api/v1/operations/{operation_id}", "secret": secrets}));
+    backend.insert(
+        "operations".to_owned(),
+        json!({"path": "/api/v1/operations/{operation_id}", "secret": [super::SECRET]}),
+    );
     policy.as_object_mut().context("a policy")?.insert("allow_inline_secrets".to_owned(), json!(true));
     Ok(policy.to_string())
 }
@@ -154,19 +127,6 @@ async fn without_key(stack: &mut Stack) -> Result<()> {
     both_give(stack, &ALICE, &operation_id(&first)?, &first, None).await
 }
 
-async fn with_key(stack: &mut Stack) -> Result<()> {
-    let first = send(stack, &ALICE, refund("operation-key", &json!({}))).await?;
-    ensure!(first.status == 200, "{first:?}");
-    let id = operation_id(&first)?;
-    for request in [refund("operation-key", &json!({})), attach("operation-key"), output("operation-key")] {
-        let reply = send(stack, &ALICE, request).await?;
-        ensure!(reply.header("idempotent-replayed") == Some("true"), "{reply:?}");
-        ensure!(operation_id(&reply)? == id, "{reply:?} instead of {id}");
-    }
-    both_give(stack, &ALICE, &id, &first, None).await?;
-    once(stack, "operation-key").await
-}
-
 async fn others(stack: &mut Stack) -> Result<()> {
     let first = send(stack, &ALICE, quote(QUOTES, "of-alice", &json!({}))).await?;
     let id = operation_id(&first)?;
@@ -224,69 +184,6 @@ async fn others(stack: &mut Stack) -> Result<()> {
     both_give(stack, &ALICE, &id, &first, None).await
 }
 
-fn payout_later(key: &str) -> Request {
-    Request::post(&PAYOUTS_LATER.replace("{account}", key)).json(&json!({"amount": 4200}))
-}
-
-/// The client knows no key: it follows `Location` until the work is done.
-async fn one_way(stack: &mut Stack) -> Result<()> {
-    for (name, request) in [
-        ("later-no-key", payout_later("later-no-key")),
-        ("later-key", payout_later("later-key").header("idempotency-key", "later-key")),
-    ] {
-        let accepted = send(stack, &ALICE, request.clone()).await?;
-        ensure!(accepted.status == 202, "{accepted:?}");
-        discreet(&accepted)?;
-        let id = operation_id(&accepted)?;
-        ensure!(accepted.json() == json!({"operation_id": id, "status": "processing"}), "{}", accepted.text());
-        let location = accepted.header("location").context("no Location")?.to_owned();
-        ensure!(location == format!("/api/v1/operations/{id}"), "{location}");
-        for path in [format!("{location}/output"), location.clone()] {
-            let reply = send(stack, &ALICE, Request::get(&path)).await?;
-            ensure!(reply.status == 202 && operation_id(&reply)? == id, "{reply:?}");
-            ensure!(reply.header("location") == Some(location.as_str()), "{reply:?}");
-        }
-        if name == "later-key" {
-            let again = send(stack, &ALICE, request.clone()).await?;
-            ExpectedAnswer { status: 202, key: Some("processing"), replayed: true, retry: None }.check(&again)?;
-        }
-        finish(stack, name, &id).await?;
-        let reply = send(stack, &ALICE, Request::get(&location)).await?;
-        ExpectedAnswer { status: 200, key: Some("completed"), replayed: true, retry: None }.check(&reply)?;
-        ensure!(reply.json() == json!({"id": "payout_1", "amount": -4200}), "{}", reply.text());
-        if name == "later-key" {
-            let again = send(stack, &ALICE, request).await?;
-            ensure!(operation_id(&again)? == id && again.header("location") == Some(location.as_str()), "{again:?}");
-            ExpectedAnswer { status: 202, key: Some("completed"), replayed: true, retry: None }.check(&again)?;
-        }
-        ensure!(statement(&stack.restate, &account(name)).await?.entries == 1, "another number of entries");
-    }
-    Ok(())
-}
-
-/// Confirms a payout, and waits until its operation has an answer.
-async fn finish(stack: &Stack, name: &str, id: &str) -> Result<()> {
-    is_under_way(&stack.restate, &account(name)).await?;
-    confirm(&stack.restate, &account(name)).await?;
-    until("it is done", async || Ok(send(stack, &ALICE, ask(id)).await?.status == 200)).await
-}
-
-async fn under_way(stack: &mut Stack) -> Result<()> {
-    let accepted = send(stack, &ALICE, payout_later("operation-slow")).await?;
-    let id = operation_id(&accepted)?;
-    for request in [ask_now(&id), ask(&id).header("x-envoy-upstream-rq-timeout-ms", "60000")] {
-        let reply = send(stack, &ALICE, request).await?;
-        ExpectedAnswer { status: 202, key: Some("processing"), replayed: false, retry: None }.check(&reply)?;
-        ensure!(reply.json() == json!({"operation_id": id, "status": "processing"}), "{}", reply.text());
-        ensure!(reply.header("retry-after") == Some("2"), "{:?}", reply.headers);
-        ensure!(reply.header("location") == Some(&*format!("/api/v1/operations/{id}")), "{:?}", reply.headers);
-    }
-    code(&send(stack, &BOB, ask_now(&id)).await?, "operation_unknown")?;
-    finish(stack, "operation-slow", &id).await?;
-    ensure!(statement(&stack.restate, &account("operation-slow")).await?.entries == 1, "another number of entries");
-    Ok(())
-}
-
 async fn failed(stack: &mut Stack) -> Result<()> {
     for (order, how, status) in
         [("op-declined", json!({"provider": "declines"}), 422), ("op-missing", json!({"provider": "missing"}), 404)]
@@ -302,20 +199,6 @@ async fn failed(stack: &mut Stack) -> Result<()> {
     until("it has failed", async || Ok(send(stack, &ALICE, ask(&id)).await?.status != 202)).await?;
     let reply = send(stack, &ALICE, ask(&id)).await?;
     ExpectedAnswer { status: 404, key: Some("failed"), replayed: true, retry: Some("new_key") }.check(&reply)
-}
-
-/// A caller's project is no part of it, nor does the caller need one.
-async fn of_a_tenant(stack: &mut Stack) -> Result<()> {
-    let first = send(stack, &ALICE, quote(OF_THE_TENANT, "of-the-tenant", &json!({}))).await?;
-    ensure!(first.status == 200, "{first:?}");
-    let id = operation_id(&first)?;
-    for caller in [ALICE, Caller { project: "billing", ..ALICE }, Caller { project: "", ..ALICE }] {
-        both_give(stack, &caller, &id, &first, None).await?;
-    }
-    for caller in [BOB, Caller { tenant: "globex", ..ALICE }] {
-        code(&send(stack, &caller, ask(&id)).await?, "operation_unknown")?;
-    }
-    Ok(())
 }
 
 /// A workflow runs once for each workflow key, so Restate names the first caller's invocation to the second.
@@ -361,115 +244,4 @@ fn nothing_to_ask_by(reply: &Reply) -> Result<()> {
     }
     ensure!(!reply.text().contains("inv_"), "an id: {}", reply.text());
     Ok(())
-}
-
-async fn nothing_else(stack: &mut Stack) -> Result<()> {
-    let first = send(stack, &ALICE, quote(QUOTES, "nothing-else", &json!({}))).await?;
-    let id = operation_id(&first)?;
-    let (invocation, _) = id.split_once('.').context("a tag")?;
-    let before = stack.restate.invocations().await?.len();
-    for path in [
-        format!("//api/v1//operations/{id}"),
-        format!("/api/v1/operations/{id}/"),
-        format!("/api/v1/operations/./{id}/output"),
-        format!("/api/v1/%6Fperations/{}?delay=1h", id.replace('.', "%2e")),
-        // Envoy makes a slash of it.
-        format!("/api/v1/operations/{id}\\output"),
-    ] {
-        let reply = send(stack, &ALICE, Request::get(&path)).await?;
-        ensure!(reply.status == 200 && reply.body == first.body, "{path}: {} {}", reply.status, reply.text());
-        ensure!(send(stack, &BOB, Request::get(&path)).await?.status == 404, "{path} gives Bob more");
-    }
-    for path in [
-        format!("/restate/output/{invocation}"),
-        format!("/restate/attach/{invocation}"),
-        format!("/restate/invocation/{invocation}/output"),
-        format!("//restate/output/{invocation}"),
-        format!("/api/v1/operations/../../../restate/output/{invocation}"),
-        format!("/api/v1/operations/{id}/cancel"),
-        format!("/api/v1/operations/{invocation}"),
-        format!("/api/v1/operations/{invocation}%2Foutput"),
-        format!("/api/v1/operations/{id}%2Foutput"),
-        format!("/api/v1/operations/{id}%2F..%2F{id}"),
-        format!("/api/v1/operations/{id};output"),
-        "/api/v1/operations".to_owned(),
-        "/api/v1/operations/..%2f..".to_owned(),
-    ] {
-        let reply = send(stack, &ALICE, Request::get(&path)).await?;
-        ensure!(matches!(reply.status, 400 | 404), "{path}: {} {}", reply.status, reply.text());
-        ensure!(!reply.text().contains("order_id"), "{path}: {}", reply.text());
-        discreet(&reply)?;
-    }
-    for method in ["POST", "PUT", "DELETE", "PATCH"] {
-        let reply = send(stack, &ALICE, Request { method: method.to_owned(), ..ask(&id) }.body("{}")).await?;
-        code(&reply, "method_not_allowed").with_context(|| method.to_owned())?;
-        ensure!(reply.header("allow") == Some("GET"), "{:?}", reply.headers);
-    }
-    let upgraded = ask(&id).header("connection", "upgrade").header("upgrade", "websocket");
-    // This gateway upgrades no connection. The behaviour cases have one that does.
-    ensure!(send(stack, &ALICE, upgraded).await?.status == 403, "Envoy does not refuse the upgrade");
-    // A body and a key change nothing.
-    for request in [ask(&id).json(&json!({"a": 1})), ask_now(&id).header("idempotency-key", "k").body("x")] {
-        let reply = send(stack, &ALICE, request).await?;
-        ensure!(reply.status == 200 && reply.body == first.body, "{} {}", reply.status, reply.text());
-    }
-    ensure!(stack.restate.invocations().await?.len() == before, "something was begun");
-    Ok(())
-}
-
-/// A policy without secrets of its own.
-fn small_policy() -> String {
-    let source = json!({
-        "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-        "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-    });
-    json!({
-        "version": 1, "identity": {"sources": [source]},
-        "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
-        "routes": [
-            {"endpoint": "refunds.create", "path": super::REFUNDS, "policy": "REQUIRED_A", "target": "Refunds/create"},
-        ],
-    })
-    .to_string()
-}
-
-const LISTENER: &str = "rotated";
-
-/// The filter's configuration is replaced while Envoy runs, as docs/production.md has it.
-async fn rotation(stack: &mut Stack) -> Result<()> {
-    let (old, new) = ("the-old-secret-of-this-test", "the-new-secret-of-this-test");
-    let directory = tempfile::tempdir()?;
-    let discovery = Discovery::new(directory.path().join("filter.yaml"), tools()?.filter);
-    let put = |secrets: &[&str]| discovery.put(&with_operations(&small_policy(), secrets)?);
-    put(&[old])?;
-    let backend = loopback(stack.ports.restate_ingress);
-    let listener = ListenerSpec { policy: String::new(), changes: vec![Change::Instead(discovery.filter()?)] };
-    // The gateway has a runtime of its own.
-    let gateway = tokio::task::block_in_place(|| {
-        let around = TestEnvironment { backend: Some(backend), ..TestEnvironment::default() };
-        TestGateway::start_within(&around, &[(LISTENER.to_owned(), listener)])
-    })?;
-    let url = format!("http://{}", gateway.address(LISTENER)?);
-    let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "health-prod", "sub": "alice"}))?;
-    let call = async |request: Request| request.bearer(&token).send(&url).await;
-    let made = async || {
-        let reply = call(refund("rotation", &json!({}))).await?;
-        ensure!(reply.status == 200, "{reply:?} {}", reply.text());
-        operation_id(&reply)
-    };
-    let status = async |id: &str| anyhow::Ok(call(ask_now(id)).await?.status);
-
-    let first = made().await?;
-    ensure!(status(&first).await? == 200, "the id of the only secret is not taken");
-    put(&[new, old])?;
-    until("the new secret makes ids", async || Ok(made().await? != first)).await?;
-    let second = made().await?;
-    for id in [&first, &second] {
-        let reply = call(ask_now(id)).await?;
-        ensure!(reply.status == 200 && operation_id(&reply)? == second, "{id}: {reply:?}");
-    }
-    put(&[new])?;
-    until("the old secret is gone", async || Ok(status(&first).await? == 404)).await?;
-    ensure!(status(&second).await? == 200 && made().await? == second, "the new secret makes other ids");
-    code(&call(ask_now(&first)).await?, "operation_unknown")
 }

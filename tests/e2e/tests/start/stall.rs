@@ -24,10 +24,6 @@ pub(crate) fn group() -> Group {
         Test::new("without the flag: a request that is compared is refused", |gateway: &TestGateway| {
             held(gateway, "/guarded")
         }),
-        Test::new("without the flag: a request that may be in flight is refused", |gateway: &TestGateway| {
-            held(gateway, "/careful")
-        }),
-        Test::new("without the flag: a success has no location of its body", |gateway: &TestGateway| shaped(gateway)),
     ];
     let policy = json!({
         "version": 1,
@@ -41,11 +37,6 @@ pub(crate) fn group() -> Group {
             {"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "policy": "REQUIRED_B", "webhook": {}},
             {"endpoint": "plain", "path": "/plain", "policy": "HANDLER_INTERNAL_C", "target": "Plain/run"},
             {"endpoint": "guarded", "path": "/guarded", "policy": "REQUIRED_A", "target": "Plain/run", "collision": "enforce"},
-            {"endpoint": "careful", "path": "/careful", "policy": "REQUIRED_A", "target": "Plain/run", "in_flight": "conflict"},
-            {
-                "endpoint": "shaped", "path": "/shaped", "policy": "HANDLER_INTERNAL_C", "target": "Plain/run",
-                "answer": {"status": 201, "location": "/shaped/{body:/id}"},
-            },
         ],
         "webhooks": {"static": {"wh_known1": {
             "tenant": "acme", "project": "shop", "provider": "github", "secrets": [SECRET],
@@ -93,18 +84,6 @@ fn held(gateway: &TestGateway, path: &str) -> Result<()> {
     ensure!(seen.reply.json().get("code") == Some(&json!("policy_invalid")), "{}", seen.reply.json());
     // The question whether the key is in flight may have been asked.
     ensure!(!seen.upstream().contains("/restate/call/"), "the upstream got {}", seen.upstream());
-    reported(gateway)
-}
-
-fn shaped(gateway: &TestGateway) -> Result<()> {
-    let line = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
-    let headers = vec![line("content-type", "application/json"), line("x-restate-id", "inv_1")];
-    let made = Answer { headers, body: br#"{"id": "1"}"#.to_vec(), ..Answer::default() };
-    let request = Request::post("/shaped").header("content-type", "application/json").body("{}");
-    let seen = gateway.http1_answered(LISTENER, &request, &made)?;
-    ensure!(seen.reply.status == 200, "the success is answered {}: {}", seen.reply.status, seen.reply.json());
-    ensure!(seen.reply.header("location").is_none(), "{:?}", seen.reply.header("location"));
-    ensure!(seen.reply.json() == json!({"id": "1"}), "the body is {}", seen.reply.json());
     reported(gateway)
 }
 

@@ -29,13 +29,10 @@ pub(crate) fn tests() -> Vec<Test<WebhooksSetup>> {
         }),
         test("over HTTP/2, with trailers", trailers),
         test("a sender that takes its time", slowly),
-        test("a sender that waits for 100", expects_continue),
         test("a length that is wrong before it is too long", lengths),
         test("the gateway's own limit, where it is smaller", narrow),
-        test("compressed", compressed),
         test("on an upgraded connection, which has no end", upgraded),
     ];
-    tests.extend(over_both("of no bytes", empty));
     tests.extend(over_both("as long as the limit, and one byte longer", at_the_limit));
     tests.extend(over_both("as long as the default limit, and one byte longer", at_the_default_limit));
     tests
@@ -122,13 +119,6 @@ fn slowly(setup: &WebhooksSetup) -> Result<()> {
     Ok(())
 }
 
-fn expects_continue(setup: &WebhooksSetup) -> Result<()> {
-    let request = stripe("evt_continue").header("expect", "100-continue");
-    let seen = setup.gateway.http1(SHIPPED, &request)?;
-    ensure!(seen.reply.status == 200 && seen.received.len() == 1, "{} {}", seen.reply.status, seen.upstream());
-    setup.sound(SHIPPED)
-}
-
 fn lengths(setup: &WebhooksSetup) -> Result<()> {
     let request = stripe("evt_length");
     for (framing, status) in [
@@ -180,21 +170,6 @@ fn limit(setup: &WebhooksSetup, listener: &str, protocol: Protocol, path: &str, 
     Ok(())
 }
 
-fn empty(setup: &WebhooksSetup, protocol: Protocol) -> Result<()> {
-    let github = deliveries::github(GITHUB_PATH, GITHUB_INLINE, "g-0", "");
-    setup.forwarded(SHIPPED, protocol, &github, Some("github-g-0"))?;
-    let unsigned = deliveries::github(GITHUB_PATH, "another", "g-0", "");
-    setup.refused(SHIPPED, protocol, &unsigned, 401, "webhook_signature_invalid")?;
-    let stripe = deliveries::stripe(STRIPE_PATH, &[STRIPE.1], now(), "");
-    setup.refused(SHIPPED, protocol, &stripe, 400, "transport_translation_failed")?;
-    if protocol == Http1 {
-        let seen = setup.gateway.written(SHIPPED, &chunked(&github, &[1], ""))?;
-        let key = "t-acme:health-prod:service:webhook-ingest:github-g-0";
-        super::expect_forwarded(&seen, &super::delivered(&github, Some(key)))?;
-    }
-    Ok(())
-}
-
 /// The listener's buffer bounds what waits over HTTP/1.1. Over HTTP/2 a stream's window does, which is larger.
 fn narrow(setup: &WebhooksSetup) -> Result<()> {
     let fits = padded(STRIPE_PATH, "evt_narrow", NARROW_BUFFER / 2);
@@ -217,19 +192,6 @@ fn own_limit(reply: &Reply) -> Result<()> {
     ensure!(member("code") == TOO_LARGE, "another problem: {}", super::text(reply));
     ensure!(!member("detail").contains(|char: char| char.is_ascii_digit()), "a limit: {}", super::text(reply));
     Ok(())
-}
-
-fn compressed(setup: &WebhooksSetup) -> Result<()> {
-    for coding in ["gzip", "br", "gzip, deflate", "x-unknown"] {
-        let stripe = stripe("evt_gzip").header("content-encoding", coding);
-        setup.refused(SHIPPED, Http1, &stripe, 415, "unsupported_content_encoding")?;
-        // Only its bytes are looked at, and they are signed as they are.
-        let gzip = b"\x1f\x8b\x08\x00\xff\x00 these bytes".as_slice();
-        let github = deliveries::github(GITHUB_PATH, GITHUB_INLINE, "g-2", gzip).header("content-encoding", coding);
-        setup.forwarded(SHIPPED, Http1, &github, Some("github-g-2"))?;
-    }
-    let plain = stripe("evt_identity").header("content-encoding", "identity");
-    setup.forwarded(SHIPPED, Http1, &plain, Some("stripe-evt_identity"))
 }
 
 /// A gateway that upgrades connections hands the filter a body that never ends: it does not wait for it.

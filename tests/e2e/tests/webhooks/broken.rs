@@ -1,26 +1,15 @@
 //! Senders that leave, and many at once.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context as _, Result, ensure};
-use e2e::deliveries::{self, now};
-use e2e::gateway::{Received, TestGateway};
-use e2e::raw::Request;
+use e2e::gateway::TestGateway;
 use e2e::runner::{Test, runtime};
 
 use super::{
-    Connection, Protocol, SHIPPED, STRIPE, STRIPE_PATH, WebhooksSetup, bodies, delivered, event, expect_forwarded,
-    problem, received, stripe, test,
+    Connection, Protocol, SHIPPED, STRIPE_PATH, WebhooksSetup, bodies, delivered, expect_forwarded, stripe, test,
 };
 
-const AT_ONCE: usize = 500;
-
 pub(crate) fn tests() -> Vec<Test<WebhooksSetup>> {
-    vec![
-        test("senders that leave at any point", leaving),
-        test("streams that are reset at any point", resetting),
-        test("five hundred at once", at_once),
-    ]
+    vec![test("senders that leave at any point", leaving), test("streams that are reset at any point", resetting)]
 }
 
 /// The gateway is done with every request that it began.
@@ -128,56 +117,4 @@ async fn begin_and_reset(setup: &WebhooksSetup, reset: Reset) -> Result<()> {
     ensure!(response.await.is_err(), "an answer to a stream that was reset");
     connection.abort();
     Ok(())
-}
-
-fn at_once(setup: &WebhooksSetup) -> Result<()> {
-    let address = setup.gateway.address(SHIPPED)?;
-    let requests: Vec<Request> = (0..AT_ONCE).map(numbered).collect();
-    // Every one is under way before the first is complete.
-    let mut connections = Vec::new();
-    for request in &requests {
-        let mut connection = Connection::open(address)?;
-        let bytes = request.http1();
-        let (first, second) = bytes.split_at(bytes.len() - request.body.len() / 2);
-        connection.send(first)?;
-        connections.push((connection, second.to_vec()));
-    }
-    setup.gateway.until("all have begun", |gateway| {
-        Ok(gateway.stat("^http.gateway.downstream_rq_active$")? == u64::try_from(AT_ONCE)?)
-    })?;
-    ensure!(setup.gateway.capture().take().is_empty(), "the upstream got something before its time");
-    for (connection, rest) in &mut connections {
-        connection.send(rest)?;
-    }
-    for (number, (connection, _)) in connections.iter_mut().enumerate() {
-        let reply = connection.answer("POST").with_context(|| format!("delivery {number}"))?;
-        if is_tampered(number) {
-            problem(&reply, 401, "webhook_signature_invalid")?;
-        } else {
-            ensure!(reply.status == 200, "delivery {number}: {}", super::text(&reply));
-        }
-    }
-    let mut seen: BTreeMap<Vec<u8>, Received> = BTreeMap::new();
-    for message in setup.gateway.capture().take() {
-        let received = received(message)?;
-        ensure!(seen.insert(received.body.clone(), received).is_none(), "one came twice");
-    }
-    for (number, request) in requests.iter().enumerate().filter(|(number, _)| !is_tampered(*number)) {
-        let received = seen.remove(&request.body).with_context(|| format!("delivery {number} did not arrive"))?;
-        let key = format!("t-acme:health-prod:service:webhook-ingest:stripe-evt_many_{number}");
-        let expected = delivered(request, Some(&key));
-        ensure!(received == expected, "the upstream got\n{received}\n  instead of\n{expected}");
-    }
-    ensure!(seen.is_empty(), "{} that were not sent so", seen.len());
-    drop(connections);
-    setup.sound(SHIPPED)
-}
-
-const fn is_tampered(number: usize) -> bool {
-    number % 5 == 3
-}
-
-fn numbered(number: usize) -> Request {
-    let request = deliveries::stripe(STRIPE_PATH, &[STRIPE.1], now(), event(&format!("evt_many_{number}")));
-    if is_tampered(number) { Request { body: event("evt_forged").into_bytes(), ..request } } else { request }
 }

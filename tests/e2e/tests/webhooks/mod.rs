@@ -2,15 +2,13 @@
 
 mod bodies;
 mod broken;
-mod copies;
-mod redelivery;
 mod targets;
 mod verdicts;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::deliveries::{self, now};
-use e2e::gateway::{Received, Seen, TestEnvironment, TestGateway, received, sorted};
+use e2e::gateway::{Received, Seen, TestEnvironment, TestGateway, sorted};
 use e2e::raw::{Connection, Reply, Request};
 use e2e::runner::{Group, Test, sharing};
 use e2e::wire::HeaderLine;
@@ -25,9 +23,7 @@ const STRIPE_PREVIOUS: (&str, &str) = ("E2E_STRIPE_PREVIOUS", "whsec_stripe_prev
 const GITHUB: (&str, &str) = ("E2E_GITHUB", "github, in the environment");
 const TWILIO: (&str, &str) = ("E2E_TWILIO", "twilio_auth_token");
 const STANDARD: (&str, &str) = ("E2E_STANDARD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
-/// Another sender of the same project.
-const STANDARD_2: (&str, &str) = ("E2E_STANDARD_2", "whsec_YW5vdGhlciBzZW5kZXIncyBzZWNyZXQ=");
-const SECRETS: [(&str, &str); 6] = [STRIPE, STRIPE_PREVIOUS, GITHUB, TWILIO, STANDARD, STANDARD_2];
+const SECRETS: [(&str, &str); 5] = [STRIPE, STRIPE_PREVIOUS, GITHUB, TWILIO, STANDARD];
 /// That of `wh_github01`, which stands in the document.
 const GITHUB_INLINE: &str = "github, in the document";
 
@@ -35,7 +31,6 @@ const STRIPE_PATH: &str = "/api/v1/hooks/stripe/wh_stripe01";
 const GITHUB_PATH: &str = "/api/v1/hooks/github/wh_github01";
 const TWILIO_PATH: &str = "/api/v1/hooks/twilio/wh_twilio01";
 const STANDARD_PATH: &str = "/api/v1/hooks/standard_webhooks/wh_standard";
-const STANDARD_PATH_2: &str = "/api/v1/hooks/standard_webhooks/wh_standar2";
 
 /// The most that the routes below `/api/v1/hooks` take.
 const LIMIT: usize = 65_536;
@@ -53,10 +48,10 @@ const WIDE_BUFFER: usize = (1 << 20) + 65_536;
 const UPGRADES: &str = "upgrades";
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
-    let tests = [verdicts::tests(), copies::tests(), bodies::tests(), broken::tests()];
+    let tests = [verdicts::tests(), bodies::tests(), broken::tests()];
     Ok(vec![
         sharing(WebhooksSetup::start, tests.into_iter().flatten().collect()),
-        sharing(redelivery::start, redelivery::tests().into_iter().chain(targets::tests()).collect()),
+        sharing(targets::start, targets::tests()),
     ])
 }
 

@@ -7,16 +7,18 @@ use e2e::raw::{Reply, Request, exchange};
 use e2e::runner::{Test, runtime};
 use serde_json::{Value, json};
 
-use super::{PUBLIC_URL, SHIPPED, STRIPE, TWILIO, problem, text};
+use super::{SHIPPED, STRIPE, problem, text};
 
 const STRIPE_PATH: &str = "/api/v1/objects/stripe/wh_stripe01";
 const OTHER_TENANT: &str = "/api/v1/objects/stripe/wh_stripe02";
-const TWILIO_PATH: &str = "/api/v1/objects/twilio/wh_twilio01";
+
+pub(crate) fn start() -> Result<Chain> {
+    Chain::start(super::surroundings(), &[(SHIPPED.to_owned(), super::listener(&[]))])
+}
 
 pub(crate) fn tests() -> Vec<Test<Chain>> {
     vec![
         Test::new("a member of the body names the object", members),
-        Test::new("a field of a form names the object", fields),
         Test::new("a value of any characters is the object's key", characters),
         Test::new("a delivery for nobody is acknowledged, and calls nothing", acknowledged),
     ]
@@ -58,18 +60,6 @@ fn members(chain: &Chain) -> Result<()> {
     let targets: Vec<&str> = stored.iter().map(|invocation| invocation.target.as_str()).collect();
     ensure!(targets == ["Inbox/acme:health-prod:stripe:ch_1/receive"], "{targets:?}");
     Ok(())
-}
-
-fn fields(chain: &Chain) -> Result<()> {
-    let callback = |status: &str| {
-        let fields = [("AccountSid", "AC1"), ("MessageSid", "SM0123"), ("MessageStatus", status)];
-        deliveries::twilio(PUBLIC_URL, TWILIO_PATH, TWILIO.1, &fields)
-    };
-    expect(&send(chain, &callback("sent"))?, "acme:health-prod:twilio:SM0123", 1)?;
-    expect(&send(chain, &callback("delivered"))?, "acme:health-prod:twilio:SM0123", 2)?;
-    let unclear = [("Body", "MessageSid"), ("MessageSid", "SM0123"), ("MessageStatus", "received")];
-    let reply = send(chain, &deliveries::twilio(PUBLIC_URL, TWILIO_PATH, TWILIO.1, &unclear))?;
-    problem(&reply, 400, "transport_translation_failed")
 }
 
 fn characters(chain: &Chain) -> Result<()> {

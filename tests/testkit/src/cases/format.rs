@@ -25,6 +25,10 @@ pub(super) struct File {
     environment: Variables,
     /// What the stores hold, for cases that do not say.
     lookups: Option<Value>,
+    /// The claims of cases that do not say.
+    claims: Option<Map<String, Value>>,
+    /// The request of cases that do not say.
+    request: Option<RawRequest>,
     #[serde(default)]
     cases: Vec<RawCase>,
     #[serde(default)]
@@ -43,8 +47,10 @@ struct RawCase {
     /// What the stores hold: changes to what the file says (RFC 7396), or `null` for stores that cannot be reached.
     #[serde(default = "nothing")]
     lookups: Value,
-    request: RawRequest,
-    claims: Option<Map<String, Value>>,
+    request: Option<RawRequest>,
+    /// `null`: none, whatever the file says
+    #[serde(default, deserialize_with = "said")]
+    claims: Option<Option<Map<String, Value>>>,
     #[serde(default)]
     metadata: BTreeMap<String, Map<String, Value>>,
     #[serde(default)]
@@ -53,14 +59,15 @@ struct RawCase {
     upstream: Option<RawUpstream>,
     #[serde(default)]
     response: RawResponse,
-    client: RawClient,
+    /// Left out: the upstream's 200.
+    client: Option<RawClient>,
     /// The series that count the exchange
     metrics: Option<Vec<String>>,
     /// The record for logs
     record: Option<Map<String, Value>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawRequest {
     method: String,
@@ -103,7 +110,7 @@ impl Default for RawResponse {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawClient {
     status: u16,
@@ -138,6 +145,11 @@ fn stated<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Re
     Option::deserialize(deserializer)
 }
 
+/// A member that may be left out, and says something else if it is `null`.
+fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
 impl File {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
@@ -159,8 +171,10 @@ impl File {
             return Err(format!("two cases are named {twice:?}"));
         }
         let told = |name: &str, error: String| format!("{name:?}: {error}");
-        let cases = self.cases.into_iter().map(|case| {
+        let cases = self.cases.into_iter().map(|mut case| {
             let name = case.name.clone();
+            case.claims.get_or_insert_with(|| self.claims.clone());
+            case.request = case.request.or_else(|| self.request.clone());
             case.finish(policy.as_ref(), &self.environment, self.lookups.as_ref()).map_err(|error| told(&name, error))
         });
         let cases = cases.collect::<Result<_, _>>()?;
@@ -176,14 +190,15 @@ impl File {
 impl RawCase {
     fn finish(self, policy: Option<&Value>, environment: &Variables, lookups: Option<&Value>) -> Result<Case, String> {
         let policy = policy.ok_or("its file has no policy")?;
-        let authority = self.request.authority.unwrap_or_else(|| "api.example.com".to_owned());
+        let sent = self.request.ok_or("neither it nor its file has a request")?;
+        let authority = sent.authority.unwrap_or_else(|| "api.example.com".to_owned());
         let request = message(
-            head(&self.request.method, &authority, self.request.path, self.request.headers)?,
-            self.request.body,
-            self.request.trailers.map(lines).transpose()?,
+            head(&sent.method, &authority, sent.path, sent.headers)?,
+            sent.body,
+            sent.trailers.map(lines).transpose()?,
         );
         let upstream = self.upstream.map(|upstream| {
-            let method = upstream.method.as_deref().unwrap_or(&self.request.method);
+            let method = upstream.method.as_deref().unwrap_or(&sent.method);
             let authority = upstream.authority.as_deref().unwrap_or(&authority);
             let body = upstream.body.unwrap_or_else(|| Text(request.body.clone()));
             let trailers = Some(lines(upstream.trailers)?);
@@ -192,13 +207,17 @@ impl RawCase {
         let mut response = Headers::from([(":status", self.response.status.to_string())]);
         extend(&mut response, self.response.headers)?;
         let mut metadata = namespaces(self.metadata);
-        if let Some(claims) = self.claims {
+        if let Some(claims) = self.claims.flatten() {
             let claims = Value::Object(Map::from_iter([(JWT.1.to_owned(), Value::Object(claims))]));
             if metadata.insert(JWT.0.to_owned(), claims).is_some() {
                 return Err(format!("it has `claims` and metadata under {}", JWT.0));
             }
         }
-        if self.client.problem.is_some() && self.client.body.is_some() {
+        let client = match self.client {
+            None if upstream.is_none() => return Err("it forwards nothing, and says nothing of the client".to_owned()),
+            client => client.unwrap_or(RawClient { status: ok(), ..RawClient::default() }),
+        };
+        if client.problem.is_some() && client.body.is_some() {
             return Err("its client gets a problem and a body".to_owned());
         }
         Ok(Case {
@@ -213,16 +232,11 @@ impl RawCase {
             response: message(response, self.response.body, self.response.trailers.map(lines).transpose()?),
             upstream: upstream.transpose()?,
             client: Client {
-                status: self.client.status,
-                headers: self
-                    .client
-                    .headers
-                    .into_iter()
-                    .map(|(name, value)| (name, value.map(|text| text.0)))
-                    .collect(),
-                problem: self.client.problem,
-                body: self.client.body.map(|text| text.0),
-                trailers: self.client.trailers.map(lines).transpose()?,
+                status: client.status,
+                headers: client.headers.into_iter().map(|(name, value)| (name, value.map(|text| text.0))).collect(),
+                problem: client.problem,
+                body: client.body.map(|text| text.0),
+                trailers: client.trailers.map(lines).transpose()?,
             },
             metrics: self.metrics,
             record: self.record,

@@ -1,14 +1,8 @@
 //! The API that the differ attacks: its routes, and the rules of Envoy's RBAC filter that deny some of them. The policy
-//! document, Envoy's configuration and the model are all made of these tables.
-
-use std::net::SocketAddr;
+//! document, Envoy's configuration and the rules of the judge are all made of these tables.
 
 use e2e::config::{Change, ListenerSpec};
 use serde_json::{Value, json};
-
-use super::backends::{self, BACKENDS, Backend};
-use super::restate_paths::{self, DECLARED, RESTATE_PATHS};
-use super::spellings::HOSTS;
 
 /// How a route treats keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +41,6 @@ pub(crate) struct Route {
     pub(crate) hosts: &'static [&'static str],
     /// Its policy.
     pub(crate) keys: Keys,
-    /// Its backend, on the listeners with two.
-    pub(crate) backend: Backend,
     /// Where the rewriting listeners send it.
     pub(crate) target: &'static str,
     /// Whether its keys belong to the tenant instead of the project: on the listeners that do not rewrite, this tells a
@@ -58,18 +50,16 @@ pub(crate) struct Route {
     pub(crate) example: (&'static str, &'static str),
 }
 
-/// What most routes have.
-pub(crate) const ROUTE: Route = Route {
-    endpoint: "",
-    method: "POST",
-    path: "",
-    hosts: &[],
-    keys: Keys::Required,
-    backend: Backend::Restate,
-    target: "",
-    tenant_wide: false,
-    example: (PUBLIC, ""),
-};
+const fn route(
+    endpoint: &'static str,
+    method: &'static str,
+    path: &'static str,
+    keys: Keys,
+    target: &'static str,
+    example: (&'static str, &'static str),
+) -> Route {
+    Route { endpoint, method, path, hosts: &[], keys, target, tenant_wide: false, example }
+}
 
 /// A host that nothing denies.
 pub(crate) const PUBLIC: &str = "api.example.com";
@@ -87,129 +77,43 @@ pub(crate) const DENIED_PREFIX: &str = "/api/v1/ops";
 pub(crate) const DENIED_METHOD: &str = "DELETE";
 
 /// Every route.
-pub(crate) const ROUTES: [Route; 15] = [
+pub(crate) const ROUTES: [Route; 13] = [
+    route("orders.create", "POST", ORDERS, Required, "Orders/create", (PUBLIC, ORDERS)),
+    route("orders.list", "GET", ORDERS, Prohibited, "Orders/list", (PUBLIC, ORDERS)),
+    route("carts.checkout", "POST", "/api/v1/carts/{cart}/checkout", Accepted, "Cart/{tenant}:{cart}/checkout", CART),
+    route("devices.register", "POST", DEVICES, Internal, "Devices/register", ("other.example", DEVICES)),
+    route("items.put", "POST", "/api/v1/items/{item}", Required, "Items/{item}/put", (PUBLIC, "/api/v1/items/i-1")),
+    route("any.run", "POST", "/api/v1/{name}/run", Accepted, "Any/{name}/run", (PUBLIC, "/api/v1/reports/run")),
+    route("records.put", "PUT", RECORDS, Accepted, "Records/{id}/put", (PUBLIC, "/api/v1/records/r-1")),
+    route("records.delete", "DELETE", RECORDS, Internal, "Erasure/{id}/delete", (PUBLIC, "/api/v1/records/r-1")),
+    route("denied", "POST", DENIED, Required, "Closed/denied", (PUBLIC, DENIED)),
+    route("ops.run", "POST", "/api/v1/ops/{op}", Accepted, "Ops/{op}/run", (PUBLIC, "/api/v1/ops/restart")),
     Route {
-        endpoint: "orders.create",
-        path: "/api/v1/orders",
-        target: "Orders/create",
-        example: (PUBLIC, "/api/v1/orders"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "orders.list",
-        method: "GET",
-        path: "/api/v1/orders",
-        keys: Keys::Prohibited,
-        target: "Orders/list",
-        example: (PUBLIC, "/api/v1/orders"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "carts.checkout",
-        path: "/api/v1/carts/{cart}/checkout",
-        keys: Keys::Accepted,
-        target: "Cart/{tenant}:{cart}/checkout",
-        example: (PUBLIC, "/api/v1/carts/c-1/checkout"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "devices.register",
-        path: "/api/v1/devices",
-        keys: Keys::Internal,
-        target: "Devices/register",
-        example: ("other.example", "/api/v1/devices"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "items.put",
-        path: "/api/v1/items/{item}",
-        target: "Items/{item}/put",
-        example: (PUBLIC, "/api/v1/items/i-1"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "any.run",
-        path: "/api/v1/{name}/run",
-        keys: Keys::Accepted,
-        target: "Any/{name}/run",
-        example: (PUBLIC, "/api/v1/reports/run"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "records.put",
-        method: "PUT",
-        path: "/api/v1/records/{id}",
-        keys: Keys::Accepted,
-        target: "Records/{id}/put",
-        example: (PUBLIC, "/api/v1/records/r-1"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "records.delete",
-        method: "DELETE",
-        path: "/api/v1/records/{id}",
-        keys: Keys::Internal,
-        target: "Erasure/{id}/delete",
-        example: (PUBLIC, "/api/v1/records/r-1"),
-        ..ROUTE
-    },
-    Route { endpoint: "denied", path: DENIED, target: "Closed/denied", example: (PUBLIC, DENIED), ..ROUTE },
-    Route {
-        endpoint: "ops.run",
-        path: "/api/v1/ops/{op}",
-        keys: Keys::Accepted,
-        target: "Ops/{op}/run",
-        example: (PUBLIC, "/api/v1/ops/restart"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "admin.orders",
-        path: "/api/v1/orders",
         hosts: &[ADMIN],
-        target: "Admin/orders",
         tenant_wide: true,
-        example: (ADMIN, "/api/v1/orders"),
-        ..ROUTE
+        ..route("admin.orders", "POST", ORDERS, Required, "Admin/orders", (ADMIN, ORDERS))
     },
     Route {
-        endpoint: "internal.orders",
-        path: "/api/v1/orders",
-        hosts: &[INTERNAL],
-        target: "Internal/orders",
-        tenant_wide: true,
-        example: (INTERNAL, "/api/v1/orders"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "vault.open",
-        path: "/api/v1/vault",
         hosts: &["*.private.example.com"],
-        target: "Vault/open",
         tenant_wide: true,
-        example: ("eu.private.example.com", "/api/v1/vault"),
-        ..ROUTE
+        ..route("vault.open", "POST", VAULT, Required, "Vault/open", ("eu.private.example.com", VAULT))
     },
     Route {
-        endpoint: "only.run",
-        path: "/api/v1/only",
-        hosts: &[PUBLIC, "[2001:db8::1]"],
-        keys: Keys::Accepted,
-        target: "Only/run",
-        example: (PUBLIC, "/api/v1/only"),
-        ..ROUTE
-    },
-    Route {
-        endpoint: "shop.run",
-        path: "/api/v1/shop",
-        hosts: &["*.example.net"],
-        target: "Shop/run",
-        example: ("eu.example.net", "/api/v1/shop"),
-        ..ROUTE
+        hosts: &[PUBLIC, INTERNAL, "[2001:db8::1]"],
+        ..route("only.run", "POST", ONLY, Accepted, "Only/run", (PUBLIC, ONLY))
     },
 ];
+use Keys::{Accepted, Internal, Prohibited, Required};
+
+const ORDERS: &str = "/api/v1/orders";
+const CART: (&str, &str) = (PUBLIC, "/api/v1/carts/c-1/checkout");
+const DEVICES: &str = "/api/v1/devices";
+const RECORDS: &str = "/api/v1/records/{id}";
+const VAULT: &str = "/api/v1/vault";
+const ONLY: &str = "/api/v1/only";
 
 /// The services that no request may get to, since RBAC denies every way there.
-pub(crate) const DENIED_SERVICES: [&str; 6] = ["Erasure", "Closed", "Ops", "Admin", "Internal", "Vault"];
+pub(crate) const DENIED_SERVICES: [&str; 5] = ["Erasure", "Closed", "Ops", "Admin", "Vault"];
 
 /// A listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -221,32 +125,10 @@ pub(crate) enum Listener {
     /// Paths and trailers reach the filter as clients wrote them. Rules by path would not hold there (docs/security.md),
     /// so RBAC has those by host and by method only.
     AsWritten,
-    /// Authorities reach the filter as clients wrote them, routes are of hosts, and what no route declares is forwarded.
-    Hosts,
-    /// Restate behind clients' own paths, and what no route declares is forwarded.
-    RestatePaths,
-    /// The same, and keys are refused where no route is.
-    RestatePathsStrict,
-    /// The same with routes that are Restate's own paths.
-    Declared,
-    /// An API that gets what no route declares, and Restate for some routes.
-    Beside,
-    /// Restate, and an API for some routes; what no route declares is refused.
-    Behind,
 }
 
 /// Every listener.
-pub(crate) const LISTENERS: [Listener; 9] = [
-    Listener::Rewriting,
-    Listener::Plain,
-    Listener::AsWritten,
-    Listener::Hosts,
-    Listener::RestatePaths,
-    Listener::RestatePathsStrict,
-    Listener::Declared,
-    Listener::Beside,
-    Listener::Behind,
-];
+pub(crate) const LISTENERS: [Listener; 3] = [Listener::Rewriting, Listener::Plain, Listener::AsWritten];
 
 impl Listener {
     /// Its name.
@@ -255,125 +137,39 @@ impl Listener {
             Self::Rewriting => "rewriting",
             Self::Plain => "plain",
             Self::AsWritten => "as written",
-            Self::Hosts => "hosts",
-            Self::RestatePaths => "restate paths",
-            Self::RestatePathsStrict => "restate paths, strict",
-            Self::Declared => "restate paths, declared",
-            Self::Beside => "two backends, the API first",
-            Self::Behind => "two backends, Restate first",
         }
     }
 
-    /// Whether the filter rewrites paths to targets, on routes that have one.
-    pub(crate) const fn rewrites(self) -> bool {
-        matches!(self, Self::Rewriting) || self.has_two_backends()
-    }
-
-    /// Whether the gateway chooses one of two backends.
-    pub(crate) const fn has_two_backends(self) -> bool {
-        matches!(self, Self::Beside | Self::Behind)
-    }
-
-    /// The backend of requests whose route names none.
-    pub(crate) const fn default_backend(self) -> Backend {
-        if matches!(self, Self::Beside) { Backend::Api } else { Backend::Restate }
-    }
-
-    /// Whether Envoy normalises paths before any rule.
-    pub(crate) const fn normalises(self) -> bool {
-        !matches!(self, Self::AsWritten)
-    }
-
-    /// Whether RBAC stands before the filter.
-    pub(crate) const fn is_guarded(self) -> bool {
-        matches!(self, Self::Rewriting | Self::Plain | Self::AsWritten)
-    }
-
-    /// Whether Restate stands behind paths that clients know, and what no route declares is forwarded.
-    pub(crate) const fn has_restate_paths(self) -> bool {
-        matches!(self, Self::RestatePaths | Self::RestatePathsStrict | Self::Declared)
-    }
-
-    /// Whether Envoy removes a port and a final dot from the authority before any rule.
-    pub(crate) const fn strips_authority(self) -> bool {
-        !matches!(self, Self::Hosts)
-    }
-
-    /// Its routes.
-    pub(crate) const fn routes(self) -> &'static [Route] {
-        match self {
-            Self::Rewriting | Self::Plain | Self::AsWritten => &ROUTES,
-            Self::Hosts => &HOSTS,
-            Self::RestatePaths | Self::RestatePathsStrict => &RESTATE_PATHS,
-            Self::Declared => &DECLARED,
-            Self::Beside | Self::Behind => &BACKENDS,
-        }
-    }
-
-    /// How requests that no route declares are forwarded; `None` if they are refused.
-    pub(crate) const fn unmatched(self) -> Option<Keys> {
-        match self {
-            Self::Rewriting | Self::Plain | Self::AsWritten | Self::Behind => None,
-            Self::Hosts | Self::RestatePaths | Self::Declared | Self::Beside => Some(Keys::Internal),
-            Self::RestatePathsStrict => Some(Keys::Prohibited),
-        }
-    }
-
-    /// Its difference from the shipped listener. `api`: where the API listens.
-    pub(crate) fn spec(self, api: SocketAddr) -> ListenerSpec {
+    /// Its difference from the shipped listener.
+    pub(crate) fn spec(self) -> ListenerSpec {
         let changes = match self {
             Self::Rewriting | Self::Plain => vec![Change::Before(rbac(true))],
             Self::AsWritten => {
                 vec![Change::Before(rbac(false)), Change::PathsAsWritten, Change::Trailers, Change::EveryPath]
             }
-            Self::Hosts => vec![Change::AuthorityAsWritten, Change::EveryPath],
-            Self::RestatePaths | Self::RestatePathsStrict | Self::Declared => vec![Change::EveryPath],
-            Self::Beside | Self::Behind => vec![
-                Change::EveryPath,
-                Change::BackendByMark {
-                    shipped: Backend::Restate.name(),
-                    other: Backend::Api.name(),
-                    address: api,
-                    is_default: self.default_backend() == Backend::Api,
-                },
-            ],
         };
         ListenerSpec { policy: policy(self), changes }
     }
 }
 
 fn policy(listener: Listener) -> String {
-    let has_targets = listener.rewrites() || listener.has_restate_paths();
+    let rewrites = listener == Listener::Rewriting;
     let route = |route: &Route| {
         let mut object = json!({
             "endpoint": route.endpoint, "path": route.path, "methods": [route.method], "policy": route.keys.name(),
         });
+        let more = [
+            ("target", rewrites.then(|| json!(route.target))),
+            ("hosts", (!route.hosts.is_empty()).then(|| json!(route.hosts))),
+            ("scope", route.tenant_wide.then(|| json!("tenant"))),
+        ];
         if let Some(object) = object.as_object_mut() {
-            if has_targets && !route.target.is_empty() {
-                object.insert("target".to_owned(), json!(route.target));
-                if listener.has_restate_paths() && matches!(route.keys, Keys::Required | Keys::Accepted) {
-                    object.insert("recovery".to_owned(), json!(false));
-                }
-            }
-            if !route.hosts.is_empty() {
-                object.insert("hosts".to_owned(), json!(route.hosts));
-            }
-            if listener.has_two_backends() && (route.backend != listener.default_backend() || route.method == "PUT") {
-                object.insert("backend".to_owned(), json!(route.backend.name()));
-            }
-            if route.tenant_wide {
-                object.insert("scope".to_owned(), json!("tenant"));
-            }
+            object.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         }
         object
     };
-    let backend = match listener.has_restate_paths() {
-        true => restate_paths::backend(listener),
-        false => json!({"kind": "restate", "rewrite_path": listener.rewrites(), "cluster": "backend"}),
-    };
-    let mut policy = json!({
+    json!({
         "version": 1,
-        "unmatched": listener.unmatched().map_or("REJECT", Keys::name),
         "identity": {
             "sources": [{
                 "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
@@ -381,14 +177,10 @@ fn policy(listener: Listener) -> String {
             }],
             "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
         },
-        "backend": backend,
-        "routes": listener.routes().iter().map(route).collect::<Vec<_>>(),
-    });
-    if let Some(policy) = policy.as_object_mut() {
-        policy.extend(listener.has_two_backends().then(|| backends::members(listener)).into_iter().flatten());
-        policy.extend(restate_paths::retention(listener).map(|retention| ("retention".to_owned(), retention)));
-    }
-    policy.to_string()
+        "backend": {"kind": "restate", "rewrite_path": rewrites, "cluster": "backend"},
+        "routes": ROUTES.iter().map(route).collect::<Vec<_>>(),
+    })
+    .to_string()
 }
 
 /// The rules, as docs/security.md tells operators to write them.

@@ -5,7 +5,7 @@ use std::fmt;
 use e2e::frames::{Flow, Stream};
 use e2e::wire::shown;
 
-use super::api::Listener;
+use super::api::{Listener, Route};
 
 /// The protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,6 +145,8 @@ pub(crate) struct Case {
     pub(crate) protocol: Protocol,
     /// The listener.
     pub(crate) listener: Listener,
+    /// The route that it was made for.
+    pub(crate) route: &'static Route,
     /// The method.
     pub(crate) method: String,
     /// The request target without the absolute form's beginning.
@@ -180,11 +182,6 @@ impl Case {
     /// The command that repeats it.
     pub(crate) fn command(&self) -> String {
         format!("make hostile SEED={} ONLY={}", self.seed, self.number)
-    }
-
-    /// Whether something of this class was done.
-    pub(crate) fn has(&self, class: Class) -> bool {
-        self.mutations.iter().any(|(done, _)| *done == class)
     }
 
     /// The body as it is meant.

@@ -2,21 +2,18 @@
 
 use e2e::frames::Flow;
 
-use super::api::{Keys, LISTENERS, Listener, Route};
+use super::api::{Keys, LISTENERS, Listener, ROUTES, Route};
 use super::case::{CLASSES, Case, CaseLine, Class, Frames, Framing, Protocol, Sound, Then, Token};
 use super::random::Random;
-use super::{backends, framing, hosts, lines, paths, restate_paths, spellings, tables};
+use super::{framing, hosts, lines, paths, tables};
 
 /// The case with this number.
 pub(crate) fn case(seed: u64, number: u64) -> Case {
     let mut random = Random::of(seed, number);
     let protocol = if random.percent(60) { Protocol::Http1 } else { Protocol::Http2 };
     let listener = LISTENERS.get(random.below(LISTENERS.len())).copied().unwrap_or(Listener::Plain);
-    let routes = listener.routes();
-    let Some(route) = routes.get(random.below(routes.len())) else {
-        return valid(seed, number, protocol, listener, None);
-    };
-    let mut case = valid(seed, number, protocol, listener, Some(route));
+    let route = ROUTES.get(random.below(ROUTES.len())).unwrap_or(&ROUTES[0]);
+    let mut case = valid(seed, number, protocol, listener, route);
     if matches!(route.keys, Keys::Required) || (route.keys == Keys::Accepted && random.percent(60)) {
         case.lines.push(CaseLine::new("idempotency-key", lines::key(number)));
     }
@@ -24,20 +21,8 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
     for _ in 0..mutations {
         let class = CLASSES.get(random.weighted(&[34, 20, 20, 6, 0, 6])).copied().unwrap_or(Class::Path);
         let what = match class {
-            Class::Path if listener.has_restate_paths() && random.percent(50) => {
-                restate_paths::mutate(&mut case, &mut random)
-            }
-            Class::Path if listener.has_two_backends() && random.percent(50) => {
-                backends::mutate(&mut case, &mut random)
-            }
             Class::Path => paths::mutate(&mut case, route, &mut random),
-            Class::Host if listener == Listener::Hosts && random.percent(70) => {
-                spellings::mutate(&mut case, &mut random)
-            }
             Class::Host => hosts::mutate(&mut case, &mut random),
-            Class::Header if listener.has_two_backends() && random.percent(50) => {
-                backends::claim(&mut case, &mut random)
-            }
             Class::Header => lines::mutate(&mut case, &mut random),
             Class::Method => lines::method(&mut case, &mut random),
             Class::Token => lines::token(&mut case, &mut random),
@@ -58,14 +43,15 @@ pub(crate) fn case(seed: u64, number: u64) -> Case {
     case
 }
 
-fn valid(seed: u64, number: u64, protocol: Protocol, listener: Listener, route: Option<&Route>) -> Case {
-    let (host, path) = route.map_or(("", "/"), |route| route.example);
+fn valid(seed: u64, number: u64, protocol: Protocol, listener: Listener, route: &'static Route) -> Case {
+    let (host, path) = route.example;
     Case {
         seed,
         number,
         protocol,
         listener,
-        method: route.map_or("GET", |route| route.method).to_owned(),
+        route,
+        method: route.method.to_owned(),
         target: path.as_bytes().to_vec(),
         absolute: None,
         hosts: vec![host.as_bytes().to_vec()],
@@ -114,7 +100,7 @@ const PLAIN: u64 = u64::MAX;
 
 /// A request as it should be, which works on every listener.
 pub(crate) fn plain(listener: Listener) -> Case {
-    let mut case = valid(0, PLAIN, Protocol::Http1, listener, listener.routes().first());
+    let mut case = valid(0, PLAIN, Protocol::Http1, listener, &ROUTES[0]);
     case.lines.push(CaseLine::new("idempotency-key", lines::key(PLAIN)));
     usual_framing(&mut case);
     case

@@ -27,29 +27,14 @@ pub(crate) fn mutate(case: &mut Case, random: &mut Random) -> String {
                 ":x",
                 ":",
                 ":80",
-                ":443",
-                ":0",
                 ":65535",
                 ":65536",
-                ":99999",
                 ":080",
                 ":000080",
                 ":80:80",
-                ":80:",
-                "::80",
-                ":-1",
-                ":+80",
-                ": 80",
-                ":80 ",
                 ":4294967376",
-                ":18446744073709551696",
-                ":80x",
-                ":x:80",
-                ":80,",
-                ":%38%30",
                 ":\u{ff18}\u{ff10}",
                 ":80.",
-                ":1e2",
             ]);
             replace(case, format!("{host}{port}"))
         }
@@ -76,44 +61,17 @@ pub(crate) fn mutate(case: &mut Case, random: &mut Random) -> String {
             replace(case, text)
         }
         4 => {
-            let whole = random.pick(&[
-                "",
-                "[::1]",
-                "[::1]:80",
-                "[::1",
-                "::1",
-                "[::1]x",
-                "[]",
-                "[2001:DB8::1]",
-                "[2001:db8::1]:443",
-                "[2001:db8::1]:x",
-                "*",
-                "*.private.example.com",
-                ".private.example.com",
-                ".",
-                ":80",
-                "-",
-                "127.0.0.1:80",
-                "xn--e1aybc",
-            ]);
+            let whole =
+                random.pick(&["", "[::1]", "[::1]:80", "[2001:DB8::1]", "*", "*.private.example.com", ".", ":80"]);
             replace(case, whole.to_owned())
         }
         5 => {
-            let text = match random.below(14) {
+            let text = match random.below(5) {
                 0 => format!("{host}/x"),
-                1 => format!("{host}?x"),
-                2 => format!("{host}#x"),
-                3 => format!("{host},{PUBLIC}"),
-                4 => format!("{PUBLIC},{host}"),
-                5 => format!("{host} {PUBLIC}"),
-                6 => format!("x.{host}"),
-                7 => host.replacen('a', "%61", 1),
-                8 => format!("{host}\\x"),
-                9 => format!("{host}\t"),
-                10 => format!(" {host}"),
-                11 => host.replacen('.', "_", 1),
-                12 => host.replacen('.', "..", 1),
-                _ => format!("{host};x"),
+                1 => format!("{host}#x"),
+                2 => format!("{PUBLIC},{host}"),
+                3 => host.replacen('a', "%61", 1),
+                _ => format!("{host}\t"),
             };
             replace(case, text)
         }

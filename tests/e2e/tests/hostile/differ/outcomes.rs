@@ -54,11 +54,11 @@ fn without_instance(answer: &str) -> String {
 }
 
 fn of_record(record: &Record) -> String {
-    let Record { message, complete, at, part } = record;
+    let Record { message, complete, part } = record;
     let end = if *complete { "" } else { " and no more" };
     let (headers, trailers) = (of_lines(&message.headers), of_lines(&message.trailers));
     let (start, body) = (shown(&message.start), shown(&message.body));
-    format!("{}, part {part}: {start} [{headers}] {body} [{trailers}]{end}", at.name())
+    format!("part {part}: {start} [{headers}] {body} [{trailers}]{end}")
 }
 
 /// The lines in order, except that those of different names are sorted.

@@ -11,7 +11,6 @@ use serde_json::Value;
 use testkit::stores::restate_reply;
 
 use super::api::DENIED_SERVICES;
-use super::backends::Backend;
 
 /// A request as the upstream got it.
 #[derive(Clone, Debug)]
@@ -20,8 +19,6 @@ pub(crate) struct Record {
     pub(crate) message: Message,
     /// Whether all of it came.
     pub(crate) complete: bool,
-    /// Which backend got it.
-    pub(crate) at: Backend,
     /// Which of the case's requests it is: the first, the second, or one that was hidden in a body.
     pub(crate) part: String,
 }
@@ -34,11 +31,10 @@ struct Records {
     astray: Vec<String>,
 }
 
-/// A running upstream, which is two backends. A request is kept before its answer is sent.
+/// A running upstream. A request is kept before its answer is sent.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     address: SocketAddr,
-    api_address: SocketAddr,
     records: Arc<Mutex<Records>>,
 }
 
@@ -51,31 +47,23 @@ const RESULT: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-r
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n";
 
 impl Upstream {
-    /// Listens on two free ports, as long as the process is there.
+    /// Listens on a free port, as long as the process is there.
     pub(crate) fn start() -> Result<Self> {
-        let (restate, api) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
-        let (address, api_address) = (restate.local_addr()?, api.local_addr()?);
-        let upstream = Self { address, api_address, records: Arc::default() };
-        for (listener, at) in [(restate, Backend::Restate), (api, Backend::Api)] {
-            let shared = upstream.clone();
-            thread::spawn(move || {
-                while let Ok((stream, _)) = listener.accept() {
-                    let upstream = shared.clone();
-                    thread::spawn(move || upstream.serve(stream, at));
-                }
-            });
-        }
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let upstream = Self { address: listener.local_addr()?, records: Arc::default() };
+        let shared = upstream.clone();
+        thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let upstream = shared.clone();
+                thread::spawn(move || upstream.serve(stream));
+            }
+        });
         Ok(upstream)
     }
 
-    /// Where Restate listens, which is the only backend of most listeners.
+    /// Where it listens.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// Where the API listens.
-    pub(crate) const fn api_address(&self) -> SocketAddr {
-        self.api_address
     }
 
     /// The requests of a case.
@@ -97,7 +85,7 @@ impl Upstream {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self, stream: TcpStream, at: Backend) {
+    fn serve(&self, stream: TcpStream) {
         let Ok(mut reader) = Reader::patient(stream) else { return };
         loop {
             let mut message = match reader.head() {
@@ -108,7 +96,7 @@ impl Upstream {
             let complete = reader.body(&mut message, Kind::Request).is_ok();
             // The filter's own lookups are no requests of a case; a client's would bring the case's number.
             let is_lookup = message.start.starts_with(b"POST /restate/lookup ");
-            if at == Backend::Restate && is_lookup && lines(&message, "x-case").next().is_none() {
+            if is_lookup && lines(&message, "x-case").next().is_none() {
                 if reader.write(&self.looked_up(&message)).is_err() {
                     return;
                 }
@@ -119,7 +107,7 @@ impl Upstream {
                 start if start.starts_with(b"GET /restate/") => RESULT,
                 _ => ANSWER,
             };
-            self.keep(message, at, complete);
+            self.keep(message, complete);
             if !complete || reader.write(answer).is_err() {
                 return;
             }
@@ -139,7 +127,7 @@ impl Upstream {
         [head.into_bytes(), reply].concat()
     }
 
-    fn keep(&self, message: Message, at: Backend, complete: bool) {
+    fn keep(&self, message: Message, complete: bool) {
         let marks: Vec<&[u8]> = lines(&message, "x-case").collect();
         let mark = match marks.as_slice() {
             [mark] => std::str::from_utf8(mark).ok().and_then(|mark| mark.split_once('/')),
@@ -149,7 +137,7 @@ impl Upstream {
         let mut records = self.records();
         match case {
             Some((number, part)) => {
-                records.by_case.entry(number).or_default().push(Record { message, at, complete, part });
+                records.by_case.entry(number).or_default().push(Record { message, complete, part });
             }
             None => records.astray.push(format!("{message:?}")),
         }

@@ -103,63 +103,10 @@ class ClientTest {
     }
 
     @Test
-    fun `a request of another method that has a key is sent again`() {
-        server.enqueue(MockResponse().setResponseCode(503))
-        server.enqueue(ok("done"))
-        val request = Request.Builder().url(server.url("/")).header("Idempotency-Key", KEY).delete(null).build()
-        assertEquals(2, Idempotency.of(client().answer(request))!!.attempts)
-        assertEquals(listOf("DELETE", "DELETE"), List(2) { server.takeRequest().method })
-    }
-
-    @Test
-    fun `resets and cut answers are no answers`() {
-        server.enqueue(MockResponse().setSocketPolicy(SocketPolicy.DISCONNECT_AFTER_REQUEST))
-        server.enqueue(ok("cut".repeat(1000)).setSocketPolicy(SocketPolicy.DISCONNECT_DURING_RESPONSE_BODY))
-        server.enqueue(MockResponse().setChunkedBody("cut".repeat(1000), 100).setSocketPolicy(SocketPolicy.DISCONNECT_DURING_RESPONSE_BODY))
-        server.enqueue(MockResponse().setSocketPolicy(SocketPolicy.DISCONNECT_AT_START))
-        server.enqueue(ok("whole".repeat(1000)))
-        val response = client().answer(post(server).build())
-        assertEquals("whole".repeat(1000), response.body!!.string())
-        assertEquals(5, Idempotency.of(response)!!.attempts)
-        val requests = List(server.requestCount) { server.takeRequest() }.filter { it.getHeader("X-Retry-Attempt") != null }
-        assertEquals(emptySet<String>(), setOf("1", "2", "3", "5") - requests.map { it.getHeader("X-Retry-Attempt") }.toSet())
-        assertEquals(setOf("{\"order\":1}"), requests.map { it.body.readUtf8() }.toSet())
-        assertEquals(1, requests.map { it.getHeader("Idempotency-Key") }.toSet().size)
-    }
-
-    @Test
-    fun `an attempt ends after its timeout, before and within the answer`() {
-        server.dispatcher = object : okhttp3.mockwebserver.Dispatcher() {
-            override fun dispatch(request: okhttp3.mockwebserver.RecordedRequest): MockResponse = when (request.getHeader("X-Retry-Attempt")) {
-                "1" -> MockResponse().setSocketPolicy(SocketPolicy.NO_RESPONSE)
-
-                // Each part comes in time, and the whole answer does not.
-                "2" -> ok("slow".repeat(1000)).throttleBody(100, 100, TimeUnit.MILLISECONDS)
-
-                else -> ok()
-            }
-        }
-        val response = client { attemptTimeout(1, TimeUnit.SECONDS) }.answer(post(server).build())
-        assertTrue(Idempotency.of(response)!!.attempts >= 3)
-        assertEquals("done", response.body!!.string())
-    }
-
-    @Test
     fun `the read timeout of the app's client does not end an attempt`() {
         server.enqueue(ok().setHeadersDelay(400, TimeUnit.MILLISECONDS))
         val impatient = base.newBuilder().readTimeout(100, TimeUnit.MILLISECONDS).build()
         assertEquals(1, Idempotency.of(client(impatient).answer(post(server).build()))!!.attempts)
-    }
-
-    @Test
-    fun `a refused connection ends with NoAnswer, and the request stays`() {
-        val url = server.url("/orders")
-        server.shutdown()
-        val request = Request.Builder().url(url).post("{}".toRequestBody()).header("Idempotency-Key", KEY).build()
-        val error = assertThrows(NoAnswerException::class.java) { client { attempts(4) }.answer(request) }
-        assertEquals(4, error.attempts)
-        assertTrue(error.cause is java.net.ConnectException, "${error.cause}")
-        assertEquals(listOf(KEY), store.list().map { it.key })
     }
 
     @Test
@@ -187,25 +134,6 @@ class ClientTest {
         server.enqueue(ok())
         assertEquals(4, Idempotency.of(client(eager).answer(post(server).build()))!!.attempts)
         assertEquals(11, server.requestCount)
-    }
-
-    @Test
-    fun `a Retry-After that no Int can hold is a wait of a minute`() {
-        server.enqueue(MockResponse().setResponseCode(503).setHeader("Retry-After", "99999999999999"))
-        server.enqueue(MockResponse().setResponseCode(400).setHeader("Retry-After", "7"))
-        val response = client().answer(post(server).build())
-        assertEquals(listOf(60_000L), time.waits)
-        assertEquals("7", response.header("Retry-After"))
-    }
-
-    @Test
-    fun `a refusal is an answer with its code, retry and detail`() {
-        val problem = """{"code":"idempotency_key_invalid","retry":"new_key","detail":"The key holds a comma.","extra":[1]}"""
-        server.enqueue(MockResponse().setResponseCode(400).setHeader("Content-Type", "application/problem+json; charset=utf-8").setBody(problem))
-        val response = client().answer(post(server).build())
-        val known = Idempotency.of(response)!!
-        assertEquals(listOf("idempotency_key_invalid", "new_key", "The key holds a comma."), listOf(known.code, known.retry, known.detail))
-        assertEquals(problem, response.body!!.string())
     }
 
     @Test
@@ -461,34 +389,5 @@ class ClientTest {
         val error = assertThrows(InvalidRequestException::class.java) { derived.newCall(post(server).build()).execute() }
         assertTrue(error.message!!.contains("eventListener"), error.message)
         assertEquals(0, server.requestCount)
-    }
-
-    @Test
-    fun `a thousand intents at a time all get their answers`() {
-        server.dispatcher = object : okhttp3.mockwebserver.Dispatcher() {
-            private val seen = HashSet<String>()
-
-            override fun dispatch(request: okhttp3.mockwebserver.RecordedRequest): MockResponse = synchronized(seen) {
-                if (seen.add(request.getHeader("Idempotency-Key")!!)) MockResponse().setResponseCode(503) else ok(request.body.readUtf8())
-            }
-        }
-        base.dispatcher.maxRequestsPerHost = 32
-        val client = client()
-        val done = CountDownLatch(1000)
-        val wrong = AtomicInteger(1000)
-        for (intent in 1..1000) {
-            client.newCall(post(server, "$intent").build()).enqueue(object : Callback {
-                override fun onFailure(call: Call, e: IOException) = done.countDown()
-
-                override fun onResponse(call: Call, response: Response) {
-                    if (response.body!!.string() == "$intent") wrong.decrementAndGet()
-                    done.countDown()
-                }
-            })
-        }
-        done.await()
-        assertEquals(0, wrong.get())
-        assertEquals(2000, server.requestCount)
-        assertEquals(emptyList<PendingRequest>(), store.list())
     }
 }

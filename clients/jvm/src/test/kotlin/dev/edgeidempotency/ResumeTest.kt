@@ -7,7 +7,6 @@ import okhttp3.mockwebserver.MockWebServer
 import okhttp3.mockwebserver.RecordedRequest
 import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -38,31 +37,6 @@ class ResumeTest {
     }
 
     @Test
-    fun `each kept request gets its answer, with its key and its bytes`() {
-        for (key in listOf("a", "b/1", "c")) keep(key)
-        server.dispatcher = object : Dispatcher() {
-            override fun dispatch(request: RecordedRequest): MockResponse = when {
-                request.getHeader("X-Retry-Attempt") == "1" -> MockResponse().setResponseCode(503)
-                else -> ok(
-                    request.getHeader("Idempotency-Key") + request.body.readUtf8() + request.getHeader("X-App") + request.getHeader("Content-Type")
-                )
-            }
-        }
-        val told = CopyOnWriteArrayList<String>()
-        val results = client.resumePending { told.add(it.key!!) }
-        assertEquals(listOf("a", "b/1", "c"), results.map { it.key })
-        assertEquals(setOf("a", "b/1", "c"), told.toSet())
-        for (result in results) {
-            assertEquals("${result.key}${result.key}nullapplication/json", result.response!!.body!!.string())
-            assertEquals(2, Idempotency.of(result.response!!)!!.attempts)
-            assertEquals(result.key, result.response!!.request.header("Idempotency-Key"))
-            assertNull(result.error)
-        }
-        assertEquals(emptyList<PendingRequest>(), client.pending())
-        assertEquals(emptyList<ResumeResult>(), client.resumePending())
-    }
-
-    @Test
     fun `credentials come from the function`() {
         keep("a")
         server.enqueue(ok())
@@ -82,15 +56,6 @@ class ResumeTest {
         client.forget("old")
         assertEquals(emptyList<PendingRequest>(), client.pending())
         assertEquals(1, server.requestCount)
-    }
-
-    @Test
-    fun `what has no answer again stays`() {
-        keep("a")
-        repeat(2) { server.enqueue(MockResponse().setResponseCode(503)) }
-        val error = client { attempts(2) }.resumePending().single().error as NoAnswerException
-        assertEquals(503, error.lastStatus)
-        assertEquals(listOf("a"), client.pending().map { it.key })
     }
 
     @Test
@@ -171,18 +136,5 @@ class ResumeTest {
         }
         assertEquals(emptyList<ResumeResult>(), client(stale).resumePending())
         assertEquals(0, server.requestCount)
-    }
-
-    @Test
-    fun `many are resumed by many threads at once`() {
-        for (number in 1..300) keep("key-$number")
-        server.dispatcher = object : Dispatcher() {
-            override fun dispatch(request: RecordedRequest): MockResponse = ok()
-        }
-        val results = CopyOnWriteArrayList<ResumeResult>()
-        List(4) { thread { results.addAll(client.resumePending()) } }.forEach { it.join() }
-        assertEquals(300, results.map { it.key }.toSet().size)
-        assertEquals(300, results.size)
-        assertEquals(300, server.requestCount)
     }
 }

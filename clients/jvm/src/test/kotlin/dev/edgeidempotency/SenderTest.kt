@@ -3,7 +3,6 @@ package dev.edgeidempotency
 import okhttp3.Headers.Companion.headersOf
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
-import org.junit.jupiter.api.Assertions.assertSame
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -17,17 +16,6 @@ class SenderTest {
     private val processing = answer(202, "Idempotency-Status", "processing", "Location", "/operations/1", "Retry-After", "3")
 
     @Test
-    fun `all attempts have the same key and bytes, and their number`() {
-        val script = Script(options(), time, reset, answer(503), answer(201))
-        val sent = script.run()
-        assertEquals(201, sent.answer.response.code)
-        assertEquals(3, sent.attempts)
-        assertEquals(setOf(KEY), script.requests.map { it.header("Idempotency-Key") }.toSet())
-        assertEquals(listOf("1", "2", "3"), script.requests.map { it.header("X-Retry-Attempt") })
-        assertEquals(setOf("POST $URL"), script.requests.map { "${it.method} ${it.url}" }.toSet())
-    }
-
-    @Test
     fun `the number of the attempt can be left out`() {
         val script = Script(options { attemptHeader(false) }, time, answer(201))
         script.run()
@@ -39,18 +27,6 @@ class SenderTest {
         time.random = 0.5
         Script(options(), time, reset, answer(503, "Retry-After", "4"), reset, answer(201)).run()
         assertEquals(listOf(250L, 4_500L, 1_000L), time.waits)
-    }
-
-    @Test
-    fun `the last attempt without an answer ends it`() {
-        val script = Script(options { attempts(3) }, time, answer(503), answer(503), reset)
-        val error = assertThrows(NoAnswerException::class.java) { script.run() }
-        assertEquals(KEY, error.key)
-        assertEquals(3, error.attempts)
-        assertNull(error.lastStatus)
-        assertSame(reset, error.cause)
-        assertTrue(error.message!!.contains(KEY) && error.message!!.contains("forget(key)"), error.message)
-        assertEquals(2, time.waits.size)
     }
 
     @Test
@@ -83,59 +59,12 @@ class SenderTest {
     }
 
     @Test
-    fun `questions count as attempts`() {
-        val script = Script(options { attempts(2) }, time, processing, processing)
-        assertEquals(202, assertThrows(NoAnswerException::class.java) { script.run() }.lastStatus)
-    }
-
-    @Test
-    fun `an operation that has gone makes it send the request again`() {
-        val script = Script(options(), time, processing, answer(404), processing, answer(200))
-        script.run()
-        assertEquals(listOf("POST", "GET", "POST", "GET"), script.requests.map { it.method })
-        assertEquals(KEY, script.requests[2].header("Idempotency-Key"))
-    }
-
-    @Test
-    fun `another origin is not asked`() {
-        val elsewhere = answer(202, "Idempotency-Status", "processing", "Location", "http://other.test/operations/1")
-        val script = Script(options(), time, elsewhere, answer(201))
-        script.run()
-        assertEquals(listOf("POST $URL", "POST $URL"), script.requests.map { "${it.method} ${it.url}" })
-    }
-
-    @Test
     fun `credentials are asked before each attempt and replace the caller's`() {
         var token = 0
         val options = options { credentials { _, _ -> mapOf("authorization" to "Bearer ${++token}") } }
         val script = Script(options, time, answer(503), answer(201))
         script.run(headers = headersOf("Authorization", "Bearer old"))
         assertEquals(listOf(listOf("Bearer 1"), listOf("Bearer 2")), script.requests.map { it.headers("Authorization") })
-    }
-
-    @Test
-    fun `new credentials after 401 are sent at once, and once`() {
-        val renewals = ArrayList<Boolean>()
-        val options = options {
-            credentials { url, renew ->
-                assertEquals(URL, url)
-                renewals.add(renew)
-                mapOf("Authorization" to "Bearer ${renewals.count { it }}")
-            }
-        }
-        val script = Script(options, time, answer(401), answer(503), answer(401))
-        assertEquals(401, script.run().answer.response.code)
-        assertEquals(listOf("Bearer 0", "Bearer 1", "Bearer 1"), script.requests.map { it.header("Authorization") })
-        assertEquals(listOf(false, true, false), renewals)
-        assertEquals(1, time.waits.size)
-    }
-
-    @Test
-    fun `401 is final if the credentials stay the same, or if there are none`() {
-        val same = Script(options { credentials { _, _ -> mapOf("Authorization" to "Bearer 1") } }, time, answer(401))
-        assertEquals(1, same.run().attempts)
-        assertEquals(1, Script(options(), time, answer(401)).run().attempts)
-        assertEquals(emptyList<Long>(), time.waits)
     }
 
     @Test
