@@ -120,11 +120,6 @@ pub(crate) trait Continuation {
         false
     }
 
-    /// Whether a fingerprint is made of its kept lines, which holds each line of some headers.
-    fn is_compared(&self) -> bool {
-        false
-    }
-
     /// Whether the request's `Idempotency-Key` lines are no key of the client's, and do not get to the backend.
     fn drops_key(&self) -> bool {
         false
@@ -269,12 +264,11 @@ impl Pause {
         exchange.flow_of(Err(problem), effects)
     }
 
-    /// The header lines that are read when the wait is over: those that what verifies the request reads.
+    /// The header lines that are read when the wait is over: those that what verifies the request reads, and those that the route compares.
     pub fn kept_lines<'a>(&self, exchange: &Exchange, policy: &Policy, headers: &Headers<'a>) -> Headers<'a> {
         let signature = exchange.verifier(policy).filter(|_| !self.continuation.is_refused());
         let Some(signature) = signature else { return Headers::default() };
         let rules = exchange.route(policy).and_then(|route| route.collision.as_deref());
-        let rules = rules.filter(|_| self.continuation.is_compared());
         let is_compared = |name: &[u8]| {
             rules.is_some_and(|rules| {
                 name == b"content-type" || rules.headers.names.iter().any(|compared| compared.as_bytes() == name)

@@ -62,10 +62,6 @@ impl Continuation for WaitingSigned {
         self.request.counted()
     }
 
-    fn is_compared(&self) -> bool {
-        true
-    }
-
     /// Verifies the whole request and forwards it.
     fn resume<'a>(
         self: Box<Self>,

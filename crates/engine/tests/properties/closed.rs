@@ -1,8 +1,6 @@
 //! What is closed to clients, whatever combination of members a document has: every combination of those that open or
 //! close paths is tried, and held against a statement of what has to be closed that shares nothing with the code.
 
-mod two_backends;
-
 use super::{part_of, some};
 use direct::attributes::JsonAttributes;
 use edge_idempotency_engine::headers::Headers;

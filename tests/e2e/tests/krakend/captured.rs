@@ -1,7 +1,5 @@
 //! What reaches a recording upstream behind the stand-in, and what clients get.
 
-use std::io::Read as _;
-
 use anyhow::{Result, ensure};
 use e2e::capture::Capture;
 use e2e::gateway::{Received, received};

@@ -84,7 +84,7 @@ struct RawRequest {
 #[serde(deny_unknown_fields)]
 struct RawUpstream {
     method: Option<String>,
-    path: Text,
+    path: Option<Text>,
     authority: Option<String>,
     headers: CaseLines,
     body: Option<Text>,
@@ -193,16 +193,17 @@ impl RawCase {
         let sent = self.request.ok_or("neither it nor its file has a request")?;
         let authority = sent.authority.unwrap_or_else(|| "api.example.com".to_owned());
         let request = message(
-            head(&sent.method, &authority, sent.path, sent.headers)?,
+            head(&sent.method, &authority, sent.path.clone(), sent.headers)?,
             sent.body,
             sent.trailers.map(lines).transpose()?,
         );
         let upstream = self.upstream.map(|upstream| {
             let method = upstream.method.as_deref().unwrap_or(&sent.method);
             let authority = upstream.authority.as_deref().unwrap_or(&authority);
+            let path = upstream.path.unwrap_or_else(|| sent.path.clone());
             let body = upstream.body.unwrap_or_else(|| Text(request.body.clone()));
             let trailers = Some(lines(upstream.trailers)?);
-            Ok::<_, String>(message(head(method, authority, upstream.path, upstream.headers)?, body, trailers))
+            Ok::<_, String>(message(head(method, authority, path, upstream.headers)?, body, trailers))
         });
         let mut response = Headers::from([(":status", self.response.status.to_string())]);
         extend(&mut response, self.response.headers)?;
