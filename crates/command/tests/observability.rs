@@ -56,13 +56,13 @@ fn access_logs_are_the_same_everywhere() {
 #[test]
 fn the_tags_of_spans_are_members_of_the_record() {
     let own = yaml("deploy/observability/envoy-tracing.yaml");
-    let contract = text("docs/contract.md");
+    let page = text("docs/operate.md");
     let tags = own["tracing"]["custom_tags"].as_array().unwrap();
     assert!(tags.len() > 10);
     for tag in tags {
         let name = tag["tag"].as_str().unwrap();
         assert_eq!(tag["value"], format!("%CEL(filter_state['wasm.edge_idempotency'].{name})%"));
-        assert!(contract.contains(&format!("`{name}`")), "docs/contract.md does not know {name}");
+        assert!(page.contains(&format!("`{name}`")), "docs/operate.md does not know {name}");
     }
 }
 

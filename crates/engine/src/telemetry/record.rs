@@ -1,4 +1,4 @@
-//! The record of one exchange: its members, under the names of docs/contract.md section 9.
+//! The record of one exchange: its members, under the names of docs/operate.md, "The access log".
 
 use super::{digest, payload_in_logs, written};
 use crate::exchange::{Case, Exchange, Outcome, PayloadDigest};
