@@ -78,9 +78,9 @@ pub fn compare_outcomes(first: &CaseOutcome, second: &CaseOutcome) -> Vec<Differ
     differences.0
 }
 
-/// A record in one order, a line for each member.
+/// A record in one order, a line for each member. Without a member there is none.
 fn sorted(record: Option<&Map<String, Value>>) -> String {
-    let Some(record) = record else { return NOTHING.to_owned() };
+    let Some(record) = record.filter(|record| !record.is_empty()) else { return NOTHING.to_owned() };
     let mut members: Vec<String> = record.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     members.sort();
     members.join("\n      ")

@@ -63,7 +63,7 @@ struct RawCase {
     client: Option<RawClient>,
     /// The series that count the exchange
     metrics: Option<Vec<String>>,
-    /// The record for logs
+    /// The record for logs; `{}` for none
     record: Option<Map<String, Value>>,
 }
 
