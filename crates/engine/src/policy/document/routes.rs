@@ -41,9 +41,9 @@ members! {
     ENDPOINT: Custom {} = "endpoint", "Endpoint", required "",
         schema r##"{"$ref": "#/$defs/name", "examples": ["refunds.create"]}"##;
 
-    /// The path in its normalised spelling. With a slash at the end the route takes both spellings. `{name}` stands for one whole segment,
-    /// behind a text (`key:{name}`) for the rest of one. A literal segment outranks a parameter behind a text, and that outranks a whole
-    /// parameter.
+    /// The path in its normalised spelling. The route takes it with and without a slash at the end, however you write it here. `{name}`
+    /// stands for one whole segment, behind a text (`key:{name}`) for the rest of one. A literal segment outranks a parameter behind a text,
+    /// and that outranks a whole parameter.
     PATH: Text<Template> { parse: Template::parse } = "path", "Path", required "",
         schema r#"{"type": "string", "pattern": "^(?:/|(?:/(?:(?!\\.{1,2}(?:/|$)|:[A-Za-z_]|\\*+(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+|(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})*\\{[a-z][a-z0-9_]*\\}))+/?)$", "examples": ["/api/v1/refunds", "/api/v1/carts/{cart_id}/checkout", "/api/v1/flags/key:{flag}"]}"#;
 
@@ -62,7 +62,8 @@ members! {
 
     /// Where the request goes in the backend: `Service/handler`, or `Service/{object key}/handler`. Path parameters, `{tenant}`,
     /// `{project}` and `{subject}` may stand in the object key, with a `:` between them; on a webhook's route before Restate also
-    /// `{body:/pointer}` and `{form:Field}` of the verified body. Without `/backend/rewrite_path` it serves recovery and `collision` only.
+    /// `{body:/pointer}` and `{form:Field}` of the verified body. Without `/backend/rewrite_path` the request keeps its path, and only recovery,
+    /// `collision` and `in_flight` use the target.
     TARGET: Custom {} = "target", "Target",
         schema r#"{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9._-]*(?:/(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{(?:[a-z][a-z0-9_]*|body:(?:/(?:[^~/{}\u0000]|~[01])*){1,8}|form:[^{}\u0000]+)\\})+)?/[A-Za-z_][A-Za-z0-9._-]*$", "examples": ["Refunds/create", "Cart/{tenant}:{project}:{cart_id}/checkout", "Promises/{tenant}:{project}:stripe:{body:/data/object/id}/resolve"]}"#;
 
