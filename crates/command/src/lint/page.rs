@@ -4,7 +4,7 @@ use super::{can_be_allowed, gateway_list, live_list, openapi_list};
 use crate::lints::diagnostics::lint::Lint;
 use crate::lints::list;
 
-const HEAD: &str = include_str!("page_head.md");
+const HEAD: &str = include_str!("page_head.txt");
 
 /// The whole page.
 #[cfg_attr(not(test), allow(dead_code))]

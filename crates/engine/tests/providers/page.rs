@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// What stands above the table.
-const HEAD: &str = include_str!("page_head.md");
+const HEAD: &str = include_str!("page_head.txt");
 /// What stands below it.
-const FOOT: &str = include_str!("page_foot.md");
+const FOOT: &str = include_str!("page_foot.txt");
 
 /// The page is what the files say. With `UPDATE_DOCS=1` it is written anew.
 pub(crate) fn is_fresh() -> Result<(), String> {

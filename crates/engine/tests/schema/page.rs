@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// What stands above the generated sections.
-const HEAD: &str = include_str!("page_head.md");
+const HEAD: &str = include_str!("page_head.txt");
 
 /// The page is what the schema says. With `UPDATE_DOCS=1` it is written anew.
 pub(crate) fn check(schema: &Value) -> Result<(), String> {
