@@ -52,7 +52,8 @@ const STRANGER: &str = "203.0.113.7";
 /// Who sends for webhooks that exist.
 const SENDER: &str = "198.51.100.1";
 
-/// Deliveries for webhooks that were never looked up, while a stranger's made-up ids are refused by the shipped limits of the gateway: each is forwarded.
+/// Deliveries for webhooks that were never looked up, while the shipped limits of the gateway refuse a stranger's made-up ids: each is
+/// forwarded.
 fn others_go_on(setup: &LookupsSetup) -> Result<()> {
     let hooks =
         (0..HOOKS).map(|number| setup.lookup_stores.hook(&format!("beside{number}"))).collect::<Result<Vec<_>>>()?;
