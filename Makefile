@@ -317,13 +317,6 @@ bench-flood: bench-files ## measure what other requests wait, and memory, in a f
 	@echo "== bench-flood"
 	@cargo run --quiet --profile fast --package bench -- --flood --rounds 3 $(BENCH_ARGS)
 
-.PHONY: bench-backend
-bench-backend: ## measure what Restate and the guard service spend on a claim
-	@$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RESTATE)),crates/xtask/scripts/tools.sh restate,:)
-	@echo "== bench-backend"
-	@cargo build --quiet --release --package edge-idempotency-services
-	@EDGE_GUARD=$(abspath $(TARGET))/release/idempotency-guard cargo run --quiet --profile fast --package bench -- --backend $(BENCH_ARGS)
-
 # Envoy, the module, and two modules for comparison: one does nothing, one hashes the body.
 .PHONY: bench-files
 bench-files: $(WASM_NEEDED) $(DYNAMIC_MODULE_NEEDED)

@@ -1,4 +1,4 @@
-//! Rounds in which the variants take turns, in one Envoy and on the same worker threads: what drifts, drifts for all of them.
+//! Rounds in which the variants take turns, in one Envoy and on the same worker thread: what drifts, drifts for all of them.
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,8 +18,6 @@ const WARM_UP: usize = 10;
 pub(crate) struct Cost {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Worker threads
-    pub(crate) workers: u32,
     /// Worker CPU for each request, in µs.
     pub(crate) cpu: Summary,
     /// The same less that of Envoy without a filter in the same round.
@@ -45,25 +43,19 @@ struct Sample {
     rate: f64,
 }
 
-/// Measures variants beside each other, in an Envoy with this many worker threads.
-pub(crate) fn measure(
-    files: &Files,
-    options: &Options,
-    variants: &[Variant],
-    workers: u32,
-    run_dir: &Path,
-) -> Result<Vec<Cost>> {
+/// Measures variants beside each other, in an Envoy with one worker thread.
+pub(crate) fn measure(files: &Files, options: &Options, variants: &[Variant], run_dir: &Path) -> Result<Vec<Cost>> {
     // For each round, a sample of each variant.
     let mut rounds: Vec<Vec<Sample>> = Vec::new();
     for start in 0..options.starts {
         eprintln!(
-            "cost: start {} of {}, {} rounds of {} variants, {workers} workers",
+            "cost: start {} of {}, {} rounds of {} variants",
             start + 1,
             options.starts,
             options.rounds,
             variants.len()
         );
-        let gateway = BenchGateway::start(&files.envoy, variants, workers, run_dir)?;
+        let gateway = BenchGateway::start(&files.envoy, variants, 1, run_dir)?;
         let mut connections = Vec::new();
         for (variant, port) in variants.iter().zip(&gateway.ports) {
             gateway.check(variant, *port)?;
@@ -84,7 +76,7 @@ pub(crate) fn measure(
         }
     }
     let costs = variants.iter().enumerate();
-    Ok(costs.map(|(place, variant)| Cost { workers, ..cost(variant, place, variants, &rounds) }).collect())
+    Ok(costs.map(|(place, variant)| cost(variant, place, variants, &rounds)).collect())
 }
 
 /// Sends this many requests to each variant, and lets Envoy end by itself.
@@ -127,7 +119,6 @@ fn cost(variant: &Variant, place: usize, variants: &[Variant], rounds: &[Vec<Sam
     Cost {
         name: variant.name.clone(),
         kind: variant.kind,
-        workers: 1,
         cpu: Summary::of(samples(place).map(|sample| sample.cpu)),
         added: Summary::of(samples(place).zip(samples(bare)).map(|(sample, bare)| sample.cpu - bare.cpu)),
         rate: Summary::of(samples(place).map(|sample| sample.rate)),

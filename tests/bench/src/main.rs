@@ -11,7 +11,6 @@
 //! | [`claims`] | requests whose payload is compared, and a stand-in for the guard service |
 //! | [`client`] | requests over keep-alive connections |
 //! | [`gateway`] | a running Envoy: when it is ready, its worker's CPU time, its memory |
-//! | [`backend`] | what Restate and the guard service spend on a claim |
 //! | [`cost`] | rounds in which the variants take turns |
 //! | [`start`] | starts in which the variants take turns |
 //! | [`steady`] | a stream with a fixed rate, and its latencies |
@@ -19,7 +18,6 @@
 //! | [`flood`] | a stream beside a flood of large webhooks |
 //! | [`report`] | the table, and the same as JSON |
 
-mod backend;
 mod claims;
 mod client;
 mod config;
@@ -40,7 +38,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use backend::BackendFiles;
 use clap::Parser;
 use harness::tools::repository;
 use serde_json::Value;
@@ -72,17 +69,11 @@ struct Options {
     #[arg(long)]
     exercise: bool,
     /// Measures only the variants with these names, beside Envoy without a filter, on one worker, and no starts.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["collision", "deliveries", "backend", "reload", "flood"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["deliveries", "reload", "flood"])]
     only: Vec<String>,
-    /// Measures only what comparing payloads costs, and two workers.
-    #[arg(long)]
-    collision: bool,
     /// Measures only webhook deliveries, and no starts.
-    #[arg(long, conflicts_with = "collision")]
-    deliveries: bool,
-    /// Measures what Restate and the guard service spend on a claim, and nothing else.
     #[arg(long)]
-    backend: bool,
+    deliveries: bool,
     /// Measures only what requests wait while the policy is replaced.
     #[arg(long)]
     reload: bool,
@@ -133,16 +124,13 @@ fn main() -> Result<()> {
     if options.quick {
         (options.starts, options.rounds, options.requests, options.boots) = (1, 7, 2_000, 3);
     }
-    if options.backend {
-        return measure_backend(&options);
-    }
     let files = Files::locate()?;
     options.compare.insert(0, (names::DYNAMIC_MODULE.to_owned(), files.dynamic_module.clone()));
     let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
     claims::answer_claims(&run_dir.path().join(gateway::GUARD_SOCKET))?;
     if options.deliveries {
         let variants = variant::deliveries(&files, &options.compare);
-        let costs = cost::measure(&files, &options, &variants, 1, run_dir.path())?;
+        let costs = cost::measure(&files, &options, &variants, run_dir.path())?;
         return tell(&files, &options, costs, Vec::new());
     }
     if options.exercise {
@@ -158,17 +146,10 @@ fn main() -> Result<()> {
     if options.reload || options.flood {
         return measure_latencies(&files, &options, run_dir.path());
     }
-    let mut variants = variant::all(&files, &options.compare);
-    if options.collision {
-        variants.retain(|variant| [names::BARE, names::WHOLE, names::WHOLE_LARGE].contains(&variant.name.as_str()));
-    }
-    let mut costs = cost::measure(&files, &options, &variants, 1, run_dir.path())?;
-    costs.extend(cost::measure(&files, &options, &variant::orders(&files, &options.compare), 1, run_dir.path())?);
-    costs.extend(cost::measure(&files, &options, &variant::on_two_workers(&files), 2, run_dir.path())?);
-    let deliveries = if options.collision { Vec::new() } else { variant::deliveries(&files, &options.compare) };
-    if !deliveries.is_empty() {
-        costs.extend(cost::measure(&files, &options, &deliveries, 1, run_dir.path())?);
-    }
+    let variants = variant::all(&files, &options.compare);
+    let mut costs = cost::measure(&files, &options, &variants, run_dir.path())?;
+    costs.extend(cost::measure(&files, &options, &variant::orders(&files, &options.compare), run_dir.path())?);
+    costs.extend(cost::measure(&files, &options, &variant::deliveries(&files, &options.compare), run_dir.path())?);
     let starts = start::measure(&files, &options, run_dir.path())?;
     tell(&files, &options, costs, starts)
 }
@@ -195,7 +176,7 @@ fn measure_only(files: &Files, options: &Options, run_dir: &Path) -> Result<()> 
     let bare: Vec<String> =
         variants.iter().filter(|variant| is_asked(variant)).map(|variant| variant.kind.bare()).collect();
     variants.retain(|variant| is_asked(variant) || bare.contains(&variant.name));
-    let costs = cost::measure(files, options, &variants, 1, run_dir)?;
+    let costs = cost::measure(files, options, &variants, run_dir)?;
     tell(files, options, costs, Vec::new())
 }
 
@@ -204,16 +185,6 @@ fn tell(files: &Files, options: &Options, costs: Vec<cost::Cost>, starts: Vec<st
     let report = report::Report::new(files, options, costs, starts)?;
     println!("{report}");
     write(&options.report, &report.to_json())
-}
-
-fn measure_backend(options: &Options) -> Result<()> {
-    let files = BackendFiles {
-        restate: file("EDGE_RESTATE", ".tools/bin/restate-server")?,
-        guard: file("EDGE_GUARD", "target/release/idempotency-guard")?,
-    };
-    let run_dir = tempfile::tempdir().context("cannot make a run directory")?;
-    let report = backend::measure(&files, options.rounds, run_dir.path())?;
-    write(&options.report.with_file_name("backend.json"), &report)
 }
 
 /// Measures what a steady stream of requests waits.

@@ -82,7 +82,6 @@ impl Report {
             .map(|cost| {
                 json!({
                     "variant": cost.name,
-                    "workers": cost.workers,
                     "request": match cost.kind {
                         Kind::Keyed => "keyed",
                         Kind::Claimed => "keyed, claims in headers",
@@ -144,14 +143,9 @@ fn rounded(number: f64) -> f64 {
 }
 
 fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
-    let with_workers = |name: &str, workers| {
-        let cost = costs.iter().find(|cost| cost.name == name && cost.workers == workers);
+    let added = |name: &str| {
+        let cost = costs.iter().find(|cost| cost.name == name);
         cost.map_or(f64::NAN, |cost| cost.added.median)
-    };
-    let added = |name: &str| with_workers(name, 1);
-    let two_workers = |text, ours: &str| {
-        let measured = with_workers(ours, 2) / added(ours);
-        Goal { text, measured, limit: None, unit: "" }
     };
     let compared = |text, collision, routes| {
         let measured =
@@ -191,9 +185,6 @@ fn goals(costs: &[Cost], starts: &[Start], size: u64) -> Vec<Goal> {
         compared("enforce, json / off", CollisionVariant::ENFORCE_JSON, 10),
         compared("observe, raw / off, 10,000 routes", CollisionVariant::OBSERVE, 10_000),
         compared("enforce, raw / off, 10,000 routes", CollisionVariant::ENFORCE, 10_000),
-        two_workers("a keyed request, 2 workers / 1 worker", names::WHOLE),
-        two_workers("observe, raw, 2 workers / 1 worker", &names::compared(CollisionVariant::OBSERVE, 10)),
-        two_workers("enforce, raw, 2 workers / 1 worker", &names::compared(CollisionVariant::ENFORCE, 10)),
         Goal { text: "start, 10 routes", measured: start(names::WHOLE, time), limit: at_most(500.0), unit: ms },
         Goal { text: "start, 10,000 routes", measured: start(names::WHOLE_LARGE, time), limit: None, unit: ms },
         Goal { text: "memory, 10 routes", measured: start(names::WHOLE, memory), limit: at_most(45.0), unit: mib },
@@ -269,17 +260,15 @@ impl fmt::Display for Report {
             writeln!(f, "{name:8}  {value}")?;
         }
         let tables = [
-            (Kind::Keyed, 1, "a keyed request"),
-            (Kind::Claimed, 1, "a keyed request with its claims in headers"),
-            (Kind::Passed, 1, "a keyed request with its token's payload in a header"),
-            (Kind::Idle, 1, "a request with nothing to do"),
-            (Kind::Order, 1, "a keyed request with a body"),
-            (Kind::Keyed, 2, "a keyed request, 2 workers"),
-            (Kind::Order, 2, "a keyed request with a body, 2 workers"),
+            (Kind::Keyed, "a keyed request"),
+            (Kind::Claimed, "a keyed request with its claims in headers"),
+            (Kind::Passed, "a keyed request with its token's payload in a header"),
+            (Kind::Idle, "a request with nothing to do"),
+            (Kind::Order, "a keyed request with a body"),
         ];
-        for (kind, workers, title) in tables {
+        for (kind, title) in tables {
             writeln!(f, "\n{title:40} {:>9} {:>9} {:>15} {:>9}", "CPU µs", "added µs", "middle half", "req/s")?;
-            for cost in self.costs.iter().filter(|cost| cost.kind == kind && cost.workers == workers) {
+            for cost in self.costs.iter().filter(|cost| cost.kind == kind) {
                 let (low, high) = (cost.added.lower_quartile, cost.added.upper_quartile);
                 let half = if cost.name == kind.bare() { String::new() } else { format!("{low:.2} – {high:.2}") };
                 let (name, cpu, added, rate) = (&cost.name, cost.cpu.median, cost.added.median, cost.rate.median);

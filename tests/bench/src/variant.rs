@@ -224,15 +224,6 @@ pub(crate) fn orders(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Varia
     variants
 }
 
-/// What is measured on two worker threads, too.
-pub(crate) fn on_two_workers(files: &Files) -> Vec<Variant> {
-    let told = [names::BARE.to_owned(), names::WHOLE.to_owned(), names::BARE_ORDER.to_owned()].into_iter();
-    let compared = [CollisionVariant::OFF, CollisionVariant::OBSERVE, CollisionVariant::ENFORCE];
-    let told: Vec<String> = told.chain(compared.map(|collision| names::compared(collision, 10))).collect();
-    let variants = all(files, &[]).into_iter().chain(orders(files, &[]));
-    variants.filter(|variant| told.contains(&variant.name)).collect()
-}
-
 /// Deliveries of every size: buffered, hashed, verified.
 pub(crate) fn deliveries(files: &Files, compared: &[(String, PathBuf)]) -> Vec<Variant> {
     let mut variants = Vec::new();

@@ -8,8 +8,6 @@
     reason = "a failure is a panic"
 )]
 
-mod claim;
-mod error;
 mod form;
 mod json;
 mod own;
@@ -18,8 +16,6 @@ mod provider;
 mod seeds;
 mod signature;
 
-pub use claim::claim;
-pub use error::error;
 pub use form::form;
 pub use json::json;
 pub use provider::provider;

@@ -39,16 +39,6 @@ fn json_bodies() {
 }
 
 #[test]
-fn claims() {
-    run("claim", crate::claim);
-}
-
-#[test]
-fn errors() {
-    run("error", crate::error);
-}
-
-#[test]
 fn form_bodies() {
     run("form", crate::form);
 }

@@ -6,8 +6,6 @@ mod engine;
 mod find;
 mod planted;
 mod project;
-#[cfg(test)]
-mod tests;
 mod values;
 
 use std::process::ExitCode;

@@ -1,4 +1,3 @@
 //! The tests of what the other tests are made of.
 
 mod case_files;
-mod signatures;

@@ -14,13 +14,9 @@ use tempfile::TempDir;
 pub(crate) const LASTING: &str = "lasting";
 /// Answers expire at once, and are not used for longer.
 pub(crate) const BRIEF: &str = "brief";
-/// Answers expire at once, and are used for longer while a store is down.
-pub(crate) const STALE: &str = "stale";
 /// Calls may take no time at all.
 pub(crate) const SHORT_TIMEOUT: &str = "short-timeout";
 
-/// As the first, and as many deliveries come in as anybody sends.
-pub(crate) const FLOODED: &str = "flooded";
 /// As the first, and few deliveries come in.
 pub(crate) const LIMITED: &str = "limited";
 /// How many from one address.
@@ -36,13 +32,11 @@ pub(crate) struct Times {
 }
 
 pub(crate) const LONG: Times = Times { timeout_ms: 20_000, cache_ttl_s: 600 };
-const LISTENERS: [(&str, Times); 7] = [
+const LISTENERS: [(&str, Times); 5] = [
     (LASTING, LONG),
     (BRIEF, Times { cache_ttl_s: 1, ..LONG }),
-    (STALE, Times { cache_ttl_s: 2, ..LONG }),
     (SHORT_TIMEOUT, Times { timeout_ms: 100, ..LONG }),
     // Envoy gives listeners with the same plugin configuration one root context, and so one cache: these have their own.
-    (FLOODED, Times { cache_ttl_s: 599, ..LONG }),
     (LIMITED, Times { cache_ttl_s: 598, ..LONG }),
     (PROXIED, Times { cache_ttl_s: 597, ..LONG }),
 ];
@@ -104,7 +98,6 @@ impl LookupsSetup {
         let lookup_stores = LookupStores::start(directory.path())?;
         let listeners = LISTENERS.map(|(name, times)| {
             let changes = match name {
-                FLOODED => vec![Change::DeliveriesAnHour(None), behind_a_proxy()],
                 LIMITED => vec![Change::DeliveriesAnHour(Some(LIMIT)), behind_a_proxy()],
                 PROXIED => vec![behind_a_proxy()],
                 _ => Vec::new(),

@@ -26,6 +26,12 @@ const fn twice(told: &'static str) -> Expected {
     Expected { attempts: 2, told, obeys: false }
 }
 
+/// It tries no answer again; this is what it does after a reset, and what the application gets of an answer that is cut off and of a timeout.
+const fn unaided(reset: Expected, cut_off: &'static str, timeout: &'static str) -> [Expected; 10] {
+    let [busy, in_flight] = [once("503"), once("409")];
+    [busy, in_flight, busy, reset, once(cut_off), once(timeout), in_flight, busy, once("400"), busy]
+}
+
 /// What runs a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runner {
@@ -96,18 +102,7 @@ pub(crate) const RECIPES: [Recipe; 24] = [
         OKHTTP,
         "okhttp",
         Runner::Java,
-        [
-            once("503"),
-            once("409"),
-            once("503"),
-            once("SocketException"),
-            once("ProtocolException"),
-            once("SocketTimeoutException"),
-            once("409"),
-            once("503"),
-            once("400"),
-            once("503"),
-        ],
+        unaided(once("SocketException"), "ProtocolException", "SocketTimeoutException"),
     ),
     configured(
         OKHTTP,
@@ -127,108 +122,33 @@ pub(crate) const RECIPES: [Recipe; 24] = [
         Runner::Python,
         [LATER, LATER, AGAIN, AGAIN, once("APIConnectionError"), AGAIN, once("409"), once("503"), once("400"), LATER],
     ),
-    plain(
-        AXIOS,
-        "axios",
-        Runner::Node,
-        [
-            once("503"),
-            once("409"),
-            once("503"),
-            AGAIN,
-            once("ERR_BAD_RESPONSE"),
-            once("ECONNABORTED"),
-            once("409"),
-            once("503"),
-            once("400"),
-            once("503"),
-        ],
-    ),
+    plain(AXIOS, "axios", Runner::Node, unaided(AGAIN, "ERR_BAD_RESPONSE", "ECONNABORTED")),
     configured(
         AXIOS,
         "axios",
         Runner::Node,
         [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, once("409"), once("503"), once("400"), once("503")],
     ),
-    plain(
-        GOT,
-        "got",
-        Runner::Node,
-        [
-            once("503"),
-            once("409"),
-            once("503"),
-            once("ECONNRESET"),
-            once("ECONNRESET"),
-            once("ETIMEDOUT"),
-            once("409"),
-            once("503"),
-            once("400"),
-            once("503"),
-        ],
-    ),
+    plain(GOT, "got", Runner::Node, unaided(once("ECONNRESET"), "ECONNRESET", "ETIMEDOUT")),
     configured(
         GOT,
         "got",
         Runner::Node,
         [LATER, LATER, AGAIN, AGAIN, AGAIN, AGAIN, once("409"), once("503"), once("400"), once("503")],
     ),
-    plain(
-        UNDICI,
-        "undici",
-        Runner::Node,
-        [
-            once("503"),
-            once("409"),
-            once("503"),
-            once("ECONNRESET"),
-            once("UND_ERR_SOCKET"),
-            once("UND_ERR_HEADERS_TIMEOUT"),
-            once("409"),
-            once("503"),
-            once("400"),
-            once("503"),
-        ],
-    ),
+    plain(UNDICI, "undici", Runner::Node, unaided(once("ECONNRESET"), "UND_ERR_SOCKET", "UND_ERR_HEADERS_TIMEOUT")),
     configured(
         UNDICI,
         "undici",
         Runner::Node,
         [LATER, LATER, AGAIN, AGAIN, twice("UND_ERR_REQ_RETRY"), AGAIN, AGAIN, AGAIN, once("400"), LATER],
     ),
-    plain(
-        "`fetch` of Node.js 20",
-        "fetch",
-        Runner::Node,
-        [
-            once("503"),
-            once("409"),
-            once("503"),
-            once("TypeError"),
-            once("TypeError"),
-            once("TimeoutError"),
-            once("409"),
-            once("503"),
-            once("400"),
-            once("503"),
-        ],
-    ),
+    plain("`fetch` of Node.js 20", "fetch", Runner::Node, unaided(once("TypeError"), "TypeError", "TimeoutError")),
     plain(
         REQUESTS,
         "requests",
         Runner::Python,
-        [
-            once("503"),
-            once("409"),
-            once("503"),
-            once("ConnectionError"),
-            once("ChunkedEncodingError"),
-            once("ReadTimeout"),
-            once("409"),
-            once("503"),
-            once("400"),
-            once("503"),
-        ],
+        unaided(once("ConnectionError"), "ChunkedEncodingError", "ReadTimeout"),
     ),
     configured(
         REQUESTS,
@@ -251,18 +171,7 @@ pub(crate) const RECIPES: [Recipe; 24] = [
         "httpx 0.28.1, also with `HTTPTransport(retries=3)`",
         "httpx",
         Runner::Python,
-        [
-            once("503"),
-            once("409"),
-            once("503"),
-            once("ReadError"),
-            once("RemoteProtocolError"),
-            once("ReadTimeout"),
-            once("409"),
-            once("503"),
-            once("400"),
-            once("503"),
-        ],
+        unaided(once("ReadError"), "RemoteProtocolError", "ReadTimeout"),
     ),
     plain(
         "curl 7.88.1 `--retry 3`",
@@ -294,23 +203,7 @@ pub(crate) const RECIPES: [Recipe; 24] = [
         Runner::CurlExample(&["--fail-with-body", "--retry", "1"]),
         [LATER, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, twice("400"), LATER],
     ),
-    plain(
-        "Go 1.26 `net/http`",
-        "net/http",
-        Runner::Go,
-        [
-            once("503"),
-            once("409"),
-            once("503"),
-            once("connection reset"),
-            once("unexpected EOF"),
-            once("timeout"),
-            once("409"),
-            once("503"),
-            once("400"),
-            once("503"),
-        ],
-    ),
+    plain("Go 1.26 `net/http`", "net/http", Runner::Go, unaided(once("connection reset"), "unexpected EOF", "timeout")),
     plain(
         RETRYABLEHTTP,
         "retryablehttp",
