@@ -264,7 +264,8 @@ impl Pause {
         exchange.flow_of(Err(problem), effects)
     }
 
-    /// The header lines that are read when the wait is over: those that what verifies the request reads, and those that the route compares.
+    /// The header lines that are read when the wait is over: those that what verifies the request reads, and those that the route
+    /// compares.
     pub fn kept_lines<'a>(&self, exchange: &Exchange, policy: &Policy, headers: &Headers<'a>) -> Headers<'a> {
         let signature = exchange.verifier(policy).filter(|_| !self.continuation.is_refused());
         let Some(signature) = signature else { return Headers::default() };

@@ -220,7 +220,7 @@ const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "origin", "x-api-key"
 /// Lines that begin as those do by which a client would tell Envoy what to do, and that Envoy itself adds.
 const FROM_ENVOY: [&str; 2] = ["x-envoy-expected-rq-timeout-ms", "x-envoy-external-address"];
 
-/// What holds for every request at the upstream, whatever the model says.
+/// What holds for every request at the upstream.
 fn invariants(case: &Case, record: &Record, wrong: &mut Vec<String>) {
     let (method, target) = request_line(record);
     let message = &record.message;
