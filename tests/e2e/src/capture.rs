@@ -106,6 +106,11 @@ impl Capture {
         self.address
     }
 
+    /// Its URL, without a path.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// What it says from now on.
     pub fn answer(&self, answer: Answer) {
         *lock(&self.state.answer) = answer;

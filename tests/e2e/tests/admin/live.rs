@@ -130,14 +130,13 @@ fn openbao(setup: &AdminSetup) -> Result<&Mutex<OpenBao>> {
     setup.stack.openbao.as_ref().context("OpenBao is not there: run `make tools-all`")
 }
 
-/// A server that answers a path so, and is there as long as this process; its URL.
-fn server(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static) -> Result<String> {
-    let capture = Capture::answering(move |message| {
+/// A server that answers a path so, and is there as long as it is held.
+fn server(answer: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static) -> Result<Capture> {
+    Capture::answering(move |message| {
         let line = String::from_utf8_lossy(&message.start).into_owned();
         let (status, body) = answer(line.split(' ').nth(1).unwrap_or_default()).unwrap_or((404, String::new()));
         Answer { status, body: body.into_bytes(), ..Answer::default() }
-    })?;
-    Ok(format!("http://{}", capture.address()))
+    })
 }
 
 async fn sound(setup: &AdminSetup) -> Result<()> {
@@ -167,7 +166,8 @@ async fn wrong_guard(setup: &AdminSetup) -> Result<()> {
             "/restate/health" => Some((200, String::new())),
             _ => Some((status, body.clone())),
         };
-        let run = LiveRun::of(setup).await?.with("backend", server(answer)?);
+        let backend = server(answer)?;
+        let run = LiveRun::of(setup).await?.with("backend", backend.url());
         let found = run.found()?;
         let guard: Vec<_> = found.iter().filter(|(lint, ..)| lint == "live-guard").collect();
         ensure!(
@@ -178,7 +178,7 @@ async fn wrong_guard(setup: &AdminSetup) -> Result<()> {
     }
     // A proxy without memory gives each claim its own fingerprint.
     let echo = Capture::start()?;
-    let found = LiveRun::of(setup).await?.with("backend", format!("http://{}", echo.address())).found()?;
+    let found = LiveRun::of(setup).await?.with("backend", echo.url()).found()?;
     ensure!(
         found.iter().any(|(lint, _, message)| lint == "live-guard" && message.contains("its own fingerprint")),
         "{found:#?}"
@@ -224,9 +224,9 @@ async fn wrong_stores(setup: &AdminSetup) -> Result<()> {
     has(&of("UNKEY_ROOT_KEY", "unkey_planted").await?, "/webhooks/unkey", "registry_forbidden")?;
     has(&of("--webhook", "wh_01JNOBODY").await?, "/webhooks/unkey", "binding_not_found")?;
     let other = server(|_| Some((200, json!({"ok": true}).to_string())))?;
-    has(&of("unkey", &other).await?, "/webhooks/unkey", "registry_reply_malformed")?;
+    has(&of("unkey", &other.url()).await?, "/webhooks/unkey", "registry_reply_malformed")?;
     has(&of("BAO_TOKEN", "s.planted").await?, "/webhooks/openbao", "secret_store_forbidden")?;
-    has(&of("openbao", &other).await?, "/webhooks/openbao", "secret_store_reply_malformed")?;
+    has(&of("openbao", &other.url()).await?, "/webhooks/openbao", "secret_store_reply_malformed")?;
     let owner = LOOKED_UP.first().context("no webhook")?;
     openbao(setup)?.lock().await.erase(&owner.secret_path()).await?;
     let found = LiveRun::of(setup).await?.found();
@@ -252,7 +252,7 @@ async fn wrong_keys(setup: &AdminSetup) -> Result<()> {
         "/openid" => Some((200, json!({"jwks_uri": "https://login.example.com/keys"}).to_string())),
         _ => Some((404, String::new())),
     })?;
-    let url = |path: &str| format!("{discovery}{path}");
+    let url = |path: &str| discovery.url() + path;
     LiveRun::of(setup).await?.with("--jwt-keys", url("/keys")).finds(&[])?;
     for (source, lint, part) in [
         (write("none.json", json!({"keys": []}).to_string())?, "live-keys", "none of its 0 keys"),
@@ -289,7 +289,7 @@ async fn wrong_gateway(setup: &AdminSetup) -> Result<()> {
         "/clusters" => Some((200, unhealthy.to_string())),
         _ => Some((200, json!({"stats": []}).to_string())),
     })?;
-    let found = LiveRun::of(setup).await?.with("--admin-envoy", &bare).found()?;
+    let found = LiveRun::of(setup).await?.with("--admin-envoy", bare.url()).found()?;
     for (lint, part) in
         [("live-gateway", "no filter of this project"), ("live-cluster", "no host of the gateway's cluster `backend`")]
     {

@@ -37,7 +37,7 @@ impl KrakendSetup {
     pub(crate) fn start_with(way: Way, race: bool, own: Vec<(&'static str, Value)>) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let (capture, signer, senders) = (Capture::start()?, Signer::generate(), Senders::generate());
-        let upstream = json!({"url": format!("http://{}", capture.address())});
+        let upstream = json!({"url": capture.url()});
         let gateway = StandIn::start(Options {
             way,
             race,
