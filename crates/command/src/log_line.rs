@@ -219,7 +219,7 @@ impl Explanation {
             reason_meaning: reason.and_then(|reason| explanations::of_reason(&code, &reason)),
             retry: advice(&code),
             docs_url: policy
-                .and_then(|policy| policy.answers().docs_url.as_ref())
+                .and_then(|policy| policy.answers.docs_url.as_ref())
                 .filter(|_| !code.is_empty())
                 .map(|url| format!("{url}#{code}")),
             disagreements,

@@ -75,7 +75,7 @@ fn headers(bench: &mut Criterion) {
                 assert_eq!(matches!(flow, RequestFlow::Continue), is_forwarded);
                 // What a gateway is given: the refusal as a document.
                 match effects.first() {
-                    Some(Effect::Reply(problem)) => problem.document(policy.answers()).len(),
+                    Some(Effect::Reply(problem)) => problem.document(&policy.answers).len(),
                     _ => effects.len(),
                 }
             });

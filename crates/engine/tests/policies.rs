@@ -142,7 +142,7 @@ fn every_policy_does_what_its_cases_say() {
             let seen = match requests::run_with(&policy, &request, &request.attributes, &stores).1 {
                 Verdict::Forwarded { headers, .. } => json!({"upstream": upstream(&headers)}),
                 Verdict::Refused(problem) => {
-                    let document: Value = serde_json::from_str(&problem.document(policy.answers())).unwrap();
+                    let document: Value = serde_json::from_str(&problem.document(&policy.answers)).unwrap();
                     let mut seen = json!({"status": document["status"], "code": document["code"]});
                     document.get("reason").inspect(|reason| seen["reason"] = (*reason).clone());
                     seen

@@ -43,7 +43,7 @@ pub fn explain(policy: &Arc<Policy>, request: &Request) -> Verdict {
     let refusal = exchange.refusal();
     // What the core writes is JSON.
     let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::Null);
-    let shown = |problem: &Problem| read(problem.document(policy.answers()));
+    let shown = |problem: &Problem| read(problem.document(&policy.answers));
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     let acknowledged = exchange.is_acknowledged();

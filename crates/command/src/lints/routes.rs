@@ -51,7 +51,7 @@ pub(super) fn check(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
 
 /// Writes that no route declares.
 fn unmatched(policy: PolicyView<'_>, findings: &mut Vec<PolicyFinding>) {
-    let Some(unmatched) = policy.needs().forwards_unmatched else { return };
+    let Some(unmatched) = policy.needs().forwards_unmatched() else { return };
     let keys = if unmatched == PolicyKind::Prohibited.name() {
         "refused if it has a key, and otherwise"
     } else {

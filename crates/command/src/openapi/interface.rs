@@ -205,7 +205,7 @@ fn headers(policy: &Policy, route: &Route) -> Vec<AnswerHeader> {
         let text = "The id of the operation, the same for a call and its replays.";
         headers.push(header(&in_capitals(name), "IdempotencyOperationId", "string", text));
     }
-    for name in &policy.answers().retry_headers {
+    for name in &policy.answers.retry_headers {
         let text = "`true` after an error if the same request with the same key may be sent again, else `false`.";
         // A component's name has fewer characters than a header's.
         let component = in_capitals(name).replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-', ".");

@@ -47,7 +47,7 @@ pub(crate) fn cors(needs: &GatewayNeeds, origins: &[String]) -> Value {
     if needs.backends.iter().any(|backend| backend.waits) {
         methods.insert("GET");
     }
-    if needs.forwards_unmatched.is_some() {
+    if needs.forwards_unmatched().is_some() {
         methods.extend(["GET", "POST", "PUT", "PATCH", "DELETE"]);
     }
     methods.retain(|method| *method != "OPTIONS");

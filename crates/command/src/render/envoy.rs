@@ -150,7 +150,7 @@ impl EnvoyPlan {
                 "health": self.health,
                 "cors": self.cors,
                 "timeout_s": self.timeout_s,
-                "wait_ms": needs.wait_ms,
+                "wait_ms": needs.recovery_wait_ms,
                 "access_log": self.access_log,
                 "providers": listed.collect::<Vec<_>>(),
                 "preflight": preflight,
@@ -241,7 +241,7 @@ impl EnvoyPlan {
 
     /// How long a stream may be idle: a minute more than anything waits.
     pub(crate) fn idle_s(&self, needs: &GatewayNeeds) -> u64 {
-        self.timeout_s.max(needs.wait_ms.div_ceil(1000)) + 60
+        self.timeout_s.max(needs.recovery_wait_ms.div_ceil(1000)) + 60
     }
 
     /// What a route does that leads to the backend.

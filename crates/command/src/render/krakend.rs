@@ -298,7 +298,7 @@ impl KrakendPlan {
 
     /// How long a request for a stored result takes at most, in seconds.
     fn wait_s(needs: &GatewayNeeds) -> u64 {
-        (needs.wait_ms + MARGIN_MS).div_ceil(1000)
+        (needs.recovery_wait_ms + MARGIN_MS).div_ceil(1000)
     }
 
     /// What KrakenD cannot have.

@@ -83,7 +83,7 @@ impl PublicPath {
                 route.endpoint
             ));
         }
-        if needs.forwards_unmatched.is_none() && routes().next().is_none() {
+        if needs.forwards_unmatched().is_none() && routes().next().is_none() {
             let target = if needs.closed { ", \"target\": \"SERVICE/HANDLER\"" } else { "" };
             return Err(format!(
                 "--public-path {}: the filter answers 404 there, because no route of the policy takes it; add the route \

@@ -60,7 +60,7 @@ impl Dependencies {
         if stores.is_none() && !policy.asks_backends() {
             return None;
         }
-        let (max_series, calls) = (policy.max_series(), CallsUnderWay::new());
+        let (max_series, calls) = (policy.max_series, CallsUnderWay::new());
         Some(Self { stores, max_series, calls, answers: Vec::new(), unclaimed: Vec::new(), times: Vec::new() })
     }
 

@@ -155,7 +155,7 @@ impl Configuration {
     pub fn count_failure(&self) {
         let code = Problem::internal_error().code.name();
         let (values, tenant, project, endpoint) = ([code, NONE], None, None, None);
-        let limit = self.policy.as_ref().map_or(0, |policy| policy.max_series());
+        let limit = self.policy.as_ref().map_or(0, |policy| policy.max_series);
         let count = Count { counter: Counter::Problem, values, tenant, project, endpoint };
         self.metrics.with(|series| series.add(&count, limit));
     }

@@ -54,7 +54,7 @@ fn decide<'a>(
     exchange.facts.attempt = head.attempt;
     let (raw_path, query) = split_query(head.line.target);
     exchange.protocol = head.protocol.or_connect_get(head.line.method, query);
-    if policy.key_in_logs() == KeyInLogs::Full {
+    if policy.key_in_logs == KeyInLogs::Full {
         exchange.facts.sent_path = Some(String::from_utf8_lossy(raw_path).into_owned());
     }
     exchange.begin(TraceStep::Path);

@@ -51,7 +51,7 @@ pub(crate) fn set_problem<'a>(
     effects: &mut Vec<Effect<'a>>,
 ) {
     let protocol = if protocol == CallerProtocol::Connect { protocol } else { CallerProtocol::Http };
-    let answer = problem.answer(policy.answers(), protocol);
+    let answer = problem.answer(&policy.answers, protocol);
     if protocol == CallerProtocol::Connect {
         set(":status", answer.status.to_string().into_bytes(), effects);
     }
@@ -69,7 +69,7 @@ pub(crate) fn set_status_of(problem: &Problem, effects: &mut Vec<Effect<'_>>) {
 
 /// Repeats the retry advice of an error in the headers that existing clients obey.
 pub(crate) fn set_retry_headers<'a>(policy: &'a Policy, advice: Retry, effects: &mut Vec<Effect<'a>>) {
-    for name in &policy.answers().retry_headers {
+    for name in &policy.answers.retry_headers {
         set(name, advice.should_retry().as_bytes(), effects);
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn set_retry_headers<'a>(policy: &'a Policy, advice: Retry, effects: 
 /// Shortens the backend's `Retry-After` where clients read `/retry_headers`: Stripe's SDKs, for example, ignore a
 /// longer wait and a date (RFC 9110 section 10.2.3 allows both), and then come back after half a second.
 pub(crate) fn bound_retry_after(policy: &Policy, retry_after: Option<&[u8]>, effects: &mut Vec<Effect<'_>>) {
-    let Some(value) = retry_after.filter(|_| !policy.answers().retry_headers.is_empty()) else { return };
+    let Some(value) = retry_after.filter(|_| !policy.answers.retry_headers.is_empty()) else { return };
     let digits = Some(value).filter(|value| value.iter().all(u8::is_ascii_digit));
     let seconds = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
     if seconds.is_none_or(|seconds| seconds > MAX_RETRY_AFTER) {

@@ -245,7 +245,7 @@ impl Exchange {
 
     /// Whether the request waits for its result: only if the policy lets requests wait, and the caller has a place left.
     pub(crate) fn granted(&mut self, policy: &Policy, wait: Wait, caller: &Identity) -> Wait {
-        if wait == Wait::Output || policy.recovery_wait_ms() == 0 {
+        if wait == Wait::Output || policy.recovery_wait_ms == 0 {
             return Wait::Output;
         }
         match self.waits.begin(caller) {

@@ -59,7 +59,7 @@ impl<'p, 'r> MatchedRoute<'p, 'r> {
     pub(crate) fn unmatched(policy: &Policy, kind: PolicyKind) -> Self {
         Self {
             kind,
-            mode: policy.mode(),
+            mode: policy.mode,
             scope: Scope::Project,
             route: None,
             values: Vec::new(),
@@ -172,10 +172,10 @@ impl Exchange {
             // The path may be that of another route, whose policy would not be applied.
             RouteLookup::Nothing if is_named => Err(Problem::not_found()),
             RouteLookup::Nothing => {
-                self.policy_name = Some(policy.unmatched().name());
+                self.policy_name = Some(policy.unmatched.name());
                 let is_closed =
                     policy.is_closed_undeclared(path.as_str()) || policy.is_closed_to_default(path.as_str());
-                let kind = match policy.unmatched() {
+                let kind = match policy.unmatched {
                     Unmatched::Reject => {
                         let passes = policy.watches_unmatched() && !is_closed;
                         return self.watched(policy, target, Problem::not_found(), passes);
@@ -202,7 +202,7 @@ impl Exchange {
             self.place = Place::Unknown;
         }
         // Whoever reads the log looks for the route that the policy lacks.
-        let is_shown = policy.mode() == Mode::Shadow && policy.key_in_logs() == KeyInLogs::Hash;
+        let is_shown = policy.mode == Mode::Shadow && policy.key_in_logs == KeyInLogs::Hash;
         if is_shown && self.route_index().is_none() {
             self.facts.sent_path = Some(shape(split_query(target).0));
         }

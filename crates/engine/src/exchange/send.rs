@@ -59,7 +59,8 @@ impl Decision {
         }
         let forward = &policy.identity_of(matched.route).forward;
         let mut added = matched.parameters();
-        if let (Some(name), Some(EnforcedDecision::Keyed(key))) = (policy.shadow_key_header(), self.shadowed()) {
+        if let (Some(name), Some(EnforcedDecision::Keyed(key))) = (policy.shadow_key_header.as_deref(), self.shadowed())
+        {
             added.push((name, key.text.clone().into_bytes()));
         }
         if let (Some(name), Self::Keyed(key)) = (&policy.backend_of(matched.route).key_header, self) {

@@ -65,7 +65,7 @@ pub(crate) fn call_time(
     let tenant = caller.map(|caller| caller.tenant.as_str());
     let project = caller.map(|caller| caller.project.as_str());
     let about = series.subject(tenant, project, endpoint);
-    series.histogram(&about, Histogram::LookupTime, store, policy.max_series())
+    series.histogram(&about, Histogram::LookupTime, store, policy.max_series)
 }
 
 /// Counts a delivery of a webhook.
@@ -136,13 +136,13 @@ impl<'c> Counting<'c> {
     fn add(&mut self, counter: Counter, values: [&str; 2]) {
         let Self { exchange, policy, series, about } = self;
         let about = about.get_or_insert_with(|| subject(exchange, policy, series));
-        series.add_about(about, counter, values, policy.max_series());
+        series.add_about(about, counter, values, policy.max_series);
     }
 
     fn record_attempt<G: Gateway>(&mut self, gateway: &G, attempt: u8) {
         let Self { exchange, policy, series, about } = self;
         let about = about.get_or_insert_with(|| subject(exchange, policy, series));
-        if let Some(histogram) = series.histogram(about, Histogram::Attempt, NONE, policy.max_series()) {
+        if let Some(histogram) = series.histogram(about, Histogram::Attempt, NONE, policy.max_series) {
             series.record(gateway, histogram, attempt.into());
         }
     }

@@ -39,6 +39,7 @@ use crate::webhooks::Webhooks;
 #[cfg(feature = "describe")]
 pub(super) use grammars::GRAMMARS;
 use header_names::{parse_key_header, parse_prefix};
+use std::ops::Deref;
 use std::sync::Arc;
 use texts::parse_url;
 
@@ -218,45 +219,61 @@ pub enum KeyInLogs {
     Off,
 }
 
+/// The members of a document that requests need as they are written: no other member changes what they mean.
+#[derive(Debug, Clone, Default)]
+pub struct DocumentMembers {
+    /// Whether decisions have an effect, for routes that do not say it themselves
+    pub mode: Mode,
+    /// What happens to requests that no route declares
+    pub unmatched: Unmatched,
+    /// How problem documents are written, and what errors say besides
+    pub answers: Answers,
+    /// Whether routes of the gateway may name endpoints
+    pub gateway_routes: bool,
+    /// Whether every request that is forwarded gets [`crate::policy::REWRITE_MARK`]
+    pub mark_all: bool,
+    /// How long a request for a result waits for it at most, in milliseconds
+    pub recovery_wait_ms: u64,
+    /// The maximum number of metric series of one VM
+    pub max_series: usize,
+    /// How keys appear in logs
+    pub key_in_logs: KeyInLogs,
+    /// Whether the gateway gets the records of exchanges
+    pub record: bool,
+    /// The request header with the future key in shadow mode; lower case
+    pub shadow_key_header: Option<String>,
+}
+
 /// A policy document. Invalid parts are left out, and each of them has an issue.
 #[derive(Debug, Default)]
 pub(crate) struct Document<'j> {
-    /// `mode`
-    pub mode: Mode,
-    /// `unmatched`
-    pub unmatched: Unmatched,
-    /// `docs_url`, `retry_headers`, `error_member` and `clean_errors`
-    pub answers: Answers,
+    /// What requests need as it is written
+    pub members: DocumentMembers,
     /// `identity`
     pub identity: Option<IdentityRules>,
     /// `backend` and `backends`
     pub backends: BackendsDocument<'j>,
-    /// `gateway_routes`
-    pub gateway_routes: bool,
-    /// `mark_all`
-    pub mark_all: bool,
     /// `routes`, each with its index in the document
     pub routes: Vec<(usize, RouteDocument<'j>)>,
     /// `webhooks`
     pub webhooks: Option<Webhooks>,
     /// `callers`
     pub callers: Vec<SignedCaller>,
-    /// `recovery_wait_ms`: how long a request for a result waits for it at most, in milliseconds
-    pub recovery_wait_ms: u64,
-    /// `max_series`: the maximum number of metric series of one VM
-    pub max_series: u64,
-    /// `key_in_logs`
-    pub key_in_logs: KeyInLogs,
-    /// `record`
-    pub record: bool,
     /// `key`: the rules of routes without rules of their own
     pub key: Option<Arc<KeyRules>>,
     /// `parameter_headers`: the beginning of the headers that carry path parameters; lower case
     pub parameter_prefix: Option<String>,
-    /// `shadow_key_header`: the request header with the future key in shadow mode; lower case
-    pub shadow_key_header: Option<String>,
     /// `retention.services`
     pub retentions: Vec<ServiceRetention>,
+}
+
+/// A document has its plain members as if they were its own.
+impl Deref for Document<'_> {
+    type Target = DocumentMembers;
+
+    fn deref(&self) -> &DocumentMembers {
+        &self.members
+    }
 }
 
 impl<'j> Document<'j> {
@@ -274,15 +291,22 @@ impl<'j> Document<'j> {
         let retentions = document::RETENTION.at(&fields, issues).and_then(|at| retention::read(&at, issues));
         let items = document::ROUTES.at(&fields, issues).and_then(|at| at.items(issues)).unwrap_or_default();
         Self {
-            mode: document::MODE.read(&fields, issues),
-            unmatched: document::UNMATCHED.read(&fields, issues),
-            answers: Answers::read(&fields, issues),
+            members: DocumentMembers {
+                mode: document::MODE.read(&fields, issues),
+                unmatched: document::UNMATCHED.read(&fields, issues),
+                answers: Answers::read(&fields, issues),
+                gateway_routes: document::GATEWAY_ROUTES.read(&fields, issues),
+                mark_all: document::MARK_ALL.read(&fields, issues),
+                recovery_wait_ms: document::RECOVERY_WAIT_MS.read(&fields, issues),
+                max_series: usize::try_from(document::MAX_SERIES.read(&fields, issues)).unwrap_or(usize::MAX),
+                key_in_logs: document::KEY_IN_LOGS.read(&fields, issues),
+                record: document::RECORD.read(&fields, issues),
+                shadow_key_header: document::SHADOW_KEY_HEADER.read(&fields, issues),
+            },
             identity: document::IDENTITY
                 .at(&fields, issues)
                 .map(|at| IdentityRules::read(&at, IdentityOwner::Document { inline }, issues).unwrap_or_default()),
             backends: BackendsDocument::read(&fields, inline, issues),
-            gateway_routes: document::GATEWAY_ROUTES.read(&fields, issues),
-            mark_all: document::MARK_ALL.read(&fields, issues),
             routes: {
                 // The iterator cannot know how many routes are valid, and would make room for more of them again and again.
                 let mut routes = Vec::with_capacity(items.len());
@@ -295,13 +319,8 @@ impl<'j> Document<'j> {
                 .at(&fields, issues)
                 .map(|at| signed_callers::document::read(&at, inline, issues))
                 .unwrap_or_default(),
-            recovery_wait_ms: document::RECOVERY_WAIT_MS.read(&fields, issues),
-            max_series: document::MAX_SERIES.read(&fields, issues),
-            key_in_logs: document::KEY_IN_LOGS.read(&fields, issues),
-            record: document::RECORD.read(&fields, issues),
             key: read_key(document::KEY.at(&fields, issues), issues),
             parameter_prefix: document::PARAMETER_HEADERS.read(&fields, issues),
-            shadow_key_header: document::SHADOW_KEY_HEADER.read(&fields, issues),
             retentions: retentions.unwrap_or_default(),
         }
     }

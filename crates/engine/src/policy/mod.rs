@@ -25,8 +25,8 @@ pub(crate) mod text_index;
 
 pub use crate::backend::{BackendAbilities, BackendKind, OPERATION_ID};
 pub use document::{
-    Answers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, SecretReader, Unmatched,
-    parse_duration,
+    Answers, DocumentMembers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, SecretReader,
+    Unmatched, parse_duration,
 };
 pub use find::{RequestUrl, RouteLookup};
 pub use path::{NormalPath, PathError, split_query};
@@ -51,6 +51,7 @@ use document::{IdentityRules, OpenBao, Unkey};
 use routes::RouteTable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use text_index::TextIndex;
 pub(crate) use text_index::insert_number;
@@ -71,20 +72,10 @@ const CLOSED_UNDECLARED: usize = 1;
 /// A compiled policy, in the form that requests need.
 #[derive(Debug)]
 pub struct Policy {
-    /// What happens to requests that no route declares.
-    unmatched: Unmatched,
-    /// The document's mode, for requests that no route declares.
-    mode: Mode,
+    /// What the document says and requests need as it is written.
+    members: DocumentMembers,
     /// Whether nothing of the document acts: shadow mode holds everywhere, and nothing is closed or verified.
     only_watches: bool,
-    /// The maximum number of metric series of one VM.
-    max_series: usize,
-    /// How problem documents are written, and what errors say besides.
-    answers: Answers,
-    /// How keys appear in logs.
-    key_in_logs: KeyInLogs,
-    /// Whether the gateway gets the records of exchanges.
-    record: bool,
     /// Warnings for the log at start.
     warnings: Vec<Issue>,
     /// Identity rules: the document's first, then those of routes.
@@ -98,10 +89,6 @@ pub struct Policy {
     names: TextIndex,
     /// Lets the names of request headers pass that concern the filter.
     request_names: NamePrefilter,
-    /// Whether routes of the gateway may name endpoints.
-    gateway_routes: bool,
-    /// Whether every request that is forwarded gets [`REWRITE_MARK`].
-    mark_all: bool,
     /// The backend of requests whose route names none.
     backend: Backend,
     /// The other backends; the first has the index 1.
@@ -112,10 +99,6 @@ pub struct Policy {
     caller_headers: Option<CallerHeaders>,
     /// For each signed caller, where its identity stands.
     caller_sources: Vec<IdentitySource>,
-    /// The request header with the future key in shadow mode.
-    shadow_key_header: Option<String>,
-    /// `recovery`
-    recovery_wait_ms: u64,
     /// Bindings of webhook ids.
     bindings: BTreeMap<String, Arc<Binding>>,
     /// Whether a route needs a call to its backend before a request is forwarded.
@@ -160,27 +143,16 @@ impl fmt::Display for PolicyErrors {
 
 impl std::error::Error for PolicyErrors {}
 
+/// A policy has the plain members of its document as if they were its own.
+impl Deref for Policy {
+    type Target = DocumentMembers;
+
+    fn deref(&self) -> &DocumentMembers {
+        &self.members
+    }
+}
+
 impl Policy {
-    /// What happens to requests that no route declares.
-    pub(crate) fn unmatched(&self) -> Unmatched {
-        self.unmatched
-    }
-
-    /// The document's mode, for requests that no route declares.
-    pub(crate) fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// How problem documents are written, and what errors say besides.
-    pub const fn answers(&self) -> &Answers {
-        &self.answers
-    }
-
-    /// The maximum number of metric series of one VM.
-    pub fn max_series(&self) -> usize {
-        self.max_series
-    }
-
     /// The backend of a route, or of requests that no route declares.
     pub(crate) fn backend_of(&self, route: Option<&Route>) -> &Backend {
         self.backend_at(route.map_or(0, |route| route.backend))
@@ -221,21 +193,6 @@ impl Policy {
     pub(crate) fn cleans_errors(&self, route: Option<&Route>, backend: &Backend) -> bool {
         let said = route.and_then(|route| route.clean_errors).or(self.answers.clean_errors);
         said.unwrap_or(backend.abilities().cleans_errors)
-    }
-
-    /// The request header that carries the key of a request in shadow mode as enforcing would send it; lower case.
-    pub(crate) fn shadow_key_header(&self) -> Option<&str> {
-        self.shadow_key_header.as_deref()
-    }
-
-    /// How keys appear in logs.
-    pub fn key_in_logs(&self) -> KeyInLogs {
-        self.key_in_logs
-    }
-
-    /// Whether the gateway gets the records of exchanges.
-    pub(crate) fn gives_records(&self) -> bool {
-        self.record
     }
 
     /// Warnings for the log at start.
@@ -286,11 +243,6 @@ impl Policy {
     /// Where the identity of a signed caller stands.
     pub(crate) fn caller_source(&self, caller: usize) -> Option<&IdentitySource> {
         self.caller_sources.get(caller)
-    }
-
-    /// The maximum wait of a recovery request, in milliseconds.
-    pub(crate) fn recovery_wait_ms(&self) -> u64 {
-        self.recovery_wait_ms
     }
 
     /// The store of bindings that the document does not list.

@@ -8,7 +8,7 @@ mod of_document;
 mod stores;
 
 pub use super::document::ServiceRetention;
-use super::document::{Mode, PolicyKind};
+use super::document::{DocumentMembers, PolicyKind, Unmatched};
 #[cfg(feature = "describe")]
 use super::{Policy, Route};
 use crate::backend::BackendAbilities;
@@ -19,11 +19,14 @@ pub use crate::webhooks::document::Binding;
 pub use json::needs_as_json;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// What a policy needs of a gateway.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyNeeds {
+    /// What the document says
+    pub members: DocumentMembers,
     /// The backends: the default first, the others by their names
     pub backends: Vec<BackendNeeds>,
     /// The routes in the order of the document
@@ -40,18 +43,8 @@ pub struct PolicyNeeds {
     pub secrets: Vec<SecretNeeds>,
     /// Headers of identity sources that signed callers send themselves; lower case
     pub signed_headers: BTreeSet<String>,
-    /// The document's mode
-    pub mode: Mode,
-    /// Whether the gateway's routes may name endpoints
-    pub gateway_routes: bool,
-    /// Whether every request that is forwarded is marked
-    pub mark_all: bool,
-    /// Whether all of those are marked, by `mark_all` or otherwise
+    /// Whether all requests that are forwarded are marked, by `mark_all` or otherwise
     pub closed: bool,
-    /// `unmatched`, unless requests that no route declares are refused
-    pub forwards_unmatched: Option<&'static str>,
-    /// How long a request for a result waits, in milliseconds
-    pub wait_ms: u64,
     /// The path of operations, and the index of their backend
     pub operations: Option<(String, usize)>,
     /// The beginnings of paths that no client may call
@@ -60,8 +53,15 @@ pub struct PolicyNeeds {
     pub answer_headers: Vec<String>,
     /// Whether errors of a backend are cleaned, so that they wait for their bodies
     pub cleans_errors: bool,
-    /// Whether the gateway gets the records of exchanges
-    pub record: bool,
+}
+
+/// It has the plain members of the document as if they were its own.
+impl Deref for PolicyNeeds {
+    type Target = DocumentMembers;
+
+    fn deref(&self) -> &DocumentMembers {
+        &self.members
+    }
 }
 
 /// What a backend needs.
@@ -261,6 +261,11 @@ impl Policy {
 }
 
 impl PolicyNeeds {
+    /// `unmatched`, unless requests that no route declares are refused.
+    pub fn forwards_unmatched(&self) -> Option<&'static str> {
+        (self.unmatched != Unmatched::Reject).then(|| self.unmatched.name())
+    }
+
     /// The ways to ask for the result of an operation; none without operations.
     pub fn operation_ways(&self) -> Vec<Way<'_>> {
         self.operations.iter().flat_map(|(path, _)| Way::to_result(path.clone())).collect()

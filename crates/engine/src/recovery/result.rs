@@ -33,7 +33,7 @@ impl StoredResult {
         };
         set(":path", Cow::Owned(self.path.into_bytes()));
         if let Some(router) = self.router.filter(|_| waits) {
-            set(router.timeout_ms, Cow::Owned(policy.recovery_wait_ms().to_string().into_bytes()));
+            set(router.timeout_ms, Cow::Owned(policy.recovery_wait_ms.to_string().into_bytes()));
             // Restate's attach returns 404 for an unknown key, and also for work under way that ends with a 404 of the
             // handler. Only the reply to a repeated request tells them apart: the handler's 404 then has an expiry header.
             router.retry_not_found.iter().for_each(|(name, value)| set(name, Cow::Borrowed(value.as_bytes())));

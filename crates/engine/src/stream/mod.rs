@@ -266,7 +266,7 @@ impl Stream {
         }
         let problem = self.exchange.refuse(problem.clone());
         let default = Answers::default();
-        let answers = self.policy.as_ref().map_or(&default, |policy| policy.answers());
+        let answers = self.policy.as_ref().map_or(&default, |policy| &policy.answers);
         let answer = problem.answer(answers, self.exchange.protocol());
         let details = match self.exchange.reason() {
             Some(reason) => format!("{}.{}", problem.code.name(), reason.name()),

@@ -63,10 +63,10 @@ impl<'a> Record<'a> {
             RecordPart::Request => {
                 put_text(put, "idempotency_case", exchange.case().map(Case::name));
                 let mut put_key = |name: &'static str, key: &str| {
-                    let digest = (policy.key_in_logs() == KeyInLogs::Hash).then(|| digest(key));
+                    let digest = (policy.key_in_logs == KeyInLogs::Hash).then(|| digest(key));
                     let shown = match &digest {
                         Some(digest) => std::str::from_utf8(digest).ok(),
-                        None => Some(key).filter(|_| policy.key_in_logs() == KeyInLogs::Full),
+                        None => Some(key).filter(|_| policy.key_in_logs == KeyInLogs::Full),
                     };
                     put_text(put, name, shown);
                 };
@@ -127,14 +127,14 @@ impl<'a> Record<'a> {
                 std::str::from_utf8(&body).ok()
             }
         };
-        let shown = digest.and_then(|digest| payload_in_logs(policy.key_in_logs(), key, digest));
+        let shown = digest.and_then(|digest| payload_in_logs(policy.key_in_logs, key, digest));
         put_text(put, "payload_hash", shown.as_deref());
     }
 
     /// The path of the route in the policy; `None` without a route, and if logs show paths as they came. Those hold keys,
     /// subjects and ids of webhooks.
     fn route_path(self) -> Option<String> {
-        if self.policy.key_in_logs() == KeyInLogs::Full {
+        if self.policy.key_in_logs == KeyInLogs::Full {
             return None;
         }
         if self.exchange.is_operation() {

@@ -71,7 +71,7 @@ impl Recorder {
         given: &mut GivenRecord,
     ) {
         let is_first = before < Stage::RequestDecided;
-        if policy.gives_records() {
+        if policy.record {
             self.give(host, exchange, policy, is_first, given);
         }
         if self.level <= LogLevel::Info {

@@ -192,7 +192,7 @@ proptest! {
             prop_assert!(replies == 0 || effects.len() == 1, "{:?}", effects);
             if let [Effect::Reply(problem)] = effects.as_slice() {
                 prop_assert!((400..=599).contains(&problem.status()));
-                prop_assert!(is_object(&problem.document(policy.answers())));
+                prop_assert!(is_object(&problem.document(&policy.answers)));
             }
             if let Some(RequestFlow::Paused(pause)) = flow {
                 paused = Some(pause);

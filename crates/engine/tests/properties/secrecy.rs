@@ -100,10 +100,10 @@ proptest! {
         let shadow = exchange.shadow().flatten().cloned();
         let refusal = if let Verdict::Refused(problem) = verdict { Some(problem) } else { None };
         for problem in shadow.into_iter().chain(refusal) {
-            is_clean("a problem document", &problem.document(compiled.answers()));
-            is_clean("a problem's headers", &format!("{:?}", problem.headers(compiled.answers())));
+            is_clean("a problem document", &problem.document(&compiled.answers));
+            is_clean("a problem's headers", &format!("{:?}", problem.headers(&compiled.answers)));
             for protocol in [CallerProtocol::Grpc, CallerProtocol::Connect] {
-                let answer = problem.answer(compiled.answers(), protocol);
+                let answer = problem.answer(&compiled.answers, protocol);
                 is_clean("a refusal's headers", &format!("{:?}", answer.headers));
                 is_clean("a refusal's body", &String::from_utf8_lossy(&answer.body));
             }

@@ -7,7 +7,6 @@ use crate::restate_admin::audit::Audit;
 use crate::restate_admin::connection::Admin;
 use crate::restate_admin::invocations::Invocation;
 use crate::restate_admin::selection::{Selection, SelectionText, warning};
-use edge_idempotency_engine::Policy;
 use edge_idempotency_engine::policy::KeyInLogs;
 use edge_idempotency_engine::policy::defaults::GUARD;
 
@@ -50,7 +49,7 @@ impl Session {
         Ok(Some(Self {
             selection,
             named_guard: policy.map(|policy| policy.needs().guard_name().to_owned()),
-            key_in_logs: policy.map(Policy::key_in_logs).unwrap_or_default(),
+            key_in_logs: policy.map(|policy| policy.key_in_logs).unwrap_or_default(),
             admin: Admin::connect(&common.connection)?,
         }))
     }

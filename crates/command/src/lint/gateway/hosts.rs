@@ -22,7 +22,7 @@ pub(super) fn check(chain: &FilterChain<'_>, needs: &CheckedNeeds, findings: &mu
             findings.add(&ENVOY_UNSERVED_HOST, member_span(list), message);
         }
     }
-    let Some(unmatched) = &needs.forwards_unmatched else { return };
+    let Some(unmatched) = needs.forwards_unmatched() else { return };
     let is_of_policy = |(_, pattern): &(_, Pattern)| {
         needs.route_hosts.iter().any(|host| pattern.takes(host) || pattern.is_within(host))
     };

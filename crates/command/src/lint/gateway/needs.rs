@@ -87,7 +87,7 @@ impl CheckedNeeds {
             buffer: needs.buffer_for(waiting()),
             route_hosts: needs.routes.iter().flat_map(|route| route.hosts.iter().cloned()).collect(),
             rewritten: needs.routes.iter().filter_map(|route| route.rewritten.as_ref()).map(first_segment).collect(),
-            result_wait_ms: needs.routes.iter().any(|route| route.recovery).then_some(needs.wait_ms),
+            result_wait_ms: needs.routes.iter().any(|route| route.recovery).then_some(needs.recovery_wait_ms),
             metadata: needs.all_sources().filter_map(pair).collect(),
             headers: needs.all_sources().filter_map(OwnedHeaders::of).collect(),
             samples: needs.routes.iter().filter_map(sample).collect(),

@@ -134,7 +134,7 @@ fn without_route(policy: &Policy, operation: &ApiOperation<'_>, miss: &Routing<'
             ),
             format!("add `{}` to `methods` of a route with this path, or a route of its own", operation.method),
         ),
-        _ if policy.needs().forwards_unmatched.is_none() => (
+        _ if policy.needs().forwards_unmatched().is_none() => (
             &OPENAPI_NO_ROUTE,
             format!("`{title}` has no route, so the gateway answers 404"),
             "add a route with this path, which begins with the path of the server in `servers`".to_owned(),

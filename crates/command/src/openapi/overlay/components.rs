@@ -76,7 +76,7 @@ fn problem(policy: &Policy) -> Value {
             "items": {"type": "object"},
         },
     });
-    if let Some(properties) = properties.as_object_mut().filter(|_| policy.answers().error_member) {
+    if let Some(properties) = properties.as_object_mut().filter(|_| policy.answers.error_member) {
         let error = json!({
             "type": "object",
             "description": "The same for clients that look only here.",

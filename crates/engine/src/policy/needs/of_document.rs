@@ -6,7 +6,7 @@ use crate::collision::Collision;
 use crate::identity::IdentitySource;
 use crate::key::KeyCharset;
 use crate::policy::answer::AnswerMapping;
-use crate::policy::document::{BackendDocument, Document, PolicyKind, RouteDocument, Service, Unmatched};
+use crate::policy::document::{BackendDocument, Document, RouteDocument, Service, Unmatched};
 use crate::policy::target::target_parts;
 use crate::policy::{OPERATION_ID, Policy, Route};
 use std::collections::BTreeSet;
@@ -28,7 +28,6 @@ impl PolicyNeeds {
             .collect();
         let operations =
             policy.operations.as_ref().map(|operations| (operations.template(), place(operations.backend)));
-        let wait_ms = document.recovery_wait_ms;
         let backends: Vec<BackendNeeds> = declared
             .iter()
             .enumerate()
@@ -51,7 +50,7 @@ impl PolicyNeeds {
                     marked: document.mark_all
                         || has_operations
                         || own().any(|route| route.is_marked() || route.target.is_some()),
-                    waits: wait_ms > 0 && (has_operations || own().any(|route| route.recovery)),
+                    waits: document.recovery_wait_ms > 0 && (has_operations || own().any(|route| route.recovery)),
                 }
             })
             .collect();
@@ -59,26 +58,17 @@ impl PolicyNeeds {
         let ids: BTreeSet<&String> = backends.iter().filter_map(|backend| backend.operation_id.as_ref()).collect();
         let cleans = document.answers.clean_errors;
         let mut needs = Self {
+            members: document.members.clone(),
             stores: stores(document),
             secrets: secrets(document),
             sources: document.identity.iter().flat_map(|rules| &rules.sources).cloned().collect(),
             bindings: document.webhooks.as_ref().map(|webhooks| webhooks.bindings.clone()).unwrap_or_default(),
             retentions: document.retentions.clone(),
             signed_headers: BTreeSet::new(),
-            mode: document.mode,
-            gateway_routes: document.gateway_routes,
-            mark_all: document.mark_all,
             closed: document.mark_all || document.unmatched == Unmatched::Reject && all_marked,
-            forwards_unmatched: match document.unmatched {
-                Unmatched::Reject => None,
-                Unmatched::Prohibited => Some(PolicyKind::Prohibited.name()),
-                Unmatched::HandlerInternalC => Some(PolicyKind::HandlerInternalC.name()),
-            },
-            wait_ms,
             operations,
             reserved: reserved(document, policy),
             answer_headers: ids.into_iter().chain(&document.answers.retry_headers).cloned().collect(),
-            record: document.record,
             cleans_errors: cleans.unwrap_or(backends.iter().any(|backend| backend.abilities.cleans_errors))
                 || routes.iter().any(|route| route.clean_errors == Some(true)),
             backends,
