@@ -100,7 +100,7 @@ fn claims(
     kept: &KeptFor,
     findings: &mut Vec<PolicyFinding>,
 ) {
-    let Some(backend) = policy.backend_of(route).filter(|_| route.claims) else { return };
+    let Some(backend) = policy.backend_of(route).filter(|_| route.collision.asks_guard()) else { return };
     let Some(declared) = backend.guard.as_ref().map(|guard| guard.retention) else { return };
     let needed = kept.seconds.saturating_add(CLEANUP_S);
     // Where both are declared the engine refuses what is too short.

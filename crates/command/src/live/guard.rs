@@ -11,7 +11,7 @@ use edge_idempotency_engine::problem::Code;
 const START_ONE: &str = "register a guard that returns its input (docs/backends.md)";
 
 pub(super) fn check(live: &mut LiveCheck<'_>) {
-    if !live.policy.needs().routes.iter().any(|route| route.claims) {
+    if !live.policy.needs().routes.iter().any(|route| route.collision.asks_guard()) {
         return;
     }
     let mut bytes = [0; 32];

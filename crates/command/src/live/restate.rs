@@ -112,7 +112,7 @@ fn targets(live: &mut LiveCheck<'_>, backend: &BackendNeeds, services: &[Service
 }
 
 fn guard(live: &mut LiveCheck<'_>, backend: &BackendNeeds, services: &[Service]) {
-    if !routes(live.policy, backend).any(|(_, route)| route.claims) {
+    if !routes(live.policy, backend).any(|(_, route)| route.collision.asks_guard()) {
         return;
     }
     if let Some(message) = missing(services, live.policy.needs().guard_name(), "claim") {

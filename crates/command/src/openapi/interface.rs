@@ -124,7 +124,7 @@ fn refusals(policy: &Policy, route: &Route, key: KeyUse) -> Vec<RefusalStatus> {
     let takes_keys = matches!(key, KeyUse::Required | KeyUse::Optional);
     let is_webhook = route.webhook.is_some();
     let own = policy.needs_of(route);
-    let compares = takes_keys && own.is_some_and(|own| own.compares);
+    let compares = takes_keys && own.is_some_and(|own| own.collision.refuses());
     let asks_in_flight = takes_keys && own.is_some_and(|own| own.refuses_in_flight);
     let has_registry = !is_webhook && own.is_some_and(|own| policy.needs().asks_registry(own));
     let is_signed = !route.callers.is_empty();

@@ -17,7 +17,8 @@ pub(super) struct ClaimsOutlast {
 impl ClaimsOutlast {
     /// Those of a policy: the targets of routes with collision detection.
     pub(super) fn of(policy: &PolicyNeeds) -> Self {
-        let services = policy.routes.iter().filter(|route| route.claims).filter_map(|route| route.service());
+        let services =
+            policy.routes.iter().filter(|route| route.collision.asks_guard()).filter_map(|route| route.service());
         Self { guard: policy.guard_name().to_owned(), guarded: services.map(str::to_owned).collect() }
     }
 

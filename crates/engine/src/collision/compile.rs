@@ -1,7 +1,7 @@
 //! Collision detection: the rules of a route, and whether the guard keeps its fingerprints for long enough.
 
-use super::document::Collision;
-use super::rules::{CollisionRules, ComparedHeaders};
+use super::document::{Collision, CollisionRules};
+use super::fingerprint::ComparedHeaders;
 use crate::backend::Backend;
 use crate::policy::Route;
 use crate::policy::Target;
@@ -20,17 +20,15 @@ impl Compiler<'_> {
     #[inline(never)]
     pub(crate) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let member = |name: &str| format!("/routes/{index}/{name}");
-        if route.collision == Collision::Off {
-            let set = [
-                ("fingerprint", route.fingerprint_json),
-                ("fingerprint_headers", !route.fingerprint_headers.is_empty()),
-            ];
+        if route.comparison.collision == Collision::Off {
+            let set =
+                [("fingerprint", route.comparison.json), ("fingerprint_headers", !route.comparison.headers.is_empty())];
             for (name, _) in set.into_iter().filter(|(_, is_set)| *is_set) {
                 self.warnings.add(member(name), "this member has no effect without `collision`");
             }
             return;
         }
-        if route.fingerprint_json && route.max_body_bytes > MAX_JSON_BYTES {
+        if route.comparison.json && route.max_body_bytes > MAX_JSON_BYTES {
             self.issues.add(
                 member("max_body_bytes"),
                 "at most 16777216 with `\"fingerprint\": \"json\"`, which needs several copies of a body",
@@ -67,7 +65,7 @@ impl Compiler<'_> {
         for (index, declared) in &self.document.routes {
             let route = routes.iter().find(|(other, _)| other == index);
             let Some(backend) = route.and_then(|(_, route)| backends.get(route.backend)) else { continue };
-            for (place, name) in declared.fingerprint_headers.iter().enumerate() {
+            for (place, name) in declared.comparison.headers.iter().enumerate() {
                 if backend.strip.contains(name.as_bytes()) {
                     let message = format!(
                         "the backend never gets `{name}` as a client sent it, so it cannot change what is done: remove it \
@@ -88,7 +86,7 @@ impl Compiler<'_> {
         backend: Option<&Backend>,
     ) -> Option<Box<CollisionRules>> {
         let mode = route.mode.unwrap_or(self.document.mode);
-        let waits = match route.collision {
+        let waits = match route.comparison.collision {
             Collision::Off => return None,
             Collision::Observe => false,
             Collision::Enforce => mode == Mode::Enforce,
@@ -97,8 +95,8 @@ impl Compiler<'_> {
             target: Arc::clone(target?),
             guard: Arc::clone(backend?.guard.as_ref()?),
             waits,
-            json: route.fingerprint_json,
-            headers: ComparedHeaders::of(&route.fingerprint_headers),
+            json: route.comparison.json,
+            headers: ComparedHeaders::of(&route.comparison.headers),
         }))
     }
 }

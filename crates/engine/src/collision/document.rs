@@ -1,10 +1,14 @@
-//! Collision detection in the document: what a route says of it, and the `guard` object of a `backend`.
+//! Collision detection in the document: what a route says of it, and what that becomes; and the `guard` object of a `backend`.
 
-use crate::json::cursor::{Issues, JsonCursor};
+use super::fingerprint::ComparedHeaders;
+use crate::backend::GuardService;
+use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
 use crate::policy::defaults::GUARD;
+use crate::policy::document::header_names::{parse_fingerprint_header, read_header_names};
 use crate::policy::document::parse_duration;
-use crate::policy::members::{Text, TextOr, members};
+use crate::policy::members::{Choice, Custom, Text, TextOr, members};
 use crate::policy::target::Target;
+use std::sync::Arc;
 
 members! {
     /// The service that remembers the first request under each key, for routes with `collision`.
@@ -19,9 +23,29 @@ members! {
     RETENTION: Text<u64> { parse: parse_duration } = "retention", "Retention", schema r##"{"$ref": "#/$defs/duration"}"##;
 }
 
+members! {
+    /// What a route says of collision detection.
+    comparison = "comparison", "Collision detection";
+
+    /// What the same key with another request (method, path, query, content type or body) leads to: nothing, a count, or 422
+    /// `idempotency_key_reused`. Needs `/backend/guard` and `/backend/cluster`. Without a usable answer of the guard `enforce` answers 503,
+    /// `observe` forwards. In shadow mode `enforce` counts.
+    COLLISION: Choice<Collision> { words: &Collision::WORDS }
+        = "collision", "Collision detection";
+
+    /// What of the body makes a request another one: its bytes, or its canonical JSON (RFC 8785). A body without that form is compared by
+    /// bytes. With `json`, `max_body_bytes` is at most 16777216.
+    FINGERPRINT: Choice<bool> { words: &[("raw", false), ("json", true)] } = "fingerprint", "Fingerprint";
+
+    /// Request headers that make a request another one, too, such as `if-match`. A retry has to send them again, byte for byte.
+    /// Fingerprints before and after a change of the list cannot be compared.
+    FINGERPRINT_HEADERS: Custom {} = "fingerprint_headers", "Headers in the fingerprint",
+        schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/fingerprintHeader"}, "default": [], "examples": [["if-match", "prefer"]]}"##;
+}
+
 /// What happens when a key comes again with another payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Collision {
+pub enum Collision {
     /// Nothing
     #[default]
     Off,
@@ -29,6 +53,44 @@ pub(crate) enum Collision {
     Observe,
     /// 422
     Enforce,
+}
+
+impl Collision {
+    const WORDS: [(&'static str, Self); 3] =
+        [("off", Self::Off), ("observe", Self::Observe), ("enforce", Self::Enforce)];
+
+    /// Whether the guard is asked.
+    pub const fn asks_guard(self) -> bool {
+        matches!(self, Self::Observe | Self::Enforce)
+    }
+
+    /// Whether another request with a used key is refused, so that requests wait for their bodies.
+    pub const fn refuses(self) -> bool {
+        matches!(self, Self::Enforce)
+    }
+}
+
+/// What a route says of collision detection.
+#[derive(Debug, Clone)]
+pub(crate) struct ComparisonDocument {
+    /// `collision`
+    pub collision: Collision,
+    /// `fingerprint`: whether bodies are compared as canonical JSON
+    pub json: bool,
+    /// `fingerprint_headers`: headers that are compared, too; lower case
+    pub headers: Vec<String>,
+}
+
+impl ComparisonDocument {
+    /// Reads the members of a route.
+    pub(crate) fn read(fields: &ObjectCursor<'_>, issues: &mut Issues) -> Self {
+        let headers = comparison::FINGERPRINT_HEADERS.at(fields, issues);
+        Self {
+            collision: comparison::COLLISION.read(fields, issues),
+            json: comparison::FINGERPRINT.read(fields, issues),
+            headers: headers.map(|at| read_header_names(&at, parse_fingerprint_header, issues)).unwrap_or_default(),
+        }
+    }
 }
 
 /// The guard service of collision detection.
@@ -46,5 +108,28 @@ impl Guard {
         let fields = guard::OBJECT.read(at, issues)?;
         let retention = guard::RETENTION.read(&fields, issues);
         Some(Self { service: guard::SERVICE.read(&fields, issues)?, retention })
+    }
+}
+
+/// How a route detects that a key comes again with another request (docs/contract.md section 6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CollisionRules {
+    /// The target, also where the path is not rewritten
+    pub(crate) target: Arc<Target>,
+    /// The guard that is asked
+    pub(crate) guard: Arc<GuardService>,
+    /// Whether a request waits for the guard, and is refused (`enforce`). Otherwise its claim is counted (`observe`, and
+    /// `enforce` in shadow mode).
+    pub(crate) waits: bool,
+    /// Whether bodies are compared as canonical JSON
+    pub(crate) json: bool,
+    /// The headers that are compared, too
+    pub(crate) headers: ComparedHeaders,
+}
+
+impl CollisionRules {
+    /// Whether a line of this name is compared.
+    pub(crate) fn compares(&self, name: &[u8]) -> bool {
+        name == b"content-type" || self.headers.names.iter().any(|compared| compared.as_bytes() == name)
     }
 }

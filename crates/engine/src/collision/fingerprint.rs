@@ -1,7 +1,6 @@
 //! The fingerprint of a request. Every release and every instance has to compute the same one, because a claim of one
 //! is compared with a claim of another (`crates/engine/tests/golden/fingerprints.json`).
 
-use super::rules::ComparedHeaders;
 use crate::body::Body;
 use crate::headers::Headers;
 use crate::json::canonical::canonical;
@@ -132,4 +131,34 @@ fn compared_lines(request: &ClaimedRequest<'_>) -> Vec<u8> {
 pub(super) fn prefixed(digest: &mut Sha256, field: &[u8]) {
     digest.update((field.len() as u64).to_be_bytes());
     digest.update(field);
+}
+
+/// The headers beside `content-type` that are compared.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ComparedHeaders {
+    /// Their names in lower case, in alphabetical order
+    pub(crate) names: Box<[String]>,
+    /// What tells fingerprints with these headers from those with others: 8 characters of `A-Z a-z 0-9 _ -`; empty without
+    /// headers
+    pub(crate) tag: String,
+}
+
+impl ComparedHeaders {
+    /// `declared`: in lower case, each of them once.
+    #[inline(never)]
+    pub(crate) fn of(declared: &[String]) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        for name in declared {
+            // They are few, and a sort would be code of its own in the module.
+            names.insert(names.partition_point(|other| other < name), name.clone());
+        }
+        let mut text = Vec::new();
+        for name in &names {
+            text.extend_from_slice(&(name.len() as u64).to_be_bytes());
+            text.extend_from_slice(name.as_bytes());
+        }
+        let digest: [u8; 32] = Sha256::digest(text.as_slice()).into();
+        let tag = digest.first_chunk::<6>().filter(|_| !names.is_empty());
+        Self { tag: tag.map(|tag| BASE64_URL_SAFE_NO_PAD.encode(tag)).unwrap_or_default(), names: names.into() }
+    }
 }

@@ -2,9 +2,9 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | `document` | what a route says of it, and the `guard` of a backend |
+//! | `document` | what a route says of it, and its rules; the `guard` of a backend |
 //! | `compile` | the rules of a policy's routes, and start errors |
-//! | `rules` | the rules of a route |
+//! | `request` | what a request waits for, and whether it is refused |
 //! | `fingerprint` | the digest of a request: method, path, query, content type, body |
 //! | `claim` | the key and the fingerprint that the guard service gets, and its reply |
 //! | `probe` | whether the guard does what is expected of it |
@@ -16,12 +16,13 @@ pub(crate) mod document;
 mod fingerprint;
 mod observation;
 mod probe;
-mod rules;
+mod request;
 
 pub use claim::{Claim, claim_key};
 pub(crate) use claim::{ClaimVerdict, OpenClaim, STORE, call, read};
-pub(crate) use document::{Collision, Guard};
-pub(crate) use fingerprint::{BodyReader, ClaimedRequest};
+pub use document::Collision;
+pub(crate) use document::{CollisionRules, Guard};
+pub(crate) use fingerprint::BodyReader;
 pub(crate) use observation::{Observation, ObservedCaller, ObservedClaim, Unobserved};
 pub use probe::{GuardProbe, GuardVerdict};
-pub(crate) use rules::CollisionRules;
+pub(crate) use request::Comparison;

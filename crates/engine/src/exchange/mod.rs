@@ -9,16 +9,16 @@
 mod answer;
 mod caller;
 mod checks;
-mod decision;
+pub(crate) mod decision;
 mod facts;
 mod head;
 mod key;
 mod outcome;
-mod pause;
+pub(crate) mod pause;
 mod refusal;
-mod route;
+pub(crate) mod route;
 mod send;
-mod trace;
+pub(crate) mod trace;
 mod view;
 
 use crate::collision::Observation;

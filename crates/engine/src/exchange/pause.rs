@@ -270,11 +270,7 @@ impl Pause {
         let signature = exchange.verifier(policy).filter(|_| !self.continuation.is_refused());
         let Some(signature) = signature else { return Headers::default() };
         let rules = exchange.route(policy).and_then(|route| route.collision.as_deref());
-        let is_compared = |name: &[u8]| {
-            rules.is_some_and(|rules| {
-                name == b"content-type" || rules.headers.names.iter().any(|compared| compared.as_bytes() == name)
-            })
-        };
+        let is_compared = |name: &[u8]| rules.is_some_and(|rules| rules.compares(name));
         let mut kept: Vec<(&[u8], &[u8])> = Vec::new();
         for (name, value) in headers.iter() {
             if is_compared(name) || signature.reads_line(name) && adds(&kept, (name, value)) {

@@ -380,6 +380,7 @@ macro_rules! members {
             )*
 
             /// The object itself.
+            #[allow(dead_code, reason = "members that stand in other objects only have none of their own")]
             pub(crate) const OBJECT: Object = Object {
                 names: &[$($member.name,)* $($($shared.name,)*)?],
                 #[cfg(feature = "describe")]

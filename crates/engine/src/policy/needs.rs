@@ -12,6 +12,7 @@ use super::document::{DocumentMembers, PolicyKind, Unmatched};
 #[cfg(feature = "describe")]
 use super::{Policy, Route};
 use crate::backend::BackendAbilities;
+use crate::collision::Collision;
 use crate::identity::IdentitySource;
 use crate::policy::defaults::{BUFFER_MARGIN, GUARD, MAX_BODY_BYTES};
 pub use crate::recovery::{OUTPUT, SEGMENT, Wait};
@@ -129,10 +130,8 @@ pub struct RouteNeeds {
     pub keyed: bool,
     /// Whether results can be asked for by their keys
     pub recovery: bool,
-    /// Whether requests are compared with earlier ones, also without an effect
-    pub claims: bool,
-    /// Whether a request with a used key is refused if it is another one
-    pub compares: bool,
+    /// What a used key leads to with another request
+    pub collision: Collision,
     /// Whether a request is refused while another one with its key is in flight
     pub refuses_in_flight: bool,
     /// The longest body that is waited for, in bytes
@@ -376,7 +375,7 @@ impl RouteNeeds {
 
     /// Whether its requests wait for their bodies (docs/contract.md, sections 5 to 7).
     pub fn waits_for_body(&self) -> bool {
-        self.webhook || self.signed || self.compares || self.refuses_in_flight
+        self.webhook || self.signed || self.collision.refuses() || self.refuses_in_flight
     }
 
     /// Its path with `x` for each segment that holds a parameter.

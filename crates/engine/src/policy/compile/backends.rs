@@ -3,7 +3,6 @@
 
 use super::{Compiler, RouteDocument};
 use crate::backend::{Backend, BackendKind, GuardService, InvocationStore, restate};
-use crate::collision::Collision;
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
 use crate::json::cursor::suggestion;
 use crate::policy::defaults::GUARD;
@@ -84,7 +83,7 @@ impl<'d> Compiler<'d> {
     pub(super) fn backend(&self, declared: &BackendDocument) -> Backend {
         let mut backend = Backend::new(declared.kind, declared.operation_id.clone(), declared.replay_headers.clone());
         // A gateway that chooses the backend by the path could take a client to Restate's own, whatever the route's backend is.
-        let asks_guard = || self.document.routes.iter().any(|(_, route)| route.collision != Collision::Off);
+        let asks_guard = || self.document.routes.iter().any(|(_, route)| route.comparison.collision.asks_guard());
         let kinds = self.document.backends.iter().map(|backend| backend.kind);
         let kinds = kinds.chain(asks_guard().then_some(BackendKind::Restate));
         let own = kinds.map(|kind| kind.abilities().own_paths).find(|paths| !paths.is_empty()).unwrap_or_default();
@@ -122,7 +121,7 @@ impl<'d> Compiler<'d> {
             }
             let (rewrites, is_open) = (backend.rewrite_path, backend.abilities().serves_by_name);
             if let Some(guard) = &backend.guard
-                && (rewrites || is_open || self.routes_of(backend).any(|route| route.collision != Collision::Off))
+                && (rewrites || is_open || self.routes_of(backend).any(|route| route.comparison.collision.asks_guard()))
             {
                 names.get_or_insert(space, &guard.service, CLOSED);
             }

@@ -99,7 +99,7 @@ pub(super) const UNCOMPARED: [&str; 22] = [
 ];
 
 /// Parses the name of a request header that can be a part of a request's meaning.
-pub(super) fn parse_fingerprint_header(text: &str) -> Result<String, String> {
+pub(crate) fn parse_fingerprint_header(text: &str) -> Result<String, String> {
     let name = parse_header_name(text)?;
     if name.contains('_') {
         Err(SAME_AS_HYPHEN.to_owned())
@@ -120,7 +120,7 @@ const MAX_HEADER_NAMES: usize = 8;
 
 /// Reads a list of a few header names, each of them once.
 #[inline(never)]
-pub(super) fn read_header_names(
+pub(crate) fn read_header_names(
     at: &JsonCursor<'_>,
     parse: fn(&str) -> Result<String, String>,
     issues: &mut Issues,

@@ -2,12 +2,12 @@
 
 use super::super::authority::{self, canonical, is_host};
 use super::super::template::Template;
-use super::header_names::{parse_fingerprint_header, parse_header_name, read_header_names};
+use super::header_names::parse_header_name;
 use super::identity::{IdentityOwner, IdentityRules};
 use super::texts::{check_name, check_text, parse_text};
 use super::{MODES, Mode, document, read_key};
 use crate::api_keys::ApiKeyRules;
-use crate::collision::Collision;
+use crate::collision::document::{ComparisonDocument, comparison};
 use crate::json::cursor::{Issues, JsonCursor};
 use crate::json::scan::Pointer;
 use crate::key::KeyRules;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 members! {
     /// A route is an operation of the API, and says what its idempotency keys mean.
     route = "route", "Route",
-        also [document::CLEAN_ERRORS],
+        also [comparison::COLLISION, comparison::FINGERPRINT, comparison::FINGERPRINT_HEADERS, document::CLEAN_ERRORS],
         schema r#"{"allOf": [
             {"if": {"required": ["policy"], "properties": {"policy": {"const": "REQUIRED_B"}}}, "then": {"required": ["webhook"]}},
             {"if": {"required": ["policy"], "properties": {"policy": {"enum": ["REQUIRED_A", "PROHIBITED"]}}}, "then": {"properties": {"webhook": false}}},
@@ -98,25 +98,10 @@ members! {
     /// with a `target` in Restate can, and do unless it says `false`; not in shadow mode.
     RECOVERY: OptionalFlag {} = "recovery", "Recovery";
 
-    /// What the same key with another request (method, path, query, content type or body) leads to: nothing, a count, or 422
-    /// `idempotency_key_reused`. Needs `/backend/guard` and `/backend/cluster`. Without a usable answer of the guard `enforce` answers 503,
-    /// `observe` forwards. In shadow mode `enforce` counts.
-    COLLISION: Choice<Collision> { words: &[("off", Collision::Off), ("observe", Collision::Observe), ("enforce", Collision::Enforce)] }
-        = "collision", "Collision detection";
-
     /// With `attach` a duplicate in flight waits for the same answer. With `conflict` the filter asks Restate through `/backend/cluster`
     /// before each request with a key, and refuses a duplicate with 409 `idempotency_key_in_flight`; without an answer the request is
     /// forwarded. The body is buffered, up to `max_body_bytes`.
     IN_FLIGHT: Choice<bool> { words: &[("attach", false), ("conflict", true)] } = "in_flight", "Requests in flight";
-
-    /// What of the body makes a request another one: its bytes, or its canonical JSON (RFC 8785). A body without that form is compared by
-    /// bytes. With `json`, `max_body_bytes` is at most 16777216.
-    FINGERPRINT: Choice<bool> { words: &[("raw", false), ("json", true)] } = "fingerprint", "Fingerprint";
-
-    /// Request headers that make a request another one, too, such as `if-match`. A retry has to send them again, byte for byte.
-    /// Fingerprints before and after a change of the list cannot be compared.
-    FINGERPRINT_HEADERS: Custom {} = "fingerprint_headers", "Headers in the fingerprint",
-        schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/fingerprintHeader"}, "default": [], "examples": [["if-match", "prefer"]]}"##;
 
     /// The longest body that the filter reads, in bytes, on routes with webhooks, signed callers, `collision` or `"in_flight": "conflict"`.
     /// A longer one is answered 413, with `observe` forwarded.
@@ -293,12 +278,8 @@ pub(crate) struct RouteDocument<'j> {
     pub hosts: Vec<String>,
     /// `recovery`, if the route has it
     pub recovery: Option<bool>,
-    /// `collision`
-    pub collision: Collision,
-    /// `fingerprint`: whether bodies are compared as canonical JSON
-    pub fingerprint_json: bool,
-    /// `fingerprint_headers`: headers that are compared, too; lower case
-    pub fingerprint_headers: Vec<String>,
+    /// `collision`, and what is compared
+    pub comparison: ComparisonDocument,
     /// Whether a request whose key is in flight is refused
     pub in_flight_conflict: bool,
     /// `key`, if the route has it
@@ -379,12 +360,7 @@ impl<'j> RouteDocument<'j> {
                 .map(|at| IdentityRules::read(&at, IdentityOwner::Route, issues).unwrap_or_default()),
             hosts: route::HOSTS.read(&fields, issues).unwrap_or_default(),
             recovery: route::RECOVERY.read(&fields, issues),
-            collision: route::COLLISION.read(&fields, issues),
-            fingerprint_json: route::FINGERPRINT.read(&fields, issues),
-            fingerprint_headers: route::FINGERPRINT_HEADERS
-                .at(&fields, issues)
-                .map(|at| read_header_names(&at, parse_fingerprint_header, issues))
-                .unwrap_or_default(),
+            comparison: ComparisonDocument::read(&fields, issues),
             in_flight_conflict: route::IN_FLIGHT.read(&fields, issues),
             key: read_key(route::KEY.at(&fields, issues), issues),
             answer: route::ANSWER.at(&fields, issues).and_then(|at| read_answer(&at, issues)),

@@ -2,7 +2,6 @@
 
 use super::stores::{secrets, services};
 use super::{BackendNeeds, GuardNeeds, PolicyNeeds, RouteNeeds, StoreNeeds};
-use crate::collision::Collision;
 use crate::identity::IdentitySource;
 use crate::key::KeyCharset;
 use crate::policy::answer::AnswerMapping;
@@ -107,8 +106,7 @@ impl RouteNeeds {
             signed: document.is_signed(declared.endpoint),
             keyed: declared.policy.is_case_a() && declared.webhook.is_none(),
             recovery: route.recovery.is_some(),
-            claims: declared.collision != Collision::Off,
-            compares: declared.collision == Collision::Enforce,
+            collision: declared.comparison.collision,
             refuses_in_flight: declared.in_flight_conflict,
             max_body_bytes: declared.max_body_bytes,
             reads_answers: route.answer.as_ref().is_some_and(AnswerMapping::reads_body),
@@ -209,7 +207,11 @@ mod tests {
         assert_eq!((refund.path.as_str(), refund.sample().as_str()), ("/r/{id}/", "/r/x/"));
         assert_eq!((&refund.methods, &list.methods), (&vec!["POST".to_owned()], &vec!["GET".to_owned()]));
         assert!(
-            refund.recovery && refund.keyed && refund.compares && refund.waits_for_body() && !list.waits_for_body()
+            refund.recovery
+                && refund.keyed
+                && refund.collision.refuses()
+                && refund.waits_for_body()
+                && !list.waits_for_body()
         );
         assert!(hook.sends_keys() && !hook.keyed && hook.provider.as_deref() == Some("stripe"));
         assert_eq!(policy.needs().buffer_for([hook].into_iter()), Some(9 + (64 << 10)));

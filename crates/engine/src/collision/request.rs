@@ -1,0 +1,142 @@
+//! What becomes of a request because of collision detection: it waits for the guard, or its claim is made beside its way to the backend.
+
+use super::claim::{self, Claim, ClaimVerdict, OpenClaim};
+use super::document::CollisionRules;
+use super::fingerprint::{BodyReader, ClaimedRequest};
+use super::observation::{Observation, ObservedCaller};
+use crate::body::Body;
+use crate::codes::Reason;
+use crate::exchange::decision::Decision;
+use crate::exchange::pause::{Awaits, PauseEvent};
+use crate::exchange::route::RoutedRequest;
+use crate::exchange::trace::TraceStep;
+use crate::exchange::{Exchange, PayloadDigest};
+use crate::headers::{FieldValue, Headers};
+use crate::identity::Identity;
+use crate::lookup::LookupAnswer;
+use crate::policy::Route;
+use crate::policy::path::split_query;
+use crate::problem::Problem;
+use crate::questions::PendingLookup;
+use std::sync::Arc;
+
+/// A request that goes on if the first one with its key was the same.
+pub(crate) enum Comparison {
+    /// The body is missing.
+    Open(OpenClaim),
+    /// The guard has to answer.
+    Made(Claim),
+}
+
+impl Comparison {
+    /// The comparison of a request. `body` is the whole body, if it is known already.
+    pub(crate) fn of(claim: OpenClaim, body: Option<&Body<'_>>) -> Self {
+        match body {
+            Some(body) => Self::Made(claim.with_whole_body(body)),
+            None => Self::Open(claim),
+        }
+    }
+
+    /// What it waits for. `limit`: the longest body of the route, in bytes.
+    pub(crate) const fn awaits(&self, limit: u64) -> Awaits {
+        match self {
+            Self::Open(claim) if claim.needs_whole_body() => Awaits::Body { limit },
+            Self::Open(_) => Awaits::End { limit },
+            Self::Made(_) => Awaits::Call { limit },
+        }
+    }
+
+    /// The call that it waits for.
+    pub(crate) const fn lookup(&self) -> Option<PendingLookup<'_>> {
+        match self {
+            Self::Open(_) => None,
+            Self::Made(claim) => Some(PendingLookup::Claim(claim)),
+        }
+    }
+
+    /// What reads the body in parts.
+    pub(crate) fn body_reader(&self) -> Option<BodyReader> {
+        match self {
+            Self::Open(claim) => claim.body_reader(),
+            Self::Made(_) => None,
+        }
+    }
+
+    /// Takes what has come; `None` when the first request with the key was the same.
+    ///
+    /// # Errors
+    /// It was another one, or the two cannot be compared.
+    pub(crate) fn take(self, exchange: &mut Exchange, event: PauseEvent<'_>) -> Result<Option<Self>, Problem> {
+        match (self, event) {
+            (Self::Open(claim), PauseEvent::Body { body, .. }) => Ok(Some(Self::Made(claim.with_whole_body(body)))),
+            (Self::Open(claim), PauseEvent::End(Some(body))) => Ok(Some(Self::Made(claim.with_body(body)))),
+            (Self::Made(claim), PauseEvent::Answer(LookupAnswer::FirstClaim(first))) => {
+                compare(exchange, claim, &first).map(|()| None)
+            }
+            // The body comes during the call.
+            (made @ Self::Made(_), PauseEvent::Body { .. } | PauseEvent::End(_)) => Ok(Some(made)),
+            // The host has read no body for the claim, or this is the answer to another call.
+            (Self::Open(_) | Self::Made(_), _) => Err(Problem::internal_error()),
+        }
+    }
+}
+
+/// Refuses a request whose key was used with another request, and one that cannot be compared. `first`: the fingerprint of the first claim
+/// under its key.
+fn compare(exchange: &mut Exchange, claim: Claim, first: &Result<Box<str>, Reason>) -> Result<(), Problem> {
+    let verdict = claim.verdict(first);
+    exchange.begin(TraceStep::Stores);
+    exchange.note_lookup(claim::STORE, verdict.name());
+    exchange.facts.payload = Some(PayloadDigest::Compared(claim.fingerprint));
+    match verdict {
+        ClaimVerdict::Match => Ok(()),
+        ClaimVerdict::Mismatch => Err(Problem::key_reused()),
+        ClaimVerdict::Unknown(reason) => Err(exchange.with_reason(reason, Problem::backend_check_failed())),
+    }
+}
+
+impl OpenClaim {
+    /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when the path
+    /// is rewritten.
+    pub(crate) fn of_request(
+        rules: &CollisionRules,
+        decision: &Decision,
+        request: &RoutedRequest<'_, '_>,
+    ) -> Option<Self> {
+        let RoutedRequest { line, path, matched, headers, .. } = *request;
+        let key = decision.own_key()?;
+        let address = rules.target.handler_address(&matched.decoded(), &key.caller)?;
+        let (_, query) = split_query(line.target);
+        let content_types = headers.iter().filter(|(name, _)| *name == b"content-type").map(|(_, value)| value);
+        let claimed = ClaimedRequest {
+            method: line.method,
+            path,
+            query: query.unwrap_or_default(),
+            content_types: content_types.collect(),
+            headers,
+            compared: &rules.headers,
+        };
+        Some(Self::new(Arc::clone(&rules.guard), &key.text, &address, rules.json, &claimed))
+    }
+}
+
+impl Observation {
+    /// The observation of a request; `None` if its body has no end, because it asks for an upgraded connection.
+    pub(crate) fn of_request(
+        claim: OpenClaim,
+        route: &Route,
+        caller: &Identity,
+        headers: &Headers<'_>,
+        body: Option<&Body<'_>>,
+    ) -> Option<Box<Self>> {
+        if headers.field("upgrade") != FieldValue::Absent {
+            return None;
+        }
+        let caller = ObservedCaller {
+            tenant: caller.tenant.as_str().to_owned(),
+            project: caller.project.as_str().to_owned(),
+            endpoint: route.endpoint.clone(),
+        };
+        Some(Box::new(Self::new(claim, body, route.max_body_bytes, caller)))
+    }
+}

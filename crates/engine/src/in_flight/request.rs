@@ -1,0 +1,55 @@
+//! A request waits for the answer whether the first one with its key is in flight, and is refused then.
+
+use crate::backend::restate::Progress;
+use crate::exchange::Exchange;
+use crate::exchange::decision::Decision;
+use crate::exchange::pause::PauseEvent;
+use crate::exchange::route::RoutedRequest;
+use crate::exchange::trace::TraceStep;
+use crate::lookup::LookupAnswer;
+use crate::policy::{Policy, Route};
+use crate::problem::Problem;
+use crate::questions::{self, OutputQuestion, PendingLookup};
+
+/// A request that goes on if no other one with its key is in flight.
+pub(crate) struct InFlightCheck(OutputQuestion);
+
+impl InFlightCheck {
+    /// The check of a request; `None` if its route does not refuse duplicates, and in shadow mode, where the backend does not have the
+    /// namespaced key.
+    pub(crate) fn of(
+        policy: &Policy,
+        route: &Route,
+        decision: &Decision,
+        request: &RoutedRequest<'_, '_>,
+    ) -> Option<Self> {
+        let Decision::Keyed(key) = decision else { return None };
+        let target = route.in_flight.as_ref()?;
+        let store = policy.backend_of(Some(route)).invocations.as_ref()?;
+        OutputQuestion::of_key(store, target, &request.matched.decoded(), &key.caller, &key.text).map(Self)
+    }
+
+    /// The call that it waits for.
+    pub(crate) const fn lookup(&self) -> PendingLookup<'_> {
+        PendingLookup::Output(&self.0)
+    }
+
+    /// Takes what has come; `None` when no other request with the key is in flight, or nobody knows.
+    ///
+    /// # Errors
+    /// One is.
+    pub(crate) fn take(self, exchange: &mut Exchange, event: PauseEvent<'_>) -> Result<Option<Self>, Problem> {
+        let progress = match event {
+            PauseEvent::Answer(LookupAnswer::Output(progress)) => progress,
+            PauseEvent::Answer(_) => return Err(Problem::internal_error()),
+            // The body comes during the call.
+            PauseEvent::Body { .. } | PauseEvent::End(_) => return Ok(Some(self)),
+        };
+        exchange.begin(TraceStep::Stores);
+        exchange.note_lookup(questions::STORE, questions::call_name(&progress));
+        match progress {
+            Ok(Progress::Processing) => Err(Problem::key_in_flight()),
+            Ok(_) | Err(_) => Ok(None),
+        }
+    }
+}
