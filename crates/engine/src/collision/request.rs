@@ -8,6 +8,7 @@ use crate::body::Body;
 use crate::codes::Reason;
 use crate::exchange::decision::Decision;
 use crate::exchange::pause::{Awaits, PauseEvent};
+use crate::exchange::refusal::no_segment;
 use crate::exchange::route::RoutedRequest;
 use crate::exchange::trace::TraceStep;
 use crate::exchange::{Exchange, PayloadDigest};
@@ -20,6 +21,40 @@ use crate::problem::Problem;
 use crate::questions::PendingLookup;
 use std::sync::Arc;
 
+/// What a route asks of a request with a key.
+#[derive(Default)]
+pub(crate) struct CollisionChecks {
+    /// What the request waits for
+    pub(crate) comparison: Option<Comparison>,
+    /// The claim that is made beside its way, when its body has passed
+    pub(crate) observed: Option<OpenClaim>,
+}
+
+impl CollisionChecks {
+    /// The checks of a request. `body` is the whole body, if it is known already.
+    ///
+    /// # Errors
+    /// The target has no object key for this request.
+    pub(crate) fn of(
+        route: &Route,
+        decision: &Decision,
+        request: &RoutedRequest<'_, '_>,
+        body: Option<&Body<'_>>,
+    ) -> Result<Self, Problem> {
+        let Some(rules) = route.collision.as_deref() else { return Ok(Self::default()) };
+        let claim = OpenClaim::of_request(rules, decision, request);
+        if !rules.waits {
+            return Ok(Self { comparison: None, observed: claim });
+        }
+        let claim = claim.ok_or_else(no_segment)?;
+        let comparison = match body {
+            Some(body) => Comparison::Made(claim.with_whole_body(body)),
+            None => Comparison::Open(claim),
+        };
+        Ok(Self { comparison: Some(comparison), observed: None })
+    }
+}
+
 /// A request that goes on if the first one with its key was the same.
 pub(crate) enum Comparison {
     /// The body is missing.
@@ -29,14 +64,6 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// The comparison of a request. `body` is the whole body, if it is known already.
-    pub(crate) fn of(claim: OpenClaim, body: Option<&Body<'_>>) -> Self {
-        match body {
-            Some(body) => Self::Made(claim.with_whole_body(body)),
-            None => Self::Open(claim),
-        }
-    }
-
     /// What it waits for. `limit`: the longest body of the route, in bytes.
     pub(crate) const fn awaits(&self, limit: u64) -> Awaits {
         match self {
@@ -98,11 +125,7 @@ fn compare(exchange: &mut Exchange, claim: Claim, first: &Result<Box<str>, Reaso
 impl OpenClaim {
     /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when the path
     /// is rewritten.
-    pub(crate) fn of_request(
-        rules: &CollisionRules,
-        decision: &Decision,
-        request: &RoutedRequest<'_, '_>,
-    ) -> Option<Self> {
+    fn of_request(rules: &CollisionRules, decision: &Decision, request: &RoutedRequest<'_, '_>) -> Option<Self> {
         let RoutedRequest { line, path, matched, headers, .. } = *request;
         let key = decision.own_key()?;
         let address = rules.target.handler_address(&matched.decoded(), &key.caller)?;

@@ -5,13 +5,13 @@
 use super::decision::Decision;
 use super::head::EditedLines;
 use super::pause::{Awaits, Continuation, KeptRequest, Pause, PauseEvent, Resumed};
-use super::refusal::{body_can_be_awaited, no_segment};
+use super::refusal::body_can_be_awaited;
 use super::route::{MatchedRoute, RoutedRequest};
 use super::send::send;
 use super::trace::TraceStep;
 use super::{Effect, Exchange, RequestFlow};
 use crate::body::Body;
-use crate::collision::{BodyReader, Comparison, Observation, OpenClaim};
+use crate::collision::{BodyReader, CollisionChecks, Comparison, Observation, OpenClaim};
 use crate::identity::Identity;
 use crate::in_flight::InFlightCheck;
 use crate::policy::{Mode, Policy, Route};
@@ -48,12 +48,7 @@ pub(crate) fn forward_when_ready<'a>(
 ) -> Result<RequestFlow, Problem> {
     let RoutedRequest { matched, headers, .. } = *request;
     if let Some((route, key)) = matched.route.zip(decision.own_key()) {
-        let rules = route.collision.as_deref();
-        let mut claim = rules.and_then(|rules| OpenClaim::of_request(rules, &decision, request));
-        let mut comparison = None;
-        if rules.is_some_and(|rules| rules.waits) {
-            comparison = Some(Comparison::of(claim.take().ok_or_else(no_segment)?, body));
-        }
+        let CollisionChecks { comparison, observed } = CollisionChecks::of(route, &decision, request, body)?;
         let in_flight = InFlightCheck::of(policy, route, &decision, request);
         if comparison.is_some() || in_flight.is_some() {
             // A refusal keeps the decision for telemetry.
@@ -63,11 +58,11 @@ pub(crate) fn forward_when_ready<'a>(
                 return Err(problem);
             }
             let request = KeptRequest::of(request);
-            let checks = BackendChecks { decision, request, comparison, in_flight, observed: claim };
+            let checks = BackendChecks { decision, request, comparison, in_flight, observed };
             return Ok(Pause::until(checks.awaits(route.max_body_bytes), checks));
         }
-        let observed = claim.and_then(|claim| Observation::of_request(claim, route, &key.caller, headers, body));
-        exchange.observation = observed;
+        exchange.observation =
+            observed.and_then(|claim| Observation::of_request(claim, route, &key.caller, headers, body));
     }
     send(exchange, decision, policy, request, effects)
 }

@@ -15,7 +15,7 @@ mod head;
 mod key;
 mod outcome;
 pub(crate) mod pause;
-mod refusal;
+pub(crate) mod refusal;
 pub(crate) mod route;
 mod send;
 pub(crate) mod trace;

@@ -98,19 +98,6 @@ impl Decision {
             Self::Keyed(key) => Some(&key.text),
             _ => None,
         };
-        if !self.sends_key() && edited.has_key() {
-            effects.push(Effect::Remove { map: HeaderMapKind::Request, name: IDEMPOTENCY_KEY.as_bytes() });
-        }
-        // Setting a header replaces all lines of that name, so those need no removal.
-        let is_set = |name: &[u8]| {
-            let is_name = |set: &&str| set.as_bytes() == name;
-            forwarded.iter().flatten().any(is_name)
-                || added.iter().any(|(set, _)| is_name(set))
-                || mark.is_some() && is_name(&REWRITE_MARK)
-                || key.is_some() && is_name(&IDEMPOTENCY_KEY)
-        };
-        let removed = edited.stripped_names().filter(|name| !is_set(name));
-        effects.extend(removed.map(|name| Effect::Remove { map: HeaderMapKind::Request, name }));
         let mut set = |name: &'a str, value: Cow<'a, [u8]>| {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name, value });
         };
@@ -134,6 +121,18 @@ impl Decision {
         }
         if let Some(key) = key {
             set(IDEMPOTENCY_KEY, Cow::Owned(key.as_bytes().to_vec()));
+        }
+        if !self.sends_key() && edited.has_key() {
+            effects.push(Effect::Remove { map: HeaderMapKind::Request, name: IDEMPOTENCY_KEY.as_bytes() });
+        }
+        // Setting a header replaces all lines of that name, so those need no removal.
+        let edits = effects.len();
+        for name in edited.stripped_names() {
+            let is_set = |effect: &Effect<'_>| matches!(effect, Effect::Set { name: set, .. } if set.as_bytes() == name);
+            let is_forwarded = forwarded.iter().flatten().any(|set| set.as_bytes() == name);
+            if !is_forwarded && !effects.iter().take(edits).any(is_set) {
+                effects.push(Effect::Remove { map: HeaderMapKind::Request, name });
+            }
         }
     }
 }
