@@ -1,7 +1,7 @@
 //! A claim: the guard service is called with the fingerprint of a request under a key of the guard, and returns the
 //! fingerprint of the first claim under that key, because Restate answers every later call with the stored answer.
 
-use super::fingerprint::{BodyReader, ClaimedRequest, FingerprintHead, VERSION, prefixed};
+use super::fingerprint::{BodyReader, OpenFingerprint, VERSION, prefixed};
 use crate::backend::GuardService;
 use crate::body::Body;
 use crate::call::{Call, CallReply};
@@ -22,8 +22,7 @@ pub(crate) const STORE: &str = "guard";
 pub(crate) struct OpenClaim {
     guard: Arc<GuardService>,
     key: String,
-    head: FingerprintHead,
-    json: bool,
+    pub(super) fingerprint: OpenFingerprint,
 }
 
 /// A claim.
@@ -60,41 +59,24 @@ impl ClaimVerdict {
 }
 
 impl OpenClaim {
-    /// The claim of a request for the operation at `address`, under a namespaced key. `json`: whether the route's
-    /// `fingerprint` is `json`.
-    pub(crate) fn new(
+    /// The claim of a request for the operation at `address`, under a namespaced key.
+    pub(super) fn new(
         guard: Arc<GuardService>,
         namespaced: &str,
         address: &HandlerAddress<'_>,
-        json: bool,
-        request: &ClaimedRequest<'_>,
+        fingerprint: OpenFingerprint,
     ) -> Self {
-        Self { guard, key: claim_key(namespaced, address), head: FingerprintHead::of(request), json }
+        Self { guard, key: claim_key(namespaced, address), fingerprint }
     }
 
-    /// What reads the body in parts; `None` if the whole body has to be in memory.
-    pub(crate) fn body_reader(&self) -> Option<BodyReader> {
-        (!self.json).then(BodyReader::raw)
-    }
-
-    /// Whether the whole body has to be in memory.
-    pub(crate) const fn needs_whole_body(&self) -> bool {
-        self.json
-    }
-
-    /// The claim with the body that was read in parts.
-    pub(crate) fn with_body(self, body: BodyReader) -> Claim {
-        Claim { guard: self.guard, key: self.key, fingerprint: self.head.with_body(body) }
-    }
-
-    /// Reads a whole body.
-    pub(super) fn read(&self, body: &Body<'_>) -> BodyReader {
-        BodyReader::of(body, self.json)
+    /// The claim with the body that was read.
+    pub(super) fn with_body(self, body: BodyReader) -> Claim {
+        Claim { guard: self.guard, key: self.key, fingerprint: self.fingerprint.with_body(body).to_string() }
     }
 
     /// The claim with the whole body.
-    pub(crate) fn with_whole_body(self, body: &Body<'_>) -> Claim {
-        let body = self.read(body);
+    pub(super) fn with_whole_body(self, body: &Body<'_>) -> Claim {
+        let body = self.fingerprint.read(body);
         self.with_body(body)
     }
 }

@@ -7,6 +7,7 @@ use crate::json::canonical::canonical;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
+use std::fmt;
 
 /// The version of the fingerprint. A change of what is hashed changes it, and then fingerprints of different versions
 /// are not compared.
@@ -29,11 +30,36 @@ pub(crate) struct ClaimedRequest<'r> {
 }
 
 /// A fingerprint that still lacks the body.
-#[derive(Debug, Clone)]
-pub(super) struct FingerprintHead {
+#[derive(Debug)]
+pub(super) struct OpenFingerprint {
     digest: Sha256,
     /// That of [`ComparedHeaders`]
     tag: String,
+    /// Whether the route's `fingerprint` is `json`
+    json: bool,
+}
+
+/// A fingerprint.
+pub(super) struct Fingerprint {
+    /// How the body was hashed
+    form: BodyForm,
+    /// That of [`ComparedHeaders`]
+    tag: String,
+    /// SHA-256 of the request
+    pub(super) digest: [u8; 32],
+}
+
+/// As the guard gets it: the version, the form of the body (`r`, `j` or `x`), the tag of the headers that are compared, a full stop and
+/// the digest in base64url.
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = match self.form {
+            BodyForm::Raw => 'r',
+            BodyForm::Json => 'j',
+            BodyForm::NoJson => 'x',
+        };
+        write!(f, "{VERSION}{form}{}.{}", self.tag, BASE64_URL_SAFE_NO_PAD.encode(self.digest))
+    }
 }
 
 /// How the body of a fingerprint was hashed.
@@ -55,18 +81,13 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    /// A body of which nothing has come, for a route whose `fingerprint` is `raw`.
-    pub(crate) fn raw() -> Self {
-        Self { form: BodyForm::Raw, digest: Sha256::new() }
-    }
-
     /// Takes the next part.
     pub(crate) fn push(&mut self, part: &[u8]) {
         self.digest.update(part);
     }
 
     /// A whole body. `json`: whether the route's `fingerprint` is `json`.
-    pub(super) fn of(body: &Body<'_>, json: bool) -> Self {
+    fn of(body: &Body<'_>, json: bool) -> Self {
         let of = |form| {
             let mut reader = Self { form, digest: Sha256::new() };
             body.pieces().iter().for_each(|piece| reader.push(piece));
@@ -80,8 +101,9 @@ impl BodyReader {
     }
 }
 
-impl FingerprintHead {
-    pub(super) fn of(request: &ClaimedRequest<'_>) -> Self {
+impl OpenFingerprint {
+    /// The fingerprint of a request. `json`: whether the route's `fingerprint` is `json`.
+    pub(super) fn of(request: &ClaimedRequest<'_>, json: bool) -> Self {
         let mut digest = Sha256::new();
         let fields = [request.method, request.path.as_bytes(), request.query];
         fields.into_iter().for_each(|field| prefixed(&mut digest, field));
@@ -90,22 +112,30 @@ impl FingerprintHead {
         if !request.compared.names.is_empty() {
             digest.update(compared_lines(request));
         }
-        Self { digest, tag: request.compared.tag.clone() }
+        Self { digest, tag: request.compared.tag.clone(), json }
     }
 
-    /// The fingerprint of the request with this body: the version, the form of the body (`r`, `j` or `x`), the tag of the
-    /// headers that are compared, a full stop and the digest in base64url.
-    pub(super) fn with_body(self, body: BodyReader) -> String {
-        let Self { mut digest, tag } = self;
-        let BodyReader { form, digest: body } = body;
+    /// What reads the body in parts; `None` if the whole body has to be in memory.
+    pub(super) fn body_reader(&self) -> Option<BodyReader> {
+        (!self.json).then(|| BodyReader { form: BodyForm::Raw, digest: Sha256::new() })
+    }
+
+    /// Whether the whole body has to be in memory.
+    pub(super) const fn needs_whole_body(&self) -> bool {
+        self.json
+    }
+
+    /// Reads a whole body.
+    pub(super) fn read(&self, body: &Body<'_>) -> BodyReader {
+        BodyReader::of(body, self.json)
+    }
+
+    /// The fingerprint with this body.
+    pub(super) fn with_body(self, body: BodyReader) -> Fingerprint {
+        let Self { mut digest, tag, .. } = self;
         // Its length is fixed and it is the last part, so the parts before it can be told apart.
-        digest.update(body.finalize());
-        let form = match form {
-            BodyForm::Raw => 'r',
-            BodyForm::Json => 'j',
-            BodyForm::NoJson => 'x',
-        };
-        format!("{VERSION}{form}{tag}.{}", BASE64_URL_SAFE_NO_PAD.encode(digest.finalize()))
+        digest.update(body.digest.finalize());
+        Fingerprint { form: body.form, tag, digest: digest.finalize().into() }
     }
 }
 

@@ -59,7 +59,7 @@ impl Observation {
     /// A request with its whole body, or one of which no body has come. `limit`: the longest body for which a claim is
     /// made, in bytes.
     pub(crate) fn new(claim: OpenClaim, whole: Option<&Body<'_>>, limit: u64, caller: ObservedCaller) -> Self {
-        let reader = whole.map(|body| claim.read(body)).or_else(|| claim.body_reader());
+        let reader = whole.map(|body| claim.fingerprint.read(body)).or_else(|| claim.fingerprint.body_reader());
         let body = reader.map_or_else(|| ObservedBody::Kept(KeptBody::new(&KEPT)), ObservedBody::Hashed);
         Self { claim, body, passed: 0, limit, caller }
     }

@@ -2,7 +2,7 @@
 
 use super::claim::{self, Claim, ClaimVerdict, OpenClaim};
 use super::document::CollisionRules;
-use super::fingerprint::{BodyReader, ClaimedRequest};
+use super::fingerprint::{BodyReader, ClaimedRequest, OpenFingerprint};
 use super::observation::{Observation, ObservedCaller};
 use crate::body::Body;
 use crate::codes::Reason;
@@ -42,7 +42,7 @@ impl CollisionChecks {
         body: Option<&Body<'_>>,
     ) -> Result<Self, Problem> {
         let Some(rules) = route.collision.as_deref() else { return Ok(Self::default()) };
-        let claim = OpenClaim::of_request(rules, decision, request);
+        let claim = open_claim(rules, decision, request);
         if !rules.waits {
             return Ok(Self { comparison: None, observed: claim });
         }
@@ -67,7 +67,7 @@ impl Comparison {
     /// What it waits for. `limit`: the longest body of the route, in bytes.
     pub(crate) const fn awaits(&self, limit: u64) -> Awaits {
         match self {
-            Self::Open(claim) if claim.needs_whole_body() => Awaits::Body { limit },
+            Self::Open(claim) if claim.fingerprint.needs_whole_body() => Awaits::Body { limit },
             Self::Open(_) => Awaits::End { limit },
             Self::Made(_) => Awaits::Call { limit },
         }
@@ -84,7 +84,7 @@ impl Comparison {
     /// What reads the body in parts.
     pub(crate) fn body_reader(&self) -> Option<BodyReader> {
         match self {
-            Self::Open(claim) => claim.body_reader(),
+            Self::Open(claim) => claim.fingerprint.body_reader(),
             Self::Made(_) => None,
         }
     }
@@ -122,25 +122,28 @@ fn compare(exchange: &mut Exchange, claim: Claim, first: &Result<Box<str>, Reaso
     }
 }
 
-impl OpenClaim {
-    /// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when the path
-    /// is rewritten.
-    fn of_request(rules: &CollisionRules, decision: &Decision, request: &RoutedRequest<'_, '_>) -> Option<Self> {
-        let RoutedRequest { line, path, matched, headers, .. } = *request;
-        let key = decision.own_key()?;
-        let address = rules.target.handler_address(&matched.decoded(), &key.caller)?;
-        let (_, query) = split_query(line.target);
-        let content_types = headers.iter().filter(|(name, _)| *name == b"content-type").map(|(_, value)| value);
-        let claimed = ClaimedRequest {
-            method: line.method,
-            path,
-            query: query.unwrap_or_default(),
-            content_types: content_types.collect(),
-            headers,
-            compared: &rules.headers,
-        };
-        Some(Self::new(Arc::clone(&rules.guard), &key.text, &address, rules.json, &claimed))
-    }
+/// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when the path is
+/// rewritten.
+fn open_claim(rules: &CollisionRules, decision: &Decision, request: &RoutedRequest<'_, '_>) -> Option<OpenClaim> {
+    let key = decision.own_key()?;
+    let address = rules.target.handler_address(&request.matched.decoded(), &key.caller)?;
+    Some(OpenClaim::new(Arc::clone(&rules.guard), &key.text, &address, open_fingerprint(rules, request)))
+}
+
+/// The fingerprint of a request, without its body.
+fn open_fingerprint(rules: &CollisionRules, request: &RoutedRequest<'_, '_>) -> OpenFingerprint {
+    let RoutedRequest { line, path, headers, .. } = *request;
+    let (_, query) = split_query(line.target);
+    let content_types = headers.iter().filter(|(name, _)| *name == b"content-type").map(|(_, value)| value);
+    let claimed = ClaimedRequest {
+        method: line.method,
+        path,
+        query: query.unwrap_or_default(),
+        content_types: content_types.collect(),
+        headers,
+        compared: &rules.headers,
+    };
+    OpenFingerprint::of(&claimed, rules.json)
 }
 
 impl Observation {

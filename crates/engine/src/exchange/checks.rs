@@ -81,19 +81,21 @@ impl BackendChecks {
 
     /// Takes what has come.
     fn take<'b>(&mut self, exchange: &mut Exchange, event: PauseEvent<'b>) -> Result<NextCheck<'b>, Problem> {
+        let (is_end, body) = match &event {
+            PauseEvent::Body { body, .. } => (true, Some(*body)),
+            PauseEvent::End(_) => (true, None),
+            PauseEvent::Answer(_) => (false, None),
+        };
         if let Some(comparison) = self.comparison.take() {
             self.comparison = comparison.take(exchange, event)?;
         } else if let Some(check) = self.in_flight.take() {
             self.in_flight = check.take(exchange, event)?;
-        } else {
-            return match event {
-                PauseEvent::Body { body, .. } => Ok(NextCheck::Send(Some(body))),
-                PauseEvent::End(_) => Ok(NextCheck::Send(None)),
-                // Nothing was asked.
-                PauseEvent::Answer(_) => Err(Problem::internal_error()),
-            };
+        } else if !is_end {
+            // Nothing was asked.
+            return Err(Problem::internal_error());
         }
-        Ok(NextCheck::Wait)
+        let is_done = self.comparison.is_none() && self.in_flight.is_none();
+        Ok(if is_end && is_done { NextCheck::Send(body) } else { NextCheck::Wait })
     }
 }
 

@@ -128,7 +128,8 @@ impl Decision {
         // Setting a header replaces all lines of that name, so those need no removal.
         let edits = effects.len();
         for name in edited.stripped_names() {
-            let is_set = |effect: &Effect<'_>| matches!(effect, Effect::Set { name: set, .. } if set.as_bytes() == name);
+            let is_set =
+                |effect: &Effect<'_>| matches!(effect, Effect::Set { name: set, .. } if set.as_bytes() == name);
             let is_forwarded = forwarded.iter().flatten().any(|set| set.as_bytes() == name);
             if !is_forwarded && !effects.iter().take(edits).any(is_set) {
                 effects.push(Effect::Remove { map: HeaderMapKind::Request, name });
