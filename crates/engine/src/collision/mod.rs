@@ -25,4 +25,4 @@ pub(crate) use document::{CollisionRules, Guard};
 pub(crate) use fingerprint::BodyReader;
 pub(crate) use observation::{Observation, ObservedCaller, ObservedClaim, Unobserved};
 pub use probe::{GuardProbe, GuardVerdict};
-pub(crate) use request::{CollisionChecks, Comparison};
+pub(crate) use request::CollisionChecks;

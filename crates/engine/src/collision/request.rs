@@ -7,11 +7,11 @@ use super::observation::{Observation, ObservedCaller};
 use crate::body::Body;
 use crate::codes::Reason;
 use crate::exchange::decision::Decision;
-use crate::exchange::pause::{Awaits, PauseEvent};
+use crate::exchange::pause::{Awaits, Check, PauseEvent};
 use crate::exchange::refusal::no_segment;
 use crate::exchange::route::RoutedRequest;
 use crate::exchange::trace::TraceStep;
-use crate::exchange::{Exchange, PayloadDigest};
+use crate::exchange::{Effect, Exchange, PayloadDigest};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::lookup::LookupAnswer;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct CollisionChecks {
     /// What the request waits for
-    pub(crate) comparison: Option<Comparison>,
+    pub(crate) check: Option<Box<dyn Check>>,
     /// The claim that is made beside its way, when its body has passed
     pub(crate) observed: Option<OpenClaim>,
 }
@@ -44,28 +44,27 @@ impl CollisionChecks {
         let Some(rules) = route.collision.as_deref() else { return Ok(Self::default()) };
         let claim = open_claim(rules, decision, request);
         if !rules.waits {
-            return Ok(Self { comparison: None, observed: claim });
+            return Ok(Self { check: None, observed: claim });
         }
         let claim = claim.ok_or_else(no_segment)?;
         let comparison = match body {
             Some(body) => Comparison::Made(claim.with_whole_body(body)),
             None => Comparison::Open(claim),
         };
-        Ok(Self { comparison: Some(comparison), observed: None })
+        Ok(Self { check: Some(Box::new(comparison)), observed: None })
     }
 }
 
 /// A request that goes on if the first one with its key was the same.
-pub(crate) enum Comparison {
+enum Comparison {
     /// The body is missing.
     Open(OpenClaim),
     /// The guard has to answer.
     Made(Claim),
 }
 
-impl Comparison {
-    /// What it waits for. `limit`: the longest body of the route, in bytes.
-    pub(crate) const fn awaits(&self, limit: u64) -> Awaits {
+impl Check for Comparison {
+    fn awaits(&self, limit: u64) -> Awaits {
         match self {
             Self::Open(claim) if claim.fingerprint.needs_whole_body() => Awaits::Body { limit },
             Self::Open(_) => Awaits::End { limit },
@@ -73,38 +72,38 @@ impl Comparison {
         }
     }
 
-    /// The call that it waits for.
-    pub(crate) const fn lookup(&self) -> Option<PendingLookup<'_>> {
+    fn lookup(&self) -> Option<PendingLookup<'_>> {
         match self {
             Self::Open(_) => None,
             Self::Made(claim) => Some(PendingLookup::Claim(claim)),
         }
     }
 
-    /// What reads the body in parts.
-    pub(crate) fn body_reader(&self) -> Option<BodyReader> {
+    fn body_reader(&self) -> Option<BodyReader> {
         match self {
             Self::Open(claim) => claim.fingerprint.body_reader(),
             Self::Made(_) => None,
         }
     }
 
-    /// Takes what has come; `None` when the first request with the key was the same.
-    ///
-    /// # Errors
-    /// It was another one, or the two cannot be compared.
-    pub(crate) fn take(self, exchange: &mut Exchange, event: PauseEvent<'_>) -> Result<Option<Self>, Problem> {
-        match (self, event) {
-            (Self::Open(claim), PauseEvent::Body { body, .. }) => Ok(Some(Self::Made(claim.with_whole_body(body)))),
-            (Self::Open(claim), PauseEvent::End(Some(body))) => Ok(Some(Self::Made(claim.with_body(body)))),
+    fn take(
+        self: Box<Self>,
+        exchange: &mut Exchange,
+        event: PauseEvent<'_>,
+        _: &mut Vec<Effect<'_>>,
+    ) -> Result<Option<Box<dyn Check>>, Problem> {
+        let next = match (*self, event) {
+            (Self::Open(claim), PauseEvent::Body { body, .. }) => Self::Made(claim.with_whole_body(body)),
+            (Self::Open(claim), PauseEvent::End(Some(body))) => Self::Made(claim.with_body(body)),
             (Self::Made(claim), PauseEvent::Answer(LookupAnswer::FirstClaim(first))) => {
-                compare(exchange, claim, &first).map(|()| None)
+                return compare(exchange, claim, &first).map(|()| None);
             }
             // The body comes during the call.
-            (made @ Self::Made(_), PauseEvent::Body { .. } | PauseEvent::End(_)) => Ok(Some(made)),
+            (made @ Self::Made(_), PauseEvent::Body { .. } | PauseEvent::End(_)) => made,
             // The host has read no body for the claim, or this is the answer to another call.
-            (Self::Open(_) | Self::Made(_), _) => Err(Problem::internal_error()),
-        }
+            (Self::Open(_) | Self::Made(_), _) => return Err(Problem::internal_error()),
+        };
+        Ok(Some(Box::new(next)))
     }
 }
 

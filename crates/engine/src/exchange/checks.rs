@@ -4,26 +4,27 @@
 
 use super::decision::Decision;
 use super::head::EditedLines;
-use super::pause::{Awaits, Continuation, KeptRequest, Pause, PauseEvent, Resumed};
+use super::pause::{Awaits, Check, Continuation, KeptRequest, Pause, PauseEvent, Resumed};
 use super::refusal::body_can_be_awaited;
 use super::route::{MatchedRoute, RoutedRequest};
 use super::send::send;
 use super::trace::TraceStep;
 use super::{Effect, Exchange, RequestFlow};
 use crate::body::Body;
-use crate::collision::{BodyReader, CollisionChecks, Comparison, Observation, OpenClaim};
+use crate::collision::{BodyReader, CollisionChecks, Observation, OpenClaim};
 use crate::identity::Identity;
 use crate::in_flight::InFlightCheck;
 use crate::policy::{Mode, Policy, Route};
 use crate::problem::Problem;
 use crate::questions::PendingLookup;
+use std::collections::VecDeque;
 
-/// A request that is decided and waits for checks before it is forwarded. A check that is done is `None`.
+/// A request that is decided and waits for checks before it is forwarded.
 struct BackendChecks {
     decision: Decision,
     request: KeptRequest,
-    comparison: Option<Comparison>,
-    in_flight: Option<InFlightCheck>,
+    /// Those that are not done, in their order
+    checks: VecDeque<Box<dyn Check>>,
     /// The claim of a request that is observed, which needs its whole body at its end
     observed: Option<OpenClaim>,
 }
@@ -48,9 +49,12 @@ pub(crate) fn forward_when_ready<'a>(
 ) -> Result<RequestFlow, Problem> {
     let RoutedRequest { matched, headers, .. } = *request;
     if let Some((route, key)) = matched.route.zip(decision.own_key()) {
-        let CollisionChecks { comparison, observed } = CollisionChecks::of(route, &decision, request, body)?;
-        let in_flight = InFlightCheck::of(policy, route, &decision, request);
-        if comparison.is_some() || in_flight.is_some() {
+        let CollisionChecks { check, observed } = CollisionChecks::of(route, &decision, request, body)?;
+        let mut checks = VecDeque::from_iter(check);
+        if let Some(check) = InFlightCheck::of(policy, route, &decision, request) {
+            checks.push_back(Box::new(check));
+        }
+        if !checks.is_empty() {
             // A refusal keeps the decision for telemetry.
             if let Err(problem) = body_can_be_awaited(headers, route.max_body_bytes) {
                 exchange.begin(TraceStep::Body);
@@ -58,7 +62,7 @@ pub(crate) fn forward_when_ready<'a>(
                 return Err(problem);
             }
             let request = KeptRequest::of(request);
-            let checks = BackendChecks { decision, request, comparison, in_flight, observed };
+            let checks = BackendChecks { decision, request, checks, observed };
             return Ok(Pause::until(checks.awaits(route.max_body_bytes), checks));
         }
         exchange.observation =
@@ -70,45 +74,45 @@ pub(crate) fn forward_when_ready<'a>(
 impl BackendChecks {
     /// What the next check waits for. When all of them are done, the request waits for its end, since the gateway passes a
     /// paused request on as a whole.
-    const fn awaits(&self, limit: u64) -> Awaits {
-        match &self.comparison {
-            Some(comparison) => comparison.awaits(limit),
-            None if self.in_flight.is_some() => Awaits::Call { limit },
+    fn awaits(&self, limit: u64) -> Awaits {
+        match self.checks.front() {
+            Some(check) => check.awaits(limit),
             None if self.observed.is_some() => Awaits::Body { limit },
             None => Awaits::End { limit },
         }
     }
 
     /// Takes what has come.
-    fn take<'b>(&mut self, exchange: &mut Exchange, event: PauseEvent<'b>) -> Result<NextCheck<'b>, Problem> {
+    fn take<'b>(
+        &mut self,
+        exchange: &mut Exchange,
+        event: PauseEvent<'b>,
+        effects: &mut Vec<Effect<'_>>,
+    ) -> Result<NextCheck<'b>, Problem> {
         let (is_end, body) = match &event {
             PauseEvent::Body { body, .. } => (true, Some(*body)),
             PauseEvent::End(_) => (true, None),
             PauseEvent::Answer(_) => (false, None),
         };
-        if let Some(comparison) = self.comparison.take() {
-            self.comparison = comparison.take(exchange, event)?;
-        } else if let Some(check) = self.in_flight.take() {
-            self.in_flight = check.take(exchange, event)?;
+        if let Some(check) = self.checks.pop_front() {
+            if let Some(next) = check.take(exchange, event, effects)? {
+                self.checks.push_front(next);
+            }
         } else if !is_end {
             // Nothing was asked.
             return Err(Problem::internal_error());
         }
-        let is_done = self.comparison.is_none() && self.in_flight.is_none();
-        Ok(if is_end && is_done { NextCheck::Send(body) } else { NextCheck::Wait })
+        Ok(if is_end && self.checks.is_empty() { NextCheck::Send(body) } else { NextCheck::Wait })
     }
 }
 
 impl Continuation for BackendChecks {
     fn lookup(&self) -> Option<PendingLookup<'_>> {
-        match &self.comparison {
-            Some(comparison) => comparison.lookup(),
-            None => self.in_flight.as_ref().map(InFlightCheck::lookup),
-        }
+        self.checks.front()?.lookup()
     }
 
     fn body_reader(&self) -> Option<BodyReader> {
-        self.comparison.as_ref()?.body_reader()
+        self.checks.front()?.body_reader()
     }
 
     fn caller(&self) -> Option<&Identity> {
@@ -130,7 +134,7 @@ impl Continuation for BackendChecks {
         effects: &mut Vec<Effect<'a>>,
     ) -> Result<RequestFlow, Problem> {
         let Resumed { policy, headers, event } = resumed;
-        let next = exchange.known_route(policy).and_then(|route| Ok((route, self.take(exchange, event)?)));
+        let next = exchange.known_route(policy).and_then(|route| Ok((route, self.take(exchange, event, effects)?)));
         let (route, body) = match next {
             Ok((route, NextCheck::Send(body))) => (route, body),
             Ok((route, NextCheck::Wait)) => return Ok(Pause::boxed(self.awaits(route.max_body_bytes), self)),

@@ -147,6 +147,33 @@ pub(crate) trait Continuation {
     ) -> Result<RequestFlow, Problem>;
 }
 
+/// What a decided request waits for before it is forwarded.
+pub(crate) trait Check {
+    /// What it waits for. `limit`: the longest body of the route, in bytes.
+    fn awaits(&self, limit: u64) -> Awaits;
+
+    /// The lookup that it waits for.
+    fn lookup(&self) -> Option<PendingLookup<'_>> {
+        None
+    }
+
+    /// What reads the body in parts.
+    fn body_reader(&self) -> Option<BodyReader> {
+        None
+    }
+
+    /// Takes what has come; `None` when the request may go on. The effects edit the request's headers.
+    ///
+    /// # Errors
+    /// The request is refused, or did not wait for this, which no host does.
+    fn take(
+        self: Box<Self>,
+        exchange: &mut Exchange,
+        event: PauseEvent<'_>,
+        effects: &mut Vec<Effect<'_>>,
+    ) -> Result<Option<Box<dyn Check>>, Problem>;
+}
+
 /// A request whose caller is known, and which is evaluated again.
 struct AnotherLook;
 

@@ -1,11 +1,11 @@
 //! A request waits for the answer whether the first one with its key is in flight, and is refused then.
 
 use crate::backend::restate::Progress;
-use crate::exchange::Exchange;
 use crate::exchange::decision::Decision;
-use crate::exchange::pause::PauseEvent;
+use crate::exchange::pause::{Awaits, Check, PauseEvent};
 use crate::exchange::route::RoutedRequest;
 use crate::exchange::trace::TraceStep;
+use crate::exchange::{Effect, Exchange};
 use crate::lookup::LookupAnswer;
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;
@@ -28,17 +28,24 @@ impl InFlightCheck {
         let store = policy.backend_of(Some(route)).invocations.as_ref()?;
         OutputQuestion::of_key(store, target, &request.matched.decoded(), &key.caller, &key.text).map(Self)
     }
+}
 
-    /// The call that it waits for.
-    pub(crate) const fn lookup(&self) -> PendingLookup<'_> {
-        PendingLookup::Output(&self.0)
+impl Check for InFlightCheck {
+    fn awaits(&self, limit: u64) -> Awaits {
+        Awaits::Call { limit }
     }
 
-    /// Takes what has come; `None` when no other request with the key is in flight, or nobody knows.
-    ///
-    /// # Errors
-    /// One is.
-    pub(crate) fn take(self, exchange: &mut Exchange, event: PauseEvent<'_>) -> Result<Option<Self>, Problem> {
+    fn lookup(&self) -> Option<PendingLookup<'_>> {
+        Some(PendingLookup::Output(&self.0))
+    }
+
+    /// The request may go on when no other one with its key is in flight, or nobody knows.
+    fn take(
+        self: Box<Self>,
+        exchange: &mut Exchange,
+        event: PauseEvent<'_>,
+        _: &mut Vec<Effect<'_>>,
+    ) -> Result<Option<Box<dyn Check>>, Problem> {
         let progress = match event {
             PauseEvent::Answer(LookupAnswer::Output(progress)) => progress,
             PauseEvent::Answer(_) => return Err(Problem::internal_error()),
