@@ -155,22 +155,14 @@ fn serve(stream: TcpStream, state: &State) -> Result<()> {
     let mut connection = Reader::patient(stream)?;
     while let Some(mut request) = connection.head()? {
         connection.body(&mut request, Kind::Request)?;
-        let is_asked = |path: &&str| request.start.starts_with(format!("POST {path} ").as_bytes());
-        if let Some(path) = ["/restate/lookup", "/restate/output"].into_iter().find(is_asked) {
-            let (status, body) = restate_reply(path, &request.body);
-            let answer = Answer { status, body, ..Answer::default() };
-            send(&mut connection, &answer, false)?;
-            continue;
-        }
-        // Each claim is the first under its key, so that its answer is what it says itself.
-        if request.start.starts_with(b"POST /restate/call/IdempotencyGuard/claim ") {
-            wait_for_release(state);
-            send(&mut connection, &Answer { body: request.body, ..Answer::default() }, false)?;
-            continue;
-        }
         let without_body = request.start.starts_with(b"HEAD ");
         let answer = if let Some(answering) = &state.answering {
             answering(&request)
+        } else if let Some(answer) = restate_answer(&request) {
+            if is_claim(&request) {
+                wait_for_release(state);
+            }
+            answer
         } else {
             lock(&state.requests).push(request);
             lock(&state.answer).clone()
@@ -178,6 +170,22 @@ fn serve(stream: TcpStream, state: &State) -> Result<()> {
         send(&mut connection, &answer, without_body)?;
     }
     Ok(())
+}
+
+fn is_claim(request: &Message) -> bool {
+    request.start.starts_with(b"POST /restate/call/IdempotencyGuard/claim ")
+}
+
+/// What Restate answers to the filter's own questions, and to its claims; `None` for other requests. Each claim is the first under its key,
+/// so that its answer is what it says itself.
+pub fn restate_answer(request: &Message) -> Option<Answer> {
+    if is_claim(request) {
+        return Some(Answer { body: request.body.clone(), ..Answer::default() });
+    }
+    let is_asked = |path: &&str| request.start.starts_with(format!("POST {path} ").as_bytes());
+    let path = ["/restate/lookup", "/restate/output"].into_iter().find(is_asked)?;
+    let (status, body) = restate_reply(path, &request.body);
+    Some(Answer { status, body, ..Answer::default() })
 }
 
 fn wait_for_release(state: &State) {
