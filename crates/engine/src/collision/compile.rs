@@ -36,6 +36,14 @@ impl Compiler<'_> {
         }
         let backend = self.backend_of(route);
         let at = member("collision");
+        if route.comparison.collision == Collision::Forward {
+            if !route.policy.is_case_a() || route.webhook.is_some() || backend.abilities().finds_results {
+                let message = "`forward` works only on a REQUIRED_A or ACCEPTED route before a backend of kind `generic`, \
+                               which compares fingerprints itself; before Restate write `enforce`";
+                self.issues.add(at, message);
+            }
+            return;
+        }
         if !route.has_results() {
             self.issues
                 .add(at.clone(), "collision detection works only on a REQUIRED_A or ACCEPTED route with a `target`");
@@ -86,14 +94,16 @@ impl Compiler<'_> {
         backend: Option<&Backend>,
     ) -> Option<Box<CollisionRules>> {
         let mode = route.mode.unwrap_or(self.document.mode);
-        let waits = match route.comparison.collision {
-            Collision::Off => return None,
-            Collision::Observe => false,
-            Collision::Enforce => mode == Mode::Enforce,
+        let guard = || Some((Arc::clone(backend?.guard.as_ref()?), Arc::clone(target?)));
+        let (guard, waits) = match (route.comparison.collision, mode) {
+            // In shadow mode the backend does not have the namespaced key.
+            (Collision::Off, _) | (Collision::Forward, Mode::Shadow) => return None,
+            (Collision::Forward, Mode::Enforce) => (None, true),
+            (Collision::Observe, _) | (Collision::Enforce, Mode::Shadow) => (Some(guard()?), false),
+            (Collision::Enforce, Mode::Enforce) => (Some(guard()?), true),
         };
         Some(Box::new(CollisionRules {
-            target: Arc::clone(target?),
-            guard: Arc::clone(backend?.guard.as_ref()?),
+            guard,
             waits,
             json: route.comparison.json,
             headers: ComparedHeaders::of(&route.comparison.headers),

@@ -28,8 +28,9 @@ members! {
     comparison = "comparison", "Collision detection";
 
     /// What the same key with another request (method, path, query, content type or body) leads to: nothing, a count, or 422
-    /// `idempotency_key_reused`. Needs `/backend/guard` and `/backend/cluster`. Without a usable answer of the guard `enforce` answers 503,
-    /// `observe` forwards. In shadow mode `enforce` counts.
+    /// `idempotency_key_reused`. Both need `/backend/guard` and `/backend/cluster`. Without a usable answer of the guard `enforce` answers
+    /// 503, `observe` forwards. In shadow mode `enforce` counts. With `forward` a `generic` backend compares: it gets the fingerprint in
+    /// `Idempotency-Fingerprint`, and a client's own is removed on every route.
     COLLISION: Choice<Collision> { words: &Collision::WORDS }
         = "collision", "Collision detection";
 
@@ -43,6 +44,9 @@ members! {
         schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/fingerprintHeader"}, "default": [], "examples": [["if-match", "prefer"]]}"##;
 }
 
+/// The request header with the fingerprint, for backends that compare it.
+pub(crate) const FINGERPRINT_HEADER: &str = "idempotency-fingerprint";
+
 /// What happens when a key comes again with another payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Collision {
@@ -53,11 +57,13 @@ pub enum Collision {
     Observe,
     /// 422
     Enforce,
+    /// What the backend does, which gets the fingerprint
+    Forward,
 }
 
 impl Collision {
-    const WORDS: [(&'static str, Self); 3] =
-        [("off", Self::Off), ("observe", Self::Observe), ("enforce", Self::Enforce)];
+    const WORDS: [(&'static str, Self); 4] =
+        [("off", Self::Off), ("observe", Self::Observe), ("enforce", Self::Enforce), ("forward", Self::Forward)];
 
     /// Whether the guard is asked.
     pub const fn asks_guard(self) -> bool {
@@ -66,7 +72,7 @@ impl Collision {
 
     /// Whether another request with a used key is refused, so that requests wait for their bodies.
     pub const fn refuses(self) -> bool {
-        matches!(self, Self::Enforce)
+        matches!(self, Self::Enforce | Self::Forward)
     }
 }
 
@@ -114,12 +120,10 @@ impl Guard {
 /// How a route detects that a key comes again with another request (docs/contract.md section 6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CollisionRules {
-    /// The target, also where the path is not rewritten
-    pub(crate) target: Arc<Target>,
-    /// The guard that is asked
-    pub(crate) guard: Arc<GuardService>,
-    /// Whether a request waits for the guard, and is refused (`enforce`). Otherwise its claim is counted (`observe`, and
-    /// `enforce` in shadow mode).
+    /// The guard that is asked, with the target, also where the path is not rewritten; `None` if the backend compares (`forward`)
+    pub(crate) guard: Option<(Arc<GuardService>, Arc<Target>)>,
+    /// Whether a request waits, and can be refused (`enforce`, `forward`). Otherwise its claim is counted (`observe`, and `enforce` in
+    /// shadow mode).
     pub(crate) waits: bool,
     /// Whether bodies are compared as canonical JSON
     pub(crate) json: bool,

@@ -1,8 +1,8 @@
 //! What becomes of a request because of collision detection: it waits for the guard, or its claim is made beside its way to the backend.
 
 use super::claim::{self, Claim, ClaimVerdict, OpenClaim};
-use super::document::CollisionRules;
-use super::fingerprint::{BodyReader, ClaimedRequest, OpenFingerprint};
+use super::document::{CollisionRules, FINGERPRINT_HEADER};
+use super::fingerprint::{BodyReader, ClaimedRequest, Fingerprint, OpenFingerprint};
 use super::observation::{Observation, ObservedCaller};
 use crate::body::Body;
 use crate::codes::Reason;
@@ -11,7 +11,7 @@ use crate::exchange::pause::{Awaits, Check, PauseEvent};
 use crate::exchange::refusal::no_segment;
 use crate::exchange::route::RoutedRequest;
 use crate::exchange::trace::TraceStep;
-use crate::exchange::{Effect, Exchange, PayloadDigest};
+use crate::exchange::{Effect, Exchange, HeaderMapKind, PayloadDigest};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::lookup::LookupAnswer;
@@ -19,6 +19,9 @@ use crate::policy::Route;
 use crate::policy::path::split_query;
 use crate::problem::Problem;
 use crate::questions::PendingLookup;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What a route asks of a request with a key.
@@ -42,55 +45,77 @@ impl CollisionChecks {
         body: Option<&Body<'_>>,
     ) -> Result<Self, Problem> {
         let Some(rules) = route.collision.as_deref() else { return Ok(Self::default()) };
-        let claim = open_claim(rules, decision, request);
-        if !rules.waits {
-            return Ok(Self { check: None, observed: claim });
-        }
-        let claim = claim.ok_or_else(no_segment)?;
-        let comparison = match body {
-            Some(body) => Comparison::Made(claim.with_whole_body(body)),
-            None => Comparison::Open(claim),
+        let Some(key) = decision.own_key() else { return Ok(Self::default()) };
+        let fingerprint = open_fingerprint(rules, request);
+        let comparison = match &rules.guard {
+            Some((guard, target)) => {
+                // Without an object key the request is refused when the path is rewritten.
+                let address = target.handler_address(&request.matched.decoded(), &key.caller);
+                let claim = |address| OpenClaim::new(Arc::clone(guard), &key.text, &address, fingerprint);
+                match (address.map(claim), body) {
+                    (observed, _) if !rules.waits => return Ok(Self { check: None, observed }),
+                    (None, _) => return Err(no_segment()),
+                    (Some(claim), Some(body)) => Comparison::Made(claim.with_whole_body(body)),
+                    (Some(claim), None) => Comparison::Open(claim),
+                }
+            }
+            None => match body {
+                Some(body) => Comparison::Known(whole(fingerprint, body)),
+                None => Comparison::Unknown(fingerprint),
+            },
         };
         Ok(Self { check: Some(Box::new(comparison)), observed: None })
     }
 }
 
-/// A request that goes on if the first one with its key was the same.
+/// A request that goes on if the first one with its key was the same, or with its fingerprint.
 enum Comparison {
-    /// The body is missing.
+    /// The body is missing for a claim.
     Open(OpenClaim),
     /// The guard has to answer.
     Made(Claim),
+    /// The body is missing for a fingerprint that the backend compares.
+    Unknown(OpenFingerprint),
+    /// The backend compares this fingerprint.
+    Known(Fingerprint),
+}
+
+impl Comparison {
+    /// The fingerprint that lacks the body.
+    const fn fingerprint(&self) -> Option<&OpenFingerprint> {
+        match self {
+            Self::Open(claim) => Some(&claim.fingerprint),
+            Self::Unknown(fingerprint) => Some(fingerprint),
+            Self::Made(_) | Self::Known(_) => None,
+        }
+    }
 }
 
 impl Check for Comparison {
     fn awaits(&self, limit: u64) -> Awaits {
-        match self {
-            Self::Open(claim) if claim.fingerprint.needs_whole_body() => Awaits::Body { limit },
-            Self::Open(_) => Awaits::End { limit },
-            Self::Made(_) => Awaits::Call { limit },
+        match self.fingerprint() {
+            Some(fingerprint) if fingerprint.needs_whole_body() => Awaits::Body { limit },
+            None if matches!(self, Self::Made(_)) => Awaits::Call { limit },
+            _ => Awaits::End { limit },
         }
     }
 
     fn lookup(&self) -> Option<PendingLookup<'_>> {
         match self {
-            Self::Open(_) => None,
             Self::Made(claim) => Some(PendingLookup::Claim(claim)),
+            _ => None,
         }
     }
 
     fn body_reader(&self) -> Option<BodyReader> {
-        match self {
-            Self::Open(claim) => claim.fingerprint.body_reader(),
-            Self::Made(_) => None,
-        }
+        self.fingerprint()?.body_reader()
     }
 
     fn take(
         self: Box<Self>,
         exchange: &mut Exchange,
         event: PauseEvent<'_>,
-        _: &mut Vec<Effect<'_>>,
+        effects: &mut Vec<Effect<'_>>,
     ) -> Result<Option<Box<dyn Check>>, Problem> {
         let next = match (*self, event) {
             (Self::Open(claim), PauseEvent::Body { body, .. }) => Self::Made(claim.with_whole_body(body)),
@@ -100,11 +125,40 @@ impl Check for Comparison {
             }
             // The body comes during the call.
             (made @ Self::Made(_), PauseEvent::Body { .. } | PauseEvent::End(_)) => made,
-            // The host has read no body for the claim, or this is the answer to another call.
-            (Self::Open(_) | Self::Made(_), _) => return Err(Problem::internal_error()),
+            (Self::Unknown(fingerprint), PauseEvent::Body { body, .. }) => {
+                return Ok(hand_on(exchange, &whole(fingerprint, body), effects));
+            }
+            (Self::Unknown(fingerprint), PauseEvent::End(Some(body))) => {
+                return Ok(hand_on(exchange, &fingerprint.with_body(body), effects));
+            }
+            (Self::Known(fingerprint), PauseEvent::Body { .. } | PauseEvent::End(_)) => {
+                return Ok(hand_on(exchange, &fingerprint, effects));
+            }
+            // The host has read no body for the fingerprint, or this is the answer to another call.
+            (Self::Open(_) | Self::Made(_) | Self::Unknown(_) | Self::Known(_), _) => {
+                return Err(Problem::internal_error());
+            }
         };
         Ok(Some(Box::new(next)))
     }
+}
+
+/// The fingerprint with the whole body.
+fn whole(fingerprint: OpenFingerprint, body: &Body<'_>) -> Fingerprint {
+    let body = fingerprint.read(body);
+    fingerprint.with_body(body)
+}
+
+/// Sets the header from which the backend learns the fingerprint, a structured field (RFC 8941): `sha-256=:…:`.
+fn hand_on(
+    exchange: &mut Exchange,
+    fingerprint: &Fingerprint,
+    effects: &mut Vec<Effect<'_>>,
+) -> Option<Box<dyn Check>> {
+    exchange.facts.payload = Some(PayloadDigest::Compared(fingerprint.to_string()));
+    let value = Cow::Owned(format!("sha-256=:{}:", BASE64_STANDARD.encode(fingerprint.digest)).into_bytes());
+    effects.push(Effect::Set { map: HeaderMapKind::Request, name: FINGERPRINT_HEADER, value });
+    None
 }
 
 /// Refuses a request whose key was used with another request, and one that cannot be compared. `first`: the fingerprint of the first claim
@@ -119,14 +173,6 @@ fn compare(exchange: &mut Exchange, claim: Claim, first: &Result<Box<str>, Reaso
         ClaimVerdict::Mismatch => Err(Problem::key_reused()),
         ClaimVerdict::Unknown(reason) => Err(exchange.with_reason(reason, Problem::backend_check_failed())),
     }
-}
-
-/// The claim of a request, without its body. `None` if its target has no object key for this request, which is refused when the path is
-/// rewritten.
-fn open_claim(rules: &CollisionRules, decision: &Decision, request: &RoutedRequest<'_, '_>) -> Option<OpenClaim> {
-    let key = decision.own_key()?;
-    let address = rules.target.handler_address(&request.matched.decoded(), &key.caller)?;
-    Some(OpenClaim::new(Arc::clone(&rules.guard), &key.text, &address, open_fingerprint(rules, request)))
 }
 
 /// The fingerprint of a request, without its body.

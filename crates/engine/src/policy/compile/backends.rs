@@ -3,6 +3,7 @@
 
 use super::{Compiler, RouteDocument};
 use crate::backend::{Backend, BackendKind, GuardService, InvocationStore, restate};
+use crate::collision::document::{Collision, FINGERPRINT_HEADER};
 use crate::headers::{IDEMPOTENCY_KEY, NameSet, canonical};
 use crate::json::cursor::suggestion;
 use crate::policy::defaults::GUARD;
@@ -263,7 +264,9 @@ impl Document<'_> {
         let of_identity = identities.iter().flat_map(|rules| rules.forward.names());
         let key_headers = self.backends.iter().filter_map(|backend| backend.key_header.as_deref());
         let names = [IDEMPOTENCY_KEY, REWRITE_MARK].into_iter().chain(self.shadow_key_header.as_deref());
-        let names = names.chain(key_headers);
+        let forwards = |(_, route): &(usize, RouteDocument)| route.comparison.collision == Collision::Forward;
+        let fingerprint = self.routes.iter().any(forwards).then_some(FINGERPRINT_HEADER);
+        let names = names.chain(key_headers).chain(fingerprint);
         names.chain(of_identity).map(str::to_owned).chain(parameters).collect()
     }
 }
