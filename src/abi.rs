@@ -382,15 +382,15 @@ fn serialise(pairs: &[(&str, String)]) -> Vec<u8> {
 pub(crate) fn pairs(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let Some((count, rest)) = number(bytes) else { return bytes.is_empty().then(Vec::new) };
     let (lengths, mut texts) = rest.split_at_checked(count.checked_mul(8)?)?;
-    let mut pairs = Vec::with_capacity(count);
-    for sizes in lengths.as_chunks::<8>().0 {
+    let mut pairs = vec![(&[][..], &[][..]); count];
+    for (pair, sizes) in pairs.iter_mut().zip(lengths.as_chunks::<8>().0) {
         // Both sizes in one load: the name's is the lower half.
         let sizes = u64::from_le_bytes(*sizes);
         let (name_size, value_size) = ((sizes & 0xffff_ffff) as usize, (sizes >> 32) as usize);
         let (name, rest) = texts.split_at_checked(name_size)?;
         let (value, rest) = rest.get(1..)?.split_at_checked(value_size)?;
         texts = rest.get(1..)?;
-        pairs.push((name, value));
+        *pair = (name, value);
     }
     Some(pairs)
 }

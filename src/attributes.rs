@@ -9,7 +9,6 @@ use edge_idempotency_engine::RECORD_TYPE;
 use edge_idempotency_engine::{AttributeValue, MetadataPath};
 use edge_idempotency_envoy::protobuf::{Field, Fields, field};
 use std::borrow::Cow;
-use std::cell::RefCell;
 
 /// `route_metadata.filter_metadata["edge.idempotency"].endpoint` of the gateway's route.
 const ROUTE_ENDPOINT: &[u8] = b"xds\0route_metadata\0filter_metadata\0edge.idempotency\0endpoint";
@@ -19,7 +18,7 @@ const NUMBER_SIZE: usize = 8;
 
 /// The value at a path of the current request's dynamic metadata.
 pub(crate) fn metadata(path: &MetadataPath) -> AttributeValue<'static> {
-    match dynamic_metadata(path) {
+    match abi::property(path.property().as_bytes()) {
         Ok(bytes) if may_be_no_string(&bytes) && kind(path.segments()) != Some(STRING) => AttributeValue::Unusable,
         Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
         Ok(_) | Err(Status::NOT_FOUND) => AttributeValue::Absent,
@@ -31,22 +30,6 @@ pub(crate) fn metadata(path: &MetadataPath) -> AttributeValue<'static> {
 /// Whether a property can be something else than a string.
 fn may_be_no_string(property: &[u8]) -> bool {
     property.len() == NUMBER_SIZE || property.iter().any(|byte| matches!(byte, 0 | 1))
-}
-
-/// Reads a value of the current request's dynamic metadata by its property path: `metadata`, `filter_metadata`, the namespace
-/// and the members, joined by NUL.
-fn dynamic_metadata(path: &MetadataPath) -> Result<Vec<u8>, Status> {
-    thread_local! {
-        /// The property path of the read before this one, whose room is used again.
-        static PROPERTY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
-    const PREFIX: &[u8] = b"metadata\0filter_metadata\0";
-    PROPERTY.with_borrow_mut(|property| {
-        property.clear();
-        property.extend_from_slice(PREFIX);
-        property.extend_from_slice(path.joined().as_bytes());
-        abi::property(property)
-    })
 }
 
 /// The endpoint that the gateway's route names.

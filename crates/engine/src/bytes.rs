@@ -42,12 +42,18 @@ impl ByteSet {
 }
 
 /// Whether both are the same.
-#[inline]
+#[inline(never)]
 pub(crate) fn equal(one: &[u8], other: &[u8]) -> bool {
-    let ((words, rest), (other_words, other_rest)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
-    one.len() == other.len()
-        && words.iter().zip(other_words).all(|(one, other)| u64::from_ne_bytes(*one) == u64::from_ne_bytes(*other))
-        && rest.iter().zip(other_rest).all(|(one, other)| one == other)
+    if one.len() != other.len() {
+        return false;
+    }
+    let (words, other_words) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
+    words.iter().zip(other_words).all(|(one, other)| one == other)
+        && match (one.last_chunk::<8>(), other.last_chunk::<8>()) {
+            // What is behind the last word, with a part of it.
+            (Some(one), Some(other)) => one == other,
+            _ => one.iter().zip(other).all(|(one, other)| one == other),
+        }
 }
 
 #[cfg(test)]

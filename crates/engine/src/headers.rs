@@ -128,11 +128,8 @@ pub fn same_name(wanted: &str, name: &[u8]) -> bool {
 /// Compares as it is first, since most names are written as they are known. Then from the end, since names share prefixes (`x-`,
 /// `access-control-`) more often than suffixes.
 fn same(canonical: &[u8], name: &[u8]) -> bool {
-    if equal(canonical, name) {
-        return true;
-    }
-    let mut bytes = canonical.iter().zip(name).rev();
-    canonical.len() == name.len() && bytes.all(|(one, other)| *one == fold(*other))
+    canonical.len() == name.len()
+        && (equal(canonical, name) || canonical.iter().zip(name).rev().all(|(one, other)| *one == fold(*other)))
 }
 
 /// A set of header names and of name prefixes (`x-restate-*`), with exceptions.

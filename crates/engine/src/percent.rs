@@ -51,29 +51,32 @@ pub(crate) fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The bytes of a text as the most lenient reader of paths compares them: escapes decoded, ASCII letters in lower case.
-pub(crate) fn lenient(text: &str) -> Lenient<'_> {
-    Lenient(text.as_bytes())
+pub(crate) fn lenient(text: &str) -> impl Iterator<Item = u8> {
+    unescaped(text).map(|byte| byte.to_ascii_lowercase())
 }
 
-/// The iterator of [`lenient`].
-#[derive(Clone)]
-pub(crate) struct Lenient<'t>(&'t [u8]);
+/// The bytes of a text, with those escapes decoded that are well formed.
+pub(crate) fn unescaped(text: &str) -> Unescaped<'_> {
+    Unescaped(text.as_bytes().iter())
+}
 
-impl Iterator for Lenient<'_> {
+/// The iterator of [`unescaped`].
+pub(crate) struct Unescaped<'t>(std::slice::Iter<'t, u8>);
+
+impl Iterator for Unescaped<'_> {
     type Item = u8;
 
     #[inline]
     fn next(&mut self) -> Option<u8> {
-        let (&byte, rest) = self.0.split_first()?;
-        self.0 = rest;
+        let &byte = self.0.next()?;
         if byte == b'%'
-            && let Some((digits, after)) = rest.split_first_chunk()
+            && let Some((digits, after)) = self.0.as_slice().split_first_chunk()
             && let Some(decoded) = hex_byte(digits)
         {
-            self.0 = after;
-            return Some(decoded.to_ascii_lowercase());
+            self.0 = after.iter();
+            return Some(decoded);
         }
-        Some(byte.to_ascii_lowercase())
+        Some(byte)
     }
 }
 

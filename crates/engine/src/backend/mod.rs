@@ -13,6 +13,7 @@ pub(crate) mod restate;
 pub(crate) use head::{ErrorSource, ResponseHead};
 pub use kind::{BackendAbilities, BackendKind};
 
+use crate::bytes::equal;
 use crate::headers::{NamePrefilter, NameSet, RESPONSE_NAMES};
 use std::sync::Arc;
 
@@ -118,7 +119,7 @@ impl Backend {
 
     /// Whether a response header with this very name has the operation id.
     pub(crate) fn names_operation(&self, name: &[u8]) -> bool {
-        self.operation_id.as_ref().is_some_and(|id| id.as_bytes() == name)
+        self.operation_id.as_ref().is_some_and(|id| equal(id.as_bytes(), name))
     }
 
     /// The method with which a target is called instead of the client's; `None` if it takes the client's.

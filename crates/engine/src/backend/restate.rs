@@ -74,7 +74,8 @@ pub(crate) fn is_rpc_type(value: &[u8]) -> bool {
     value.split(|byte| *byte == b',').any(|part| {
         let start = part.iter().position(u8::is_ascii_alphanumeric).unwrap_or(part.len());
         let begins = part.get(start..).and_then(|part| part.get(..RPC_TYPE.len()));
-        begins.is_some_and(|begins| begins.eq_ignore_ascii_case(RPC_TYPE))
+        // From the end, since most types begin with `application/`.
+        begins.is_some_and(|begins| begins.iter().rev().map(u8::to_ascii_lowercase).eq(RPC_TYPE.iter().rev().copied()))
     })
 }
 

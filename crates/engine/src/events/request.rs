@@ -9,7 +9,7 @@ use crate::headers::Headers;
 use crate::identity::Attributes;
 use crate::operations::operation_request;
 use crate::policy::authority;
-use crate::policy::path::{NormalPath, PathError, split_query};
+use crate::policy::path::{NormalPath, PathError};
 use crate::policy::{KeyInLogs, Policy, RequestUrl};
 use crate::problem::Problem;
 use crate::recovery::recovery_request;
@@ -52,17 +52,16 @@ fn decide<'a>(
     let mut head = RequestHead::read(policy, headers);
     exchange.request_id = head.request_id;
     exchange.facts.attempt = head.attempt;
-    let (raw_path, query) = split_query(head.line.target);
-    exchange.protocol = head.protocol.or_connect_get(head.line.method, query);
+    exchange.protocol = head.protocol.or_connect_get(head.line.method, head.line.query);
     if policy.key_in_logs == KeyInLogs::Full {
-        exchange.facts.sent_path = Some(String::from_utf8_lossy(raw_path).into_owned());
+        exchange.facts.sent_path = Some(String::from_utf8_lossy(head.line.raw_path).into_owned());
     }
     exchange.begin(TraceStep::Path);
     let (path, authority) = match read_url(exchange, policy, &head) {
         Ok(read) => read,
         Err(why) => {
             let problem = Problem::path_ambiguous(why);
-            let matched = exchange.watched(policy, head.line.target, problem, policy.only_watches())?;
+            let matched = exchange.watched(policy, head.line, problem, policy.only_watches())?;
             return apply_policy(exchange, incoming, &mut head, "", &matched, effects);
         }
     };
@@ -91,11 +90,10 @@ fn read_url<'r>(
     policy: &Policy,
     head: &RequestHead<'r>,
 ) -> Result<(NormalPath<'r>, &'r str), PathError> {
-    let (raw_path, query) = split_query(head.line.target);
-    let path = request_path(raw_path)?;
+    let path = request_path(head.line.raw_path)?;
     exchange.note(|| TraceEvent::NormalPath(path.as_str().to_owned()));
     // A `#` after the query would be forwarded, but it is not in the URL that a signature covers.
-    if query.is_some_and(|query| query.contains(&b'#')) {
+    if head.line.query.is_some_and(|query| query.contains(&b'#')) {
         return Err(PathError::Forbidden);
     }
     let authority = authority::parse(head.authority)?;

@@ -98,7 +98,7 @@ impl Exchange {
             return;
         }
         let identity = Caller::of(self, policy, route, headers, attributes).resolve();
-        self.facts.verified_identity = identity.ok().map(Box::new);
+        self.facts.verified_identity = identity.ok();
     }
 
     /// The sources that the identity of this request's caller is read from, for `explain`. A webhook has none, since its

@@ -13,7 +13,7 @@ pub(crate) struct Facts {
     /// What is known about the key lines
     pub(crate) key: KeyPresence,
     /// The verified identity where the decision needs none, or the request was refused
-    pub(crate) verified_identity: Option<Box<Identity>>,
+    pub(crate) verified_identity: Option<Identity>,
     /// The lookups that the request needed: their stores and results, as metrics write them
     pub(crate) lookups: Vec<(&'static str, &'static str)>,
     /// The result of the question how far the work of a repeated one-way request is

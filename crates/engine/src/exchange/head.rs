@@ -2,9 +2,11 @@
 
 use super::Exchange;
 use crate::backend::{Backend, restate};
+use crate::bytes::equal;
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name, sorted};
 use crate::identity::Attributes;
 use crate::policy::Policy;
+use crate::policy::path::split_query;
 use crate::problem::{CallerProtocol, Problem};
 use crate::provider::{IdentifierHeaders, Provider};
 use crate::uuid::Uuid;
@@ -22,6 +24,16 @@ pub(crate) struct IncomingRequest<'r, 'a> {
 pub(crate) struct RequestLine<'r> {
     pub(crate) method: &'r [u8],
     pub(crate) target: &'r [u8],
+    /// The target without its query
+    pub(crate) raw_path: &'r [u8],
+    pub(crate) query: Option<&'r [u8]>,
+}
+
+impl<'r> RequestLine<'r> {
+    pub(crate) fn new(method: &'r [u8], target: &'r [u8]) -> Self {
+        let (raw_path, query) = split_query(target);
+        Self { method, target, raw_path, query }
+    }
 }
 
 /// The header lines of a request that the filter edits.
@@ -60,7 +72,7 @@ impl<'a> RequestHead<'a> {
             match name {
                 [b':', pseudo @ ..] => match pseudo {
                     b"method" => head.line.method = value,
-                    b"path" => head.line.target = value,
+                    b"path" => head.line = RequestLine::new(head.line.method, value),
                     b"authority" => head.authority = value,
                     _ => {}
                 },
@@ -73,7 +85,7 @@ impl<'a> RequestHead<'a> {
                         head.attempt = attempt(value);
                     } else if same_name(CONTENT_TYPE, name) {
                         head.is_rpc |= restate::is_rpc_type(value);
-                        if name == CONTENT_TYPE.as_bytes() {
+                        if equal(name, CONTENT_TYPE.as_bytes()) {
                             head.protocol = CallerProtocol::of_content_type(value);
                         }
                     } else if name == CONNECT {

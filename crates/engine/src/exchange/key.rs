@@ -33,14 +33,13 @@ impl<'k> KeyReading<'k> {
         Self { grammar, rules: None }
     }
 
-    /// The key of a request; `None` if it has none.
-    pub(crate) fn read<'a>(&self, edited: &EditedLines<'a>) -> Result<Option<(RawKey<'a>, KeySyntax)>, KeyError> {
-        let Some((rules, now_unix_ms)) = self.rules else { return key::read_as(self.grammar, edited.key_lines()) };
-        let read = key::read_as(self.grammar, edited.key_lines())?;
-        if let Some((raw, _)) = &read {
-            rules.check(raw, Some(now_unix_ms))?;
+    /// The key of a request, from its first line and the form of what was sent.
+    fn read<'a>(&self, line: &'a [u8], syntax: KeySyntax) -> Result<RawKey<'a>, KeyError> {
+        let raw = key::read_line(self.grammar, line, syntax)?;
+        if let Some((rules, now_unix_ms)) = self.rules {
+            rules.check(&raw, Some(now_unix_ms))?;
         }
-        Ok(read)
+        Ok(raw)
     }
 
     /// The problem of a key that is refused.
@@ -144,9 +143,10 @@ fn namespaced(
     if let Some(syntax) = syntax {
         exchange.note(|| TraceEvent::KeySent(syntax));
     }
-    let Some((raw, _)) = keys.read(edited).map_err(|why| keys.problem(why))? else {
+    let Some((line, syntax)) = edited.key_lines().next().zip(syntax) else {
         return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
     };
+    let raw = keys.read(line, syntax).map_err(|why| keys.problem(why))?;
     exchange.facts.source = Some("header");
     exchange.note(|| TraceEvent::KeyRead(raw.as_str().to_owned()));
     exchange.begin(TraceStep::Identity);
@@ -155,7 +155,7 @@ fn namespaced(
     exchange.begin(TraceStep::Key);
     let text = key::encode(&matched.key_owner(&caller), raw.as_str()).map_err(Problem::key_invalid)?;
     exchange.note(|| TraceEvent::KeyNamespaced(text.clone()));
-    Ok(Some(CallerKey { caller, text, syntax }))
+    Ok(Some(CallerKey { caller, text, syntax: Some(syntax) }))
 }
 
 /// The decision about a request in shadow mode: it keeps its key, unless that looks like a namespaced one.

@@ -363,7 +363,7 @@ impl KeptRequest {
     /// What is kept of a request with its route.
     pub(crate) fn of(request: &RoutedRequest<'_, '_>) -> Self {
         let RoutedRequest { line, path, matched, .. } = request;
-        let is_normal = split_query(line.target).0 == path.as_bytes();
+        let is_normal = line.raw_path == path.as_bytes();
         Self {
             method: line.method.into(),
             target: line.target.into(),
@@ -373,7 +373,7 @@ impl KeptRequest {
     }
 
     pub(crate) fn line(&self) -> RequestLine<'_> {
-        RequestLine { method: &self.method, target: &self.target }
+        RequestLine::new(&self.method, &self.target)
     }
 
     /// The route of the request, with the values of the path's parameters.

@@ -9,7 +9,7 @@ use crate::headers::Headers;
 use crate::identity::{AttributeValue, Attributes, Identity, Project, Subject};
 use crate::percent::{percent_decode, percent_encode};
 use crate::policy::answer::LocationTemplate;
-use crate::policy::path::{PathError, hides_dots, split_query};
+use crate::policy::path::{PathError, hides_dots};
 use crate::policy::target::Target;
 use crate::policy::{
     KeyInLogs, KeySubject, Mode, Policy, PolicyKind, RequestUrl, Route, RouteLookup, Scope, Unmatched,
@@ -123,7 +123,7 @@ impl Exchange {
         url: RequestUrl<'r, '_>,
         attributes: &dyn Attributes,
     ) -> Result<MatchedRoute<'p, 'r>, Problem> {
-        let (target, path) = (head.line.target, url.path);
+        let (line, path) = (head.line, url.path);
         let named = policy.named_endpoint(attributes);
         let is_named = !matches!(named, AttributeValue::Absent);
         let declared = match named {
@@ -148,10 +148,10 @@ impl Exchange {
                 self.place = Place::Route(route.id);
                 self.policy_name = Some(route.policy.name());
                 if has_misplaced_slash(route, &values) {
-                    return self.watched(policy, target, misplaced_slash(), policy.only_watches());
+                    return self.watched(policy, line, misplaced_slash(), policy.only_watches());
                 }
                 if let Err(problem) = refuse_dots(&values) {
-                    return self.watched(policy, target, problem, policy.only_watches());
+                    return self.watched(policy, line, problem, policy.only_watches());
                 }
                 let matched = MatchedRoute::of(route, values);
                 self.keep_path_values(&matched);
@@ -159,15 +159,15 @@ impl Exchange {
             }
             RouteLookup::OtherReading => {
                 let problem = Problem::path_ambiguous(PathError::OtherReading);
-                self.watched(policy, target, problem, policy.only_watches())
+                self.watched(policy, line, problem, policy.only_watches())
             }
             RouteLookup::OtherMethods(routes) => {
                 let methods: Vec<&str> =
                     routes.iter().flat_map(|route| route.methods.iter()).map(String::as_str).collect();
-                self.watched(policy, target, Problem::method_not_allowed(&methods), policy.watches_methods(&routes))
+                self.watched(policy, line, Problem::method_not_allowed(&methods), policy.watches_methods(&routes))
             }
             RouteLookup::Nothing if path.has_encoded_slash() => {
-                self.watched(policy, target, misplaced_slash(), policy.only_watches())
+                self.watched(policy, line, misplaced_slash(), policy.only_watches())
             }
             // The path may be that of another route, whose policy would not be applied.
             RouteLookup::Nothing if is_named => Err(Problem::not_found()),
@@ -178,7 +178,7 @@ impl Exchange {
                 let kind = match policy.unmatched {
                     Unmatched::Reject => {
                         let passes = policy.watches_unmatched() && !is_closed;
-                        return self.watched(policy, target, Problem::not_found(), passes);
+                        return self.watched(policy, line, Problem::not_found(), passes);
                     }
                     _ if is_closed => return Err(Problem::not_found()),
                     Unmatched::Prohibited => PolicyKind::Prohibited,
@@ -193,7 +193,7 @@ impl Exchange {
     pub(crate) fn watched<'p, 'r>(
         &mut self,
         policy: &'p Policy,
-        target: &[u8],
+        line: RequestLine<'_>,
         problem: Problem,
         passes: bool,
     ) -> Result<MatchedRoute<'p, 'r>, Problem> {
@@ -204,7 +204,7 @@ impl Exchange {
         // Whoever reads the log looks for the route that the policy lacks.
         let is_shown = policy.mode == Mode::Shadow && policy.key_in_logs == KeyInLogs::Hash;
         if is_shown && self.route_index().is_none() {
-            self.facts.sent_path = Some(shape(split_query(target).0));
+            self.facts.sent_path = Some(shape(line.raw_path));
         }
         if !passes {
             return Err(problem);

@@ -1,17 +1,18 @@
 //! Edits a request for the backend: method, path, key, identity headers, and what the backend does not get.
 
 use super::decision::{Decision, EnforcedDecision};
-use super::head::{EditedLines, is_stripped};
+use super::head::{EditedLines, RequestLine, is_stripped};
 use super::refusal::no_segment;
 use super::route::{MatchedRoute, RoutedRequest};
 use super::trace::TraceStep;
 use super::{Effect, Exchange, HeaderMapKind, RequestFlow};
 use crate::backend::{Backend, restate};
+use crate::bytes::equal;
 use crate::headers::{Headers, IDEMPOTENCY_KEY, distinct};
 use crate::identity::{Identity, Project};
 use crate::percent::percent_decode;
 use crate::policy::document::Forward;
-use crate::policy::path::{NormalPath, split_query};
+use crate::policy::path::NormalPath;
 use crate::policy::target::Target;
 use crate::policy::{Policy, REWRITE_MARK};
 use crate::problem::Problem;
@@ -55,7 +56,7 @@ impl Decision {
             effects.push(Effect::Set { map: HeaderMapKind::Request, name: ":method", value });
         }
         if rewritten.is_some() || !policy.only_watches() {
-            edit_path(line.target, path, rewritten.ok_or(backend.abilities().keeps_slashes), &query, effects);
+            edit_path(line, path, rewritten.ok_or(backend.abilities().keeps_slashes), &query, effects);
         }
         let forward = &policy.identity_of(matched.route).forward;
         let mut added = matched.parameters();
@@ -187,22 +188,23 @@ impl<'p> KeptQuery<'p> {
 /// Sets the path if it changes: the target's path, or the normalised path, for a backend that keeps slashes with the client's; with
 /// what the backend gets of the query. `rewritten`: the target's path, or whether the backend keeps slashes.
 fn edit_path<'a>(
-    target: &[u8],
+    line: RequestLine<'_>,
     path: &str,
     rewritten: Result<Cow<'a, str>, bool>,
     kept: &KeptQuery<'_>,
     effects: &mut Vec<Effect<'a>>,
 ) {
-    let (raw, query) = split_query(target);
+    let RequestLine { target, raw_path: raw, query, .. } = line;
     let query_kept = query.and_then(|query| kept.cut(query));
     let is_same_query = query_kept.as_deref() == query;
+    let is_normal = equal(raw, path.as_bytes());
     let spelled = match &rewritten {
-        Err(true) if raw != path.as_bytes() => NormalPath::parse(raw).ok(),
+        Err(true) if !is_normal => NormalPath::parse(raw).ok(),
         _ => None,
     };
     let path = spelled.as_ref().map_or(path, NormalPath::with_slashes);
     let value: Cow<'a, [u8]> = match (rewritten, query_kept) {
-        (Err(_), _) if raw == path.as_bytes() && is_same_query => return,
+        (Err(_), _) if is_normal && is_same_query => return,
         (Ok(path), Some(query)) => Cow::Owned([path.as_bytes(), &query].join(&b'?')),
         (Ok(Cow::Borrowed(fixed)), None) => Cow::Borrowed(fixed.as_bytes()),
         (Ok(Cow::Owned(path)), None) => Cow::Owned(path.into_bytes()),

@@ -68,7 +68,7 @@ impl Exchange {
     /// The verified identity of the caller, or of the webhook's binding, if it is known.
     pub fn identity(&self) -> Option<&Identity> {
         let decided = self.decision().and_then(Decision::identity);
-        decided.or(self.facts.verified_identity.as_deref())
+        decided.or(self.facts.verified_identity.as_ref())
     }
 
     /// The lookups that the request needed: for each its store and its result.

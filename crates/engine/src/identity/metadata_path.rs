@@ -5,13 +5,13 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataPath {
     segments: Vec<String>,
-    joined: String,
+    property: String,
 }
 
 impl MetadataPath {
     /// Takes the namespace and the members. A segment contains no NUL, since the policy document refuses it.
     pub fn new(segments: Vec<String>) -> Self {
-        Self { joined: segments.join("\0"), segments }
+        Self { property: "metadata\0filter_metadata\0".to_owned() + &segments.join("\0"), segments }
     }
 
     /// The namespace, then the members.
@@ -19,9 +19,10 @@ impl MetadataPath {
         &self.segments
     }
 
-    /// The namespace and the members, joined by NUL, which no segment holds.
-    pub fn joined(&self) -> &str {
-        &self.joined
+    /// The path of the property with the value: `metadata`, `filter_metadata`, the namespace and the members, joined by NUL, which no
+    /// segment holds.
+    pub fn property(&self) -> &str {
+        &self.property
     }
 
     /// The namespace; empty without one.

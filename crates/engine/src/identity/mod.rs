@@ -25,6 +25,7 @@ pub use source::{
 };
 
 use crate::percent::{UNRESERVED, percent_decode, percent_encode};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Longest tenant or project, in bytes.
@@ -117,8 +118,8 @@ pub struct Subject(String);
 impl Tenant {
     /// # Errors
     /// [`Malformed`] for a value outside the grammar.
-    pub fn parse(value: &[u8]) -> Result<Self, Malformed> {
-        segment(value).map(|text| Self(text.to_owned()))
+    pub fn parse<'v>(value: impl Into<Cow<'v, [u8]>>) -> Result<Self, Malformed> {
+        segment(value.into()).map(Self)
     }
 
     /// The tenant's text.
@@ -132,8 +133,8 @@ impl Project {
     ///
     /// # Errors
     /// [`Malformed`] for a value outside the grammar, the sentinels included.
-    pub fn parse(value: &[u8]) -> Result<Self, Malformed> {
-        segment(value).map(|text| Self::Named(text.to_owned()))
+    pub fn parse<'v>(value: impl Into<Cow<'v, [u8]>>) -> Result<Self, Malformed> {
+        segment(value.into()).map(Self::Named)
     }
 
     /// The project, or the scope's sentinel.
@@ -146,14 +147,14 @@ impl Project {
     }
 }
 
-fn segment(value: &[u8]) -> Result<&str, Malformed> {
+fn segment(value: Cow<'_, [u8]>) -> Result<String, Malformed> {
     if value.is_empty() || value.len() > MAX_SEGMENT_LENGTH {
         return Err(Malformed::Length);
     }
-    if matches!(value, [b'_', ..] | b"." | b"..") || !UNRESERVED.holds(value) {
+    if matches!(&*value, [b'_', ..] | b"." | b"..") || !UNRESERVED.holds(&value) {
         return Err(Malformed::Characters);
     }
-    std::str::from_utf8(value).map_err(|_| Malformed::Characters)
+    String::from_utf8(value.into_owned()).map_err(|_| Malformed::Characters)
 }
 
 impl Subject {

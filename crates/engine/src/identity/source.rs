@@ -366,12 +366,12 @@ pub fn resolve<'p>(
             continue;
         }
         let [tenant, project, subject] = values;
-        let tenant = part(&tenant, Tenant::parse);
+        let tenant = part(tenant, Tenant::parse);
         let project = match &rules.scope {
             Some(wider) => Ok(wider.clone()),
-            None => part(&project, Project::parse),
+            None => part(project, Project::parse),
         };
-        let subject = part(&subject, |text| parse_subject(&source.subject, text));
+        let subject = part(subject, |text| parse_subject(&source.subject, &text));
         return match (tenant, project, subject) {
             (Ok(tenant), Ok(project), Ok(subject)) => {
                 if rules.reserved.iter().any(|reserved| reserved == subject.as_str()) {
@@ -389,7 +389,10 @@ pub fn resolve<'p>(
     Err(IdentityRefusal::new(sources, [Some(IdentityFault::Missing), project, Some(IdentityFault::Missing)]))
 }
 
-fn part<T>(value: &AttributeValue<'_>, parse: impl Fn(&[u8]) -> Result<T, Malformed>) -> Result<T, IdentityFault> {
+fn part<'v, T>(
+    value: AttributeValue<'v>,
+    parse: impl FnOnce(Cow<'v, [u8]>) -> Result<T, Malformed>,
+) -> Result<T, IdentityFault> {
     match value {
         AttributeValue::Absent => Err(IdentityFault::Missing),
         AttributeValue::Text(text) => parse(text).map_err(IdentityFault::Malformed),
@@ -418,6 +421,6 @@ mod tests {
     #[test]
     fn a_metadata_path_is_joined_as_gateways_read_it() {
         let path = MetadataPath::new(vec!["envoy.filters.http.jwt_authn".to_owned(), "jwt".to_owned()]);
-        assert_eq!(path.joined(), "envoy.filters.http.jwt_authn\0jwt");
+        assert_eq!(path.property(), "metadata\0filter_metadata\0envoy.filters.http.jwt_authn\0jwt");
     }
 }

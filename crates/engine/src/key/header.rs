@@ -37,13 +37,18 @@ impl KeySyntax {
     pub fn of<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let mut lines = lines.into_iter();
         let line = lines.next()?;
-        Some(if lines.next().is_some() || has_comma_outside_quotes(line) {
+        Some(Self::of_line(line, lines.next().is_some()))
+    }
+
+    /// The form of the first line; `is_repeated`: there are more.
+    fn of_line(line: &[u8], is_repeated: bool) -> Self {
+        if is_repeated || has_comma_outside_quotes(line) {
             Self::Repeated
         } else if trim(line).starts_with(b"\"") {
             Self::Quoted
         } else {
             Self::Bare
-        })
+        }
     }
 }
 
@@ -72,19 +77,22 @@ pub fn read_as<'a>(
 ) -> Result<Option<(RawKey<'a>, KeySyntax)>, KeyError> {
     let mut lines = lines.into_iter();
     let Some(line) = lines.next() else { return Ok(None) };
-    if lines.next().is_some() || has_comma_outside_quotes(line) {
-        return Err(KeyError::Multiple);
-    }
+    let syntax = KeySyntax::of_line(line, lines.next().is_some());
+    read_line(grammar, line, syntax).map(|key| Some((key, syntax)))
+}
+
+/// As [`read_as`], for the first line and the form of what was sent.
+pub(crate) fn read_line<'a>(grammar: &KeyGrammar, line: &'a [u8], syntax: KeySyntax) -> Result<RawKey<'a>, KeyError> {
     let value = trim(line);
-    if value.is_empty() {
-        return Err(KeyError::Empty);
+    match (syntax, value.strip_prefix(b"\"")) {
+        (KeySyntax::Repeated, _) => Err(KeyError::Multiple),
+        (_, Some(rest)) => {
+            let string = Quoted::parse(rest).ok_or(KeyError::Syntax)?;
+            skip_parameters(string.rest).ok_or(KeyError::Syntax)?;
+            grammar.parse_text(string.text())
+        }
+        (_, None) => grammar.parse_text(Cow::Borrowed(value)),
     }
-    let Some(rest) = value.strip_prefix(b"\"") else {
-        return grammar.parse_text(Cow::Borrowed(value)).map(|key| Some((key, KeySyntax::Bare)));
-    };
-    let string = Quoted::parse(rest).ok_or(KeyError::Syntax)?;
-    skip_parameters(string.rest).ok_or(KeyError::Syntax)?;
-    grammar.parse_text(string.text()).map(|key| Some((key, KeySyntax::Quoted)))
 }
 
 /// Whether a backend may read a namespaced key in this header value.

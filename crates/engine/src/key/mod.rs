@@ -10,5 +10,5 @@ pub use header::{KeySyntax, read, read_as};
 pub use namespace::{Decoded, MAX_NAMESPACED_LENGTH, NotNamespaced, decode, encode, prefix};
 pub use rules::{KeyCharset, KeyFormat, KeyRules, MaxAge};
 
-pub(crate) use header::{is_forged, is_sent_key};
+pub(crate) use header::{is_forged, is_sent_key, read_line};
 pub(crate) use namespace::raw_of;

@@ -145,9 +145,10 @@ fn hash<const COUNT: usize>(seed: u32, values: [&str; COUNT]) -> u64 {
     hasher.finish()
 }
 
-/// The hash of a series.
+/// The hash of a series. Few values of an instrument have the same length, since they come from policies and from this crate.
 fn series_hash(instrument: Instrument, subject: u32, values: [&str; 2]) -> u64 {
-    hash(subject << 5 | instrument.number(), values)
+    let lengths = values.iter().fold(0, |lengths, value| lengths << 8 | value.len() as u32);
+    hash((subject << 5 | instrument.number()) ^ lengths << 16, [])
 }
 
 fn same_labels<const COUNT: usize>(known: &[Box<str>; COUNT], values: [&str; COUNT]) -> bool {

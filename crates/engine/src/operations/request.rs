@@ -40,7 +40,7 @@ pub(crate) fn operation_request<'a>(
     exchange.begin(TraceStep::Key);
     let verified = operations.verify(id, &caller, &projects);
     let Some((invocation, project)) = verified else {
-        exchange.facts.verified_identity = Some(Box::new(caller));
+        exchange.facts.verified_identity = Some(caller);
         if operations.has_key() {
             return Err(Problem::operation_unknown());
         }

@@ -27,8 +27,8 @@ pub(crate) fn parse(authority: &[u8]) -> Result<&str, PathError> {
 /// The host, and the rest with its colon; `None` if a bracket is not closed.
 fn split_port(authority: &str) -> Option<(&str, &str)> {
     let from = if authority.starts_with('[') { authority.find(']')? } else { 0 };
-    let colon = authority.bytes().skip(from).position(|byte| byte == b':').map(|at| at + from);
-    authority.split_at_checked(colon.unwrap_or(authority.len()))
+    let colon = authority.as_bytes().get(from..)?.iter().position(|byte| *byte == b':');
+    authority.split_at_checked(colon.map_or(authority.len(), |at| at + from))
 }
 
 /// The host of an authority that [`parse`] accepts, in its canonical form: in lower case, without a port and without one

@@ -4,6 +4,7 @@ use super::document::{Forward, IdentityRules, Mode, Unmatched};
 use super::path::{self, NormalPath};
 use super::routes::{PathLookup, RouteId};
 use super::{CLOSED, ENDPOINTS, Policy, Route, SERVICES};
+use crate::bytes::equal;
 use crate::headers::Headers;
 use crate::operations::Operations;
 use crate::percent::is_below;
@@ -194,7 +195,7 @@ impl Policy {
         values: Vec<&'r str>,
         method: &[u8],
     ) -> RouteLookup<'p, 'r> {
-        let listed = |route: &&Route| route.methods.iter().any(|listed| listed.as_bytes() == method);
+        let listed = |route: &&Route| route.methods.iter().any(|listed| equal(listed.as_bytes(), method));
         match routes.clone().find(listed) {
             Some(route) => RouteLookup::Route(route, values),
             None => RouteLookup::OtherMethods(routes.collect()),

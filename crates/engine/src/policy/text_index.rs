@@ -4,7 +4,8 @@
 //! A search for a text also finds one that differs from it in letter case or in escapes only: a router that ignores letter case,
 //! or that decodes a path before it compares it, takes one for the other. Both have the same hash, so this costs nothing.
 
-use crate::percent::lenient;
+use crate::bytes::equal;
+use crate::percent::{lenient, unescaped};
 use hashbrown::HashTable;
 
 /// Numbers by text, in any number of spaces: the same text can have a number in each of them.
@@ -119,7 +120,8 @@ impl TextIndex {
         let is_it = |index: &u32| {
             self.entries.get(*index as usize).is_some_and(|entry| {
                 let known = self.text(entry);
-                entry.space == space && (known == text || !is_exact && lenient(known).eq(lenient(text)))
+                entry.space == space
+                    && (equal(known.as_bytes(), text.as_bytes()) || !is_exact && lenient(known).eq(lenient(text)))
             })
         };
         self.index.find(hash, is_it).map(|index| *index as usize)
@@ -145,12 +147,13 @@ pub(crate) fn insert_number(table: &mut HashTable<u32>, hash: u64, number: u32, 
     table.insert_unique(hash, number, hash_of);
 }
 
-/// FNV-1a of the space and of the text as a lenient reader compares it. The texts come from the operator's document, so the hash need
+/// FNV-1a of the space and of the text without escapes and with one bit of each byte set, so that both cases of a letter are the
+/// same. The texts come from the operator's document, so the hash need
 /// not withstand an attacker: a client's path is only searched for.
 fn hash(space: usize, text: &str) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     let start = (space as u64 ^ 0xcbf2_9ce4_8422_2325).wrapping_mul(PRIME);
-    lenient(text).fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+    unescaped(text).fold(start, |hash, byte| (hash ^ (u64::from(byte) | 0x20)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ impl Continuation for WaitingSigned {
         let request = unverified.request.routed(&matched, &edited, headers);
         let decision = decide_key(exchange, policy, &request, &keys, &known);
         // Shadow mode checks the identity too: with malformed parts, the signed text could fit another request as well.
-        let identity = known.resolve().map(|identity| exchange.facts.verified_identity = Some(Box::new(identity)));
+        let identity = known.resolve().map(|identity| exchange.facts.verified_identity = Some(identity));
         let decision = decision?;
         identity.map_err(|why| {
             exchange.begin(TraceStep::Identity);

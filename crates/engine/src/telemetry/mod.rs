@@ -55,12 +55,15 @@ pub(crate) fn payload_in_logs(form: KeyInLogs, key: &str, digest: &str) -> Optio
 pub(crate) fn written(digest: [u8; 32]) -> [u8; DIGEST_LENGTH] {
     let mut text = *b"sha256:0000000000000000000000000000000000000000000000000000000000000000";
     if let Some((_, places)) = text.split_first_chunk_mut::<7>() {
-        for (places, byte) in places.as_chunks_mut::<2>().0.iter_mut().zip(&digest) {
-            // Both digits at once: each half of the byte in a byte of its own.
-            let halves = u16::from(*byte >> 4) | u16::from(*byte & 15) << 8;
+        for (places, bytes) in places.as_chunks_mut::<8>().0.iter_mut().zip(digest.as_chunks::<4>().0) {
+            // Eight digits at once. Four bytes go apart, and then each half of a byte gets a byte of its own.
+            let bytes = u64::from(u32::from_le_bytes(*bytes));
+            let pairs = (bytes | bytes << 16) & 0x0000_ffff_0000_ffff;
+            let single = (pairs | pairs << 8) & 0x00ff_00ff_00ff_00ff;
+            let halves = (single >> 4 | single << 8) & 0x0f0f_0f0f_0f0f_0f0f;
             // 1 in the bytes above 9
-            let letters = (halves + 0x0606) >> 4 & 0x0101;
-            *places = (halves + 0x3030 + letters * (b'a' - b'9' - 1) as u16).to_le_bytes();
+            let letters = (halves + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+            *places = (halves + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'9' - 1)).to_le_bytes();
         }
     }
     text

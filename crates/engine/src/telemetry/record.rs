@@ -19,7 +19,8 @@ pub struct Record<'a> {
 /// The value of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemberValue<'a> {
-    Text(&'a str),
+    /// UTF-8
+    Text(&'a [u8]),
     Flag(bool),
     Number(u8),
 }
@@ -38,7 +39,7 @@ pub(super) enum RecordPart {
 /// Gives a member to `put`, if it has a value.
 fn put_text(put: &mut dyn FnMut(&'static str, MemberValue<'_>), name: &'static str, value: Option<&str>) {
     if let Some(value) = value {
-        put(name, MemberValue::Text(value));
+        put(name, MemberValue::Text(value.as_bytes()));
     }
 }
 
@@ -62,13 +63,10 @@ impl<'a> Record<'a> {
             }
             RecordPart::Request => {
                 put_text(put, "idempotency_case", exchange.case().map(Case::name));
-                let mut put_key = |name: &'static str, key: &str| {
-                    let digest = (policy.key_in_logs == KeyInLogs::Hash).then(|| digest(key));
-                    let shown = match &digest {
-                        Some(digest) => std::str::from_utf8(digest).ok(),
-                        None => Some(key).filter(|_| policy.key_in_logs == KeyInLogs::Full),
-                    };
-                    put_text(put, name, shown);
+                let mut put_key = |name: &'static str, key: &str| match policy.key_in_logs {
+                    KeyInLogs::Hash => put(name, MemberValue::Text(&digest(key))),
+                    KeyInLogs::Full => put(name, MemberValue::Text(key.as_bytes())),
+                    KeyInLogs::Off => {}
                 };
                 if let Some(key) = exchange.key() {
                     put_key("idempotency_key_namespaced", key);
@@ -159,7 +157,7 @@ impl<'a> Record<'a> {
         let mut json = String::with_capacity(512);
         let mut put = |name: &'static str, value: MemberValue<'_>| {
             let value = match value {
-                MemberValue::Text(text) => to_text(&text),
+                MemberValue::Text(text) => to_text(&String::from_utf8_lossy(text)),
                 MemberValue::Flag(flag) => (if flag { "true" } else { "false" }).to_owned(),
                 MemberValue::Number(number) => number.to_string(),
             };
@@ -171,7 +169,7 @@ impl<'a> Record<'a> {
             self.members(part, &mut put);
         }
         if let Some(id) = request_id {
-            put("request_id", MemberValue::Text(id));
+            put("request_id", MemberValue::Text(id.as_bytes()));
         }
         json.push('}');
         json

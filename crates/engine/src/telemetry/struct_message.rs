@@ -23,19 +23,18 @@ fn append_member(message: &mut Vec<u8>, name: &str, value: MemberValue<'_>) {
         MemberValue::Text(text) => {
             // The tags and lengths around name and text, when each length is one byte.
             let entry = name.len() + text.len() + 6;
-            if let (true, Ok(entry), Ok(name_size), Ok(text_size)) =
-                (entry < 0x80, u8::try_from(entry), u8::try_from(name.len()), u8::try_from(text.len()))
-            {
-                message.extend_from_slice(&[FIELDS, entry, ENTRY_KEY, name_size]);
+            if entry < 0x80 {
+                let (name_size, text_size) = (name.len() as u8, text.len() as u8);
+                message.extend_from_slice(&[FIELDS, entry as u8, ENTRY_KEY, name_size]);
                 message.extend_from_slice(name.as_bytes());
                 message.extend_from_slice(&[ENTRY_VALUE, text_size + 2, STRING_VALUE, text_size]);
-                message.extend_from_slice(text.as_bytes());
+                message.extend_from_slice(text);
                 return;
             }
             append_entry(message, name, 1 + length_size(text.len()) + text.len());
             message.push(STRING_VALUE);
             append_varint(message, text.len());
-            message.extend_from_slice(text.as_bytes());
+            message.extend_from_slice(text);
         }
         MemberValue::Flag(flag) => {
             append_entry(message, name, 2);
@@ -78,7 +77,7 @@ mod tests {
     #[test]
     fn a_message_has_the_bytes_of_the_standard_encoder() {
         let mut message = Vec::new();
-        append_member(&mut message, "idempotency_outcome", MemberValue::Text("stored"));
+        append_member(&mut message, "idempotency_outcome", MemberValue::Text(b"stored"));
         append_member(&mut message, "restate_cache_hit", MemberValue::Flag(true));
         append_member(&mut message, "attempt", MemberValue::Number(3));
         // What Python's protobuf writes for {"idempotency_outcome": "stored", "restate_cache_hit": true, "attempt": 3}.

@@ -294,7 +294,7 @@ impl WaitingDelivery {
                 Decision::Unkeyed(Some(identity))
             }
             Err(problem) => {
-                exchange.facts.verified_identity = Some(Box::new(identity));
+                exchange.facts.verified_identity = Some(identity);
                 return Err(problem);
             }
         };
@@ -345,7 +345,7 @@ impl Lacking<'_> {
         exchange.facts.reason = Some(self.why.reason());
         // If the signature does not cover the value, the policy and the provider do not fit together.
         if !route.acknowledges || self.why == NoMember::Unsigned {
-            exchange.facts.verified_identity = decision.identity().cloned().map(Box::new);
+            exchange.facts.verified_identity = decision.identity().cloned();
             return Err(Problem::target_member_failed(detail));
         }
         exchange.note(|| TraceEvent::Acknowledged(detail.clone()));
