@@ -66,7 +66,6 @@
 //! | `json` | reading and writing JSON |
 #![deny(unsafe_code)]
 
-mod api_keys;
 mod backend;
 mod body;
 mod bytes;
@@ -84,6 +83,8 @@ mod time;
 mod waits;
 mod webhooks;
 
+#[doc(hidden)]
+pub mod api_keys;
 #[doc(hidden)]
 pub mod call;
 #[doc(hidden)]

@@ -9,7 +9,7 @@ pub use crate::codes::{Audience, Code, CodeExplanation, Reason, ReasonTable, Ret
 pub use identity::IdentityProblem;
 pub use rpc::{CallerProtocol, ProblemAnswer};
 
-use crate::identity::ApiKeyPlace;
+use crate::api_keys::ApiKeyPlace;
 use crate::json::to_text;
 use crate::key::{KeyError, KeyRules};
 use crate::policy::Answers;

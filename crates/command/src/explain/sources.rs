@@ -1,10 +1,9 @@
 //! What `explain` shows of the identity sources: where each of them looked, and what it held. The values are those of the
 //! user's own request document.
 
+use edge_idempotency_engine::api_keys::KeyHolder;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::identity::{
-    AttributeValue, Attributes, IdentityPlace, IdentitySource, KeyHolder, asked_source,
-};
+use edge_idempotency_engine::identity::{AttributeValue, Attributes, IdentityPlace, IdentitySource, asked_source};
 use serde_json::{Map, Value, json};
 use std::fmt;
 

@@ -5,7 +5,7 @@ use super::upstreams::{as_reply, credential};
 use crate::lint::live_list::{LIVE_LOOKUP, LIVE_UNREACHABLE};
 use crate::render::upstream::NamedUpstream;
 use crate::webhook::records::new_id;
-use edge_idempotency_engine::identity::ApiKey;
+use edge_idempotency_engine::api_keys::ApiKey;
 use edge_idempotency_engine::lookup::{KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, Lookups, StoreKind};
 use edge_idempotency_engine::policy::needs::{Binding, PolicyNeeds, StoreUse};
 use edge_idempotency_engine::problem::Code;

@@ -1,8 +1,9 @@
 //! Who a request is from: the one place where the rules of its route and what is known of the request come together.
 
 use super::{Exchange, Place};
+use crate::api_keys::KeyHolder;
 use crate::headers::Headers;
-use crate::identity::{self, Attributes, Identity, IdentityRefusal, IdentitySource, KeyHolder, Project, Rules};
+use crate::identity::{self, Attributes, Identity, IdentityRefusal, IdentitySource, Project, Rules};
 use crate::policy::{Policy, PolicyKind, Route, Scope};
 use crate::problem::Problem;
 use std::sync::Arc;

@@ -21,8 +21,9 @@ mod send;
 pub(crate) mod trace;
 mod view;
 
+use crate::api_keys::KeyHolder;
 use crate::collision::Observation;
-use crate::identity::{Identity, KeyHolder};
+use crate::identity::Identity;
 use crate::policy::Policy;
 use crate::policy::routes::RouteId;
 use crate::problem::{CallerProtocol, Code, Problem};

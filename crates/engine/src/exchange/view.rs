@@ -2,8 +2,9 @@
 
 use super::decision::{Decision, EnforcedDecision};
 use super::{BackendAnswer, Case, Exchange, KeyPresence, Outcome, PayloadDigest, Place, Stage, Verifier};
+use crate::api_keys::KeyHolder;
 use crate::backend::Backend;
-use crate::identity::{Identity, KeyHolder};
+use crate::identity::Identity;
 use crate::operations::Operations;
 use crate::policy::answer::Unmapped;
 use crate::policy::routes::RouteId;

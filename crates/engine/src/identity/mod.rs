@@ -4,15 +4,12 @@
 //! Values are never changed: no case folding, no Unicode normalisation, no trimming. A value that does not fit is
 //! refused.
 
-mod api_key;
 mod attribute_value;
 mod metadata_json;
 mod metadata_path;
 mod payload;
 mod source;
 
-pub(crate) use api_key::MAX_HOLDER_TEXT;
-pub use api_key::{ApiKey, ApiKeyPlace, KeyHolder, KeyMember};
 pub use attribute_value::AttributeValue;
 pub use metadata_json::MetadataJson;
 pub use metadata_path::MetadataPath;

@@ -20,10 +20,10 @@ mod unkey;
 pub use pacing::SenderNetwork;
 
 use crate::api_keys::KeyRegistry;
+use crate::api_keys::{ApiKey, KeyHolder};
 use crate::backend::restate::Progress;
 use crate::call::{Call, CallReply};
 use crate::codes::Reason;
-use crate::identity::{ApiKey, KeyHolder};
 use crate::policy::Policy;
 use crate::policy::document::{OpenBao, Secret, Unkey};
 use crate::webhooks::Binding;

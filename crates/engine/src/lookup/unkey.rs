@@ -6,9 +6,10 @@
 
 use super::cache::LookupOutcome;
 use super::{CallId, KeyQuestion, LookupFailure, StoreKind, StoreValue};
+use crate::api_keys::{KeyHolder, MAX_HOLDER_TEXT};
 use crate::call::{Call, CallReply, credential, request_lines};
 use crate::codes::Reason;
-use crate::identity::{AttributeValue, KeyHolder, MAX_HOLDER_TEXT, Project, Tenant};
+use crate::identity::{AttributeValue, Project, Tenant};
 use crate::json::{Json, is_json, to_text};
 use crate::policy::document::Unkey;
 use crate::provider::KeyScope;

@@ -2,7 +2,8 @@
 //! section 15.5.2), and words for the problem document (docs/contract.md section 8). Of the policy they name no more than the header
 //! of API keys, which clients set.
 
-use crate::identity::{ApiKeyPlace, IdentityPlace, IdentitySource};
+use crate::api_keys::ApiKeyPlace;
+use crate::identity::{IdentityPlace, IdentitySource};
 use std::borrow::Cow;
 
 /// The challenge to who signs: a webhook's sender or a signed caller.

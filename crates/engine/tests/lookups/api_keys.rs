@@ -1,7 +1,7 @@
 //! API keys: what Unkey is asked, what its verdict means, how long it counts, and that the keys are kept nowhere.
 
 use super::{CacheSetup, START, not_found, request, shown};
-use edge_idempotency_engine::identity::ApiKey;
+use edge_idempotency_engine::api_keys::ApiKey;
 use edge_idempotency_engine::lookup::{KeyQuestion, LookupRequest, StoreKind};
 use serde_json::{Value, json};
 

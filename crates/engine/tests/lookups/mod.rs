@@ -7,8 +7,9 @@ mod model;
 mod replies;
 
 use edge_idempotency_engine::Policy;
+use edge_idempotency_engine::api_keys::ApiKey;
 use edge_idempotency_engine::call::{Call, CallReply};
-use edge_idempotency_engine::identity::{ApiKey, AttributeValue};
+use edge_idempotency_engine::identity::AttributeValue;
 use edge_idempotency_engine::lookup::{
     CallId, KeyQuestion, LookupAnswer, LookupFailure, LookupRequest, Lookups, SenderNetwork, StoreAnswer, StoreKind,
 };

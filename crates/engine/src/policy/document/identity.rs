@@ -5,11 +5,11 @@ use super::stores::Unkey;
 use super::texts::{parse_name, parse_subject, parse_text};
 use crate::api_keys::KeyRegistry;
 use crate::api_keys::document::{key_registry, read_key_registry};
+use crate::api_keys::{ApiKeyPlace, KeyMember};
 #[cfg(feature = "needs")]
 use crate::identity::SourceOrigin;
 use crate::identity::{
-    ApiKeyPlace, IdentityPlace, IdentitySource, KeyMember, MetadataPath, PayloadClaim, SubjectRule, Tenant,
-    is_subject_type,
+    IdentityPlace, IdentitySource, MetadataPath, PayloadClaim, SubjectRule, Tenant, is_subject_type,
 };
 use crate::json::cursor::{Issues, JsonCursor, child};
 use crate::policy::members::{Custom, Text, members};
