@@ -18,6 +18,7 @@ const TABLE = `
 CREATE TABLE IF NOT EXISTS idempotency_results (
     operation  varchar(1024) NOT NULL,     -- method and path
     key        varchar(640) NOT NULL,      -- with the caller's namespace, whole (MySQL: COLLATE utf8mb4_bin)
+    fingerprint varchar(64) NOT NULL,      -- of the request, from the gateway ("collision": "forward"); without one nothing is compared
     owner      char(36) NOT NULL,          -- the attempt that claimed the key last
     expires_at double precision NOT NULL,  -- the end of the attempt's lease, and with an answer the end of its retention
     status     integer,                    -- NULL while there is no answer
@@ -29,11 +30,11 @@ CREATE TABLE IF NOT EXISTS idempotency_results (
 // Inserts the claim, or takes over one whose lease has ended, or an answer whose retention has ended. One statement, so that of
 // several attempts at once one gets the key: it changes one row, and the others change none.
 const CLAIM = `
-INSERT INTO idempotency_results (operation, key, owner, expires_at) VALUES (?, ?, ?, ${NOW} + ?)
+INSERT INTO idempotency_results (operation, key, fingerprint, owner, expires_at) VALUES (?, ?, ?, ?, ${NOW} + ?)
 ON CONFLICT (operation, key) DO UPDATE
-SET owner = excluded.owner, expires_at = excluded.expires_at, status = NULL, headers = NULL, body = NULL
+SET fingerprint = excluded.fingerprint, owner = excluded.owner, expires_at = excluded.expires_at, status = NULL, headers = NULL, body = NULL
 WHERE idempotency_results.expires_at <= ${NOW}`;
-const FIND = "SELECT status, headers, body FROM idempotency_results WHERE operation = ? AND key = ? AND status IS NOT NULL";
+const FIND = "SELECT fingerprint, status, headers, body FROM idempotency_results WHERE operation = ? AND key = ?";
 // Only the owner stores its answer: an attempt that was slower than its lease has lost the key to a later one.
 const KEEP = `
 UPDATE idempotency_results SET status = ?, headers = ?, body = ?, expires_at = ${NOW} + ?
@@ -52,6 +53,10 @@ const NOT_STORED = ["connection", "date", "keep-alive", "set-cookie", "transfer-
 // Problem documents (RFC 9457), with the members that those of the gateway have. `retry` is the advice for programs.
 const KEY_TOO_LONG = problem(400, "idempotency_key_invalid", "Idempotency key invalid", "new_key", "The key is longer than 640 bytes.");
 const PATH_TOO_LONG = problem(400, "request_invalid", "Request invalid", "never", "The path is longer than 1024 bytes.");
+const KEY_REUSED = problem(
+  ...[422, "idempotency_key_reused", "Idempotency key reused", "new_key"],
+  "The key was used with another request. Send a new key for a new operation, and repeat a request unchanged.",
+);
 const IN_FLIGHT = problem(
   ...[409, "idempotency_key_in_flight", "Idempotency key in flight", "wait"],
   "A request with this key is still being processed. Send the same request with the same key again later to get its result.",
@@ -75,8 +80,8 @@ class Store {
   }
 
   // These functions are asynchronous as those of a database server are.
-  async claim(operation, key, owner) {
-    return this.database.prepare(CLAIM).run(operation, key, owner, this.lease).changes === 1;
+  async claim(operation, key, fingerprint, owner) {
+    return this.database.prepare(CLAIM).run(operation, key, fingerprint, owner, this.lease).changes === 1;
   }
 
   async find(operation, key) {
@@ -105,16 +110,18 @@ function idempotency(store) {
     const operation = `${request.method} ${request.originalUrl.split("?")[0]}`;
     if (key.length > 640) return refuse(response, KEY_TOO_LONG);
     if (operation.length > 1024) return refuse(response, PATH_TOO_LONG);
+    const fingerprint = request.get("idempotency-fingerprint") ?? "";
     const owner = randomUUID();
     let stored;
     try {
-      if (!(await store.claim(operation, key, owner))) stored = (await store.find(operation, key)) ?? IN_FLIGHT;
+      if (!(await store.claim(operation, key, fingerprint, owner))) stored = (await store.find(operation, key)) ?? { status: null };
     } catch (error) {
       console.error(error);
       return refuse(response, STORE_DOWN);
     }
-    if (stored === IN_FLIGHT) return refuse(response, IN_FLIGHT);
     if (stored !== undefined) {
+      if (stored.fingerprint && fingerprint && stored.fingerprint !== fingerprint) return refuse(response, KEY_REUSED);
+      if (stored.status === null) return refuse(response, IN_FLIGHT);
       const { headers, ...rest } = JSON.parse(stored.headers);
       const marked = [...headers, ["Idempotent-Replayed", "true"]];
       return send(response, { status: stored.status, headers: marked, ...rest }, stored.body);

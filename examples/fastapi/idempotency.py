@@ -22,6 +22,7 @@ TABLE = """
 CREATE TABLE IF NOT EXISTS idempotency_results (
     operation  varchar(1024) NOT NULL,     -- method and path
     key        varchar(640) NOT NULL,      -- with the caller's namespace, whole (MySQL: COLLATE utf8mb4_bin)
+    fingerprint varchar(64) NOT NULL,      -- of the request, from the gateway ("collision": "forward"); without one nothing is compared
     owner      char(32) NOT NULL,          -- the attempt that claimed the key last
     expires_at double precision NOT NULL,  -- the end of the attempt's lease, and with an answer the end of its retention
     status     integer,                    -- NULL while there is no answer
@@ -33,11 +34,11 @@ CREATE TABLE IF NOT EXISTS idempotency_results (
 # Inserts the claim, or takes over one whose lease has ended, or an answer whose retention has ended. One statement, so that of
 # several attempts at once one gets the key: it changes one row, and the others change none.
 CLAIM = f"""
-INSERT INTO idempotency_results (operation, key, owner, expires_at) VALUES (?, ?, ?, {NOW} + ?)
+INSERT INTO idempotency_results (operation, key, fingerprint, owner, expires_at) VALUES (?, ?, ?, ?, {NOW} + ?)
 ON CONFLICT (operation, key) DO UPDATE
-SET owner = excluded.owner, expires_at = excluded.expires_at, status = NULL, headers = NULL, body = NULL
+SET fingerprint = excluded.fingerprint, owner = excluded.owner, expires_at = excluded.expires_at, status = NULL, headers = NULL, body = NULL
 WHERE idempotency_results.expires_at <= {NOW}"""
-FIND = "SELECT status, headers, body FROM idempotency_results WHERE operation = ? AND key = ? AND status IS NOT NULL"
+FIND = "SELECT fingerprint, status, headers, body FROM idempotency_results WHERE operation = ? AND key = ?"
 # Only the owner stores its answer: an attempt that was slower than its lease has lost the key to a later one.
 KEEP = f"""
 UPDATE idempotency_results SET status = ?, headers = ?, body = ?, expires_at = {NOW} + ?
@@ -65,6 +66,10 @@ def problem(status, code, title, retry, detail):
 
 KEY_TOO_LONG = problem(400, "idempotency_key_invalid", "Idempotency key invalid", "new_key", "The key is longer than 640 bytes.")
 PATH_TOO_LONG = problem(400, "request_invalid", "Request invalid", "never", "The path is longer than 1024 bytes.")
+KEY_REUSED = problem(
+    *(422, "idempotency_key_reused", "Idempotency key reused", "new_key"),
+    "The key was used with another request. Send a new key for a new operation, and repeat a request unchanged.",
+)
 IN_FLIGHT = problem(
     *(409, "idempotency_key_in_flight", "Idempotency key in flight", "wait"),
     "A request with this key is still being processed. Send the same request with the same key again later to get its result.",
@@ -92,8 +97,8 @@ class Store:
             cursor = connection.execute(statement, values)
             return cursor.fetchone() if statement == FIND else cursor.rowcount
 
-    def claim(self, operation, key, owner):
-        return self._run(CLAIM, operation, key, owner, self.lease) == 1
+    def claim(self, operation, key, fingerprint, owner):
+        return self._run(CLAIM, operation, key, fingerprint, owner, self.lease) == 1
 
     def find(self, operation, key):
         return self._run(FIND, operation, key)
@@ -114,7 +119,10 @@ class Idempotency:
         self.app, self.store = app, store
 
     async def __call__(self, scope, receive, send):
-        key = dict(scope.get("headers", ())).get(b"idempotency-key", b"").decode("latin-1")
+        headers = dict(scope.get("headers", ()))
+        key, fingerprint = (
+            headers.get(name, b"").decode("latin-1") for name in (b"idempotency-key", b"idempotency-fingerprint")
+        )
         # A request without a key runs every time; whether a key is needed is the gateway's policy.
         if scope["type"] != "http" or not key:
             return await self.app(scope, receive, send)
@@ -126,15 +134,17 @@ class Idempotency:
         owner = uuid.uuid4().hex
         try:
             stored = None
-            if not await asyncio.to_thread(self.store.claim, operation, key, owner):
-                stored = await asyncio.to_thread(self.store.find, operation, key) or IN_FLIGHT
+            if not await asyncio.to_thread(self.store.claim, operation, key, fingerprint, owner):
+                stored = await asyncio.to_thread(self.store.find, operation, key) or ("", None, None, None)
         except Exception:
             log.exception("The store cannot be asked")
             return await refuse(send, STORE_DOWN)
-        if stored is IN_FLIGHT:
-            return await refuse(send, IN_FLIGHT)
         if stored is not None:
-            status, headers, body = stored
+            first, status, headers, body = stored
+            if first and fingerprint and first != fingerprint:
+                return await refuse(send, KEY_REUSED)
+            if status is None:
+                return await refuse(send, IN_FLIGHT)
             headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in json.loads(headers)]
             return await answer(send, scope["method"], status, [*headers, (b"idempotent-replayed", b"true")], body)
 

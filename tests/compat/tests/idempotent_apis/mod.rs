@@ -133,7 +133,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
             tests.push(Test::new(sequence.name.clone(), move |setup: &ApiSetup| setup.plays(&sequence)));
         }
         tests.extend([
-            Test::new("duplicates of a request in flight are answered 409", in_flight),
+            Test::new("duplicates of a request in flight are answered 409, and another body 422", in_flight),
             Test::new("many at once have one effect", at_once),
             Test::new("a caller that goes away: the retry gets the answer", goes_away),
             Test::new("a crash in the work: the claim holds until its lease ends", crash_and_hold),
@@ -193,8 +193,8 @@ impl ApiSetup {
                 },
                 "backend": {"kind": "generic"},
                 "routes": [
-                    {"endpoint": "orders.create", "path": "/orders", "policy": "REQUIRED_A"},
-                    {"endpoint": "orders.cancel", "methods": ["DELETE"], "path": "/orders/{item}", "policy": "REQUIRED_A"},
+                    {"endpoint": "orders.create", "path": "/orders", "policy": "REQUIRED_A", "collision": "forward"},
+                    {"endpoint": "orders.cancel", "methods": ["DELETE"], "path": "/orders/{item}", "policy": "REQUIRED_A", "collision": "forward"},
                     {"endpoint": "refunds.create", "path": "/refunds", "policy": "ACCEPTED"},
                 ],
             })
@@ -403,6 +403,9 @@ fn in_flight(setup: &ApiSetup) -> Result<()> {
                 let duplicate = setup.send(API, &order)?;
                 ensure!(is_in_flight(&duplicate), "a duplicate: {duplicate:?}");
             }
+            let other = setup.send(API, &setup.order(item)?.body(json!({"item": item, "amount": 6}).to_string()))?;
+            let code = other.json().get("code").cloned();
+            ensure!(other.status == 422 && code == Some("idempotency_key_reused".into()), "another body: {other:?}");
             Ok(())
         };
         let outcome = duplicates();
