@@ -52,6 +52,7 @@
 //! | `events` | the steps of a request and of its response |
 //! | `webhooks`, `signed_callers`, `api_keys`, `recovery`, `operations`, `collision`, `in_flight`, `shadow` | features: their part of the document, their rules, their requests and answers |
 //! | `exchange` | one request and its response as a state machine |
+//! | `checks` | what a decided request waits for |
 //! | `questions` | what is waited for: stores, questions to Restate, claims at the guard |
 //! | `lookup` | bindings, secrets and API keys from stores: caches, who waits |
 //! | `call` | HTTP calls to clusters of the gateway |
@@ -66,9 +67,11 @@
 //! | `json` | reading and writing JSON |
 #![deny(unsafe_code)]
 
+mod attribute_value;
 mod backend;
 mod body;
 mod bytes;
+mod checks;
 mod codes;
 mod configuration;
 mod in_flight;

@@ -29,7 +29,7 @@ pub(crate) const SCOPE: [&str; 20] = [
     "operations/request.rs",
     "policy/authority.rs",
     "policy/path.rs",
-    "policy/routes.rs",
+    "policy/route_table.rs",
     "provider/verify.rs",
     "recovery/answer.rs",
     "recovery/request.rs",

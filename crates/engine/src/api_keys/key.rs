@@ -1,9 +1,9 @@
 //! API keys as credentials: where a request has its key, and what the registry says of its holder (docs/contract.md
 //! section 3). The registry is asked by [`crate::lookup`].
 
+use crate::attribute_value::AttributeValue;
 use crate::codes::Reason;
 use crate::headers::Headers;
-use crate::identity::AttributeValue;
 use crate::json::cursor::child;
 use std::fmt;
 

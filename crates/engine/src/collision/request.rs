@@ -6,12 +6,10 @@ use super::fingerprint::{BodyReader, ClaimedRequest, Fingerprint, OpenFingerprin
 use super::observation::{Observation, ObservedCaller};
 use crate::body::Body;
 use crate::codes::Reason;
-use crate::exchange::decision::Decision;
-use crate::exchange::pause::{Awaits, Check, PauseEvent};
-use crate::exchange::refusal::no_segment;
-use crate::exchange::route::RoutedRequest;
-use crate::exchange::trace::TraceStep;
-use crate::exchange::{Effect, Exchange, HeaderMapKind, PayloadDigest};
+use crate::exchange::{
+    Awaits, Check, Decision, Effect, Exchange, HeaderMapKind, PauseEvent, PayloadDigest, RoutedRequest, TraceStep,
+    no_segment,
+};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::lookup::LookupAnswer;

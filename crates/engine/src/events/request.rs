@@ -1,9 +1,10 @@
 //! A request is decided from its head. The lines of [`decide`] have the order of docs/contract.md section 2.
 
 use crate::api_keys::{Asked, await_caller};
+use crate::checks::{forward_when_ready, may_wait};
 use crate::exchange::{
     Caller, Effect, Exchange, IncomingRequest, KeyReading, MatchedRoute, RequestFlow, RequestHead, RoutedRequest,
-    Stage, TraceEvent, TraceStep, decide_key, forward_when_ready, may_wait,
+    Stage, TraceEvent, TraceStep, decide_key,
 };
 use crate::headers::Headers;
 use crate::identity::Attributes;

@@ -2,30 +2,29 @@
 //! code runs in the gateway, in `explain` and in tests.
 //!
 //! A request goes through phases, each with a file: its head is read (`head`), its route is found (`route`), its caller is known
-//! (`caller`), its key is decided (`key`, `decision`), its checks are done (`checks`), and it is edited for the backend (`send`). Where it
+//! (`caller`), its key is decided (`key`, `decision`), its checks are done (`crate::checks`), and it is edited for the backend (`send`). Where it
 //! has to wait, a [`Pause`] says for what, and keeps what the request goes on with. The order of the phases is that of
 //! `events::request`.
 
 mod answer;
 mod caller;
-mod checks;
-pub(crate) mod decision;
+mod decision;
 mod facts;
 mod head;
 mod key;
 mod outcome;
-pub(crate) mod pause;
-pub(crate) mod refusal;
-pub(crate) mod route;
+mod pause;
+mod refusal;
+mod route;
 mod send;
-pub(crate) mod trace;
+mod trace;
 mod view;
 
 use crate::api_keys::KeyHolder;
 use crate::collision::Observation;
 use crate::identity::Identity;
 use crate::policy::Policy;
-use crate::policy::routes::RouteId;
+use crate::policy::route_table::RouteId;
 use crate::problem::{CallerProtocol, Code, Problem};
 use crate::recovery::Wait;
 use crate::uuid::Uuid;
@@ -38,14 +37,13 @@ pub(crate) use answer::{
     AnswerAction, bound_retry_after, set, set_body, set_content, set_problem, set_retry_headers, set_status_of,
 };
 pub(crate) use caller::{Caller, wider_scope};
-pub(crate) use checks::{forward_when_ready, may_wait};
 pub(crate) use decision::{CallerKey, Decision};
 pub(crate) use facts::{BackendAnswer, KeyPresence, PayloadDigest};
 pub(crate) use head::{EditedLines, IncomingRequest, RequestHead, RequestLine};
 pub(crate) use key::{KeyReading, decide_key};
 pub use outcome::{Case, Outcome};
 pub use pause::{Awaits, Pause, PauseEvent, Resumed, Waiter};
-pub(crate) use pause::{Continuation, UnverifiedRequest};
+pub(crate) use pause::{Check, Continuation, KeptRequest, UnverifiedRequest};
 pub(crate) use refusal::{body_can_be_awaited, misplaced_slash, no_segment, only_finite, only_get};
 pub(crate) use route::{MatchedRoute, RoutedRequest, refuse_dots};
 pub(crate) use send::send;
@@ -134,7 +132,7 @@ pub struct Exchange {
     /// The values of the path's parameters, decoded, if the route's `Location` needs them
     pub(crate) path_values: Vec<Vec<u8>>,
     /// What checks the request beside its way to the backend
-    observation: Option<Box<Observation>>,
+    pub(crate) observation: Option<Box<Observation>>,
     /// The id of the invocation in Restate
     pub(crate) invocation: Option<String>,
     /// The operation id that the client sees, if the policy has operations and it is known

@@ -3,7 +3,7 @@
 use super::Exchange;
 use crate::identity::Identity;
 use crate::key::KeySyntax;
-use crate::policy::routes::RouteId;
+use crate::policy::route_table::RouteId;
 use crate::problem::Problem;
 
 /// A step of the decision about a request (docs/contract.md section 2).

@@ -7,7 +7,7 @@ use crate::backend::Backend;
 use crate::identity::Identity;
 use crate::operations::Operations;
 use crate::policy::answer::Unmapped;
-use crate::policy::routes::RouteId;
+use crate::policy::route_table::RouteId;
 use crate::policy::{Policy, PolicyKind, Route};
 use crate::problem::{CallerProtocol, Problem, Reason};
 use crate::provider::Provider;

@@ -4,13 +4,12 @@
 //! Values are never changed: no case folding, no Unicode normalisation, no trimming. A value that does not fit is
 //! refused.
 
-mod attribute_value;
 mod metadata_json;
 mod metadata_path;
 mod payload;
 mod source;
 
-pub use attribute_value::AttributeValue;
+pub use crate::attribute_value::AttributeValue;
 pub use metadata_json::MetadataJson;
 pub use metadata_path::MetadataPath;
 pub use payload::PayloadClaim;

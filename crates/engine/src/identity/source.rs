@@ -1,11 +1,11 @@
 //! Identity sources. The first source that has any value counts, and it must be complete. Parts of different sources
 //! are never mixed (invariant I5).
 
-use super::attribute_value::AttributeValue;
 use super::metadata_path::MetadataPath;
 use super::payload::PayloadClaim;
 use super::{Identity, IdentityPart, Malformed, Project, Subject, Tenant};
 use crate::api_keys::{ApiKeyPlace, KeyHolder, KeyMember};
+use crate::attribute_value::AttributeValue;
 use crate::headers::{FieldValue, Headers, RouterHints};
 use crate::time::Clock;
 use std::borrow::Cow;

@@ -1,11 +1,7 @@
 //! A request waits for the answer whether the first one with its key is in flight, and is refused then.
 
 use crate::backend::restate::Progress;
-use crate::exchange::decision::Decision;
-use crate::exchange::pause::{Awaits, Check, PauseEvent};
-use crate::exchange::route::RoutedRequest;
-use crate::exchange::trace::TraceStep;
-use crate::exchange::{Effect, Exchange};
+use crate::exchange::{Awaits, Check, Decision, Effect, Exchange, PauseEvent, RoutedRequest, TraceStep};
 use crate::lookup::LookupAnswer;
 use crate::policy::{Policy, Route};
 use crate::problem::Problem;

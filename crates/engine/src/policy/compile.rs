@@ -9,7 +9,7 @@ mod parameters;
 mod readings;
 
 use super::document::{Document, IdentityRules, Mode, RouteDocument, Scope, Unmatched};
-use super::routes::RouteTable;
+use super::route_table::RouteTable;
 use super::target::{IDENTITY_NAMES, Target};
 use super::text_index::TextIndex;
 use super::{ENDPOINTS, Policy, PolicyErrors, Route};

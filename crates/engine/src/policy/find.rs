@@ -2,7 +2,7 @@
 
 use super::document::{Forward, IdentityRules, Mode, Unmatched};
 use super::path::{self, NormalPath};
-use super::routes::{PathLookup, RouteId};
+use super::route_table::{PathLookup, RouteId};
 use super::{CLOSED, ENDPOINTS, Policy, Route, SERVICES};
 use crate::bytes::equal;
 use crate::headers::Headers;

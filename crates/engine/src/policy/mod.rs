@@ -1,7 +1,7 @@
 //! The policy: compiles the bytes of a JSON document into a policy, or reports all of its errors.
 //!
 //! `document` reads the members and `compile` combines them; the folders of features have their parts of both. `find` says what a
-//! request needs of the policy, with `authority`, `path`, `routes` and `target`; `answer` maps responses. `secrets` reads the
+//! request needs of the policy, with `authority`, `path`, `route_table` and `target`; `answer` maps responses. `secrets` reads the
 //! secrets that the document names.
 
 pub(crate) mod answer;
@@ -15,7 +15,7 @@ pub(crate) mod members;
 pub mod needs;
 pub(crate) mod path;
 mod route;
-pub(crate) mod routes;
+pub(crate) mod route_table;
 #[cfg(feature = "describe")]
 mod schema;
 mod secrets;
@@ -31,7 +31,7 @@ pub use document::{
 pub use find::{RequestUrl, RouteLookup};
 pub use path::{NormalPath, PathError, split_query};
 pub use route::Route;
-pub use routes::RouteId;
+pub use route_table::RouteId;
 #[cfg(feature = "describe")]
 pub use schema::schema;
 pub use secrets::SecretList;
@@ -48,7 +48,7 @@ use crate::provider::Provider;
 use crate::signed_callers::{CallerHeaders, SignedCaller};
 use crate::webhooks::Binding;
 use document::{IdentityRules, OpenBao, Unkey};
-use routes::RouteTable;
+use route_table::RouteTable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;

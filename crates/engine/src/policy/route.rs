@@ -3,7 +3,7 @@
 use super::Target;
 use super::answer::AnswerMapping;
 use super::document::{Mode, PolicyKind, RouteMembers};
-use super::routes::RouteId;
+use super::route_table::RouteId;
 use super::template::Template;
 use crate::api_keys::ApiKeyRules;
 use crate::collision::CollisionRules;

@@ -3,10 +3,10 @@
 
 use super::document::{CallerHeaders, SignedCaller};
 use crate::body::Body;
+use crate::checks::forward_when_ready;
 use crate::exchange::{
     Awaits, Caller, Case, Continuation, EditedLines, Effect, Exchange, KeyReading, Pause, PauseEvent, RequestFlow,
     Resumed, RoutedRequest, TraceEvent, TraceStep, UnverifiedRequest, Verifier, body_can_be_awaited, decide_key,
-    forward_when_ready,
 };
 use crate::headers::{FieldValue, Headers};
 use crate::identity::{Identity, IdentityFault, IdentityRefusal, IdentitySource, Project, Tenant};

@@ -4,7 +4,7 @@
 use super::Compiler;
 use crate::backend::Backend;
 use crate::policy::document::RouteDocument;
-use crate::policy::routes::RouteTable;
+use crate::policy::route_table::RouteTable;
 use crate::policy::template::TemplateSegment;
 use crate::policy::text_index::TextIndex;
 use crate::policy::{CLOSED, Route, SERVICES, path};

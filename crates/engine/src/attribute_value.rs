@@ -14,7 +14,7 @@ pub enum AttributeValue<'a> {
 }
 
 impl AttributeValue<'_> {
-    pub(super) const fn is_present(&self) -> bool {
+    pub(crate) const fn is_present(&self) -> bool {
         !matches!(self, Self::Absent)
     }
 }

@@ -2,16 +2,12 @@
 //! question whether the key is in flight (docs/contract.md section 6). Every such request passes [`forward_when_ready`]: without a
 //! check it is sent at once, else it waits in [`BackendChecks`] until they are done.
 
-use super::decision::Decision;
-use super::head::EditedLines;
-use super::pause::{Awaits, Check, Continuation, KeptRequest, Pause, PauseEvent, Resumed};
-use super::refusal::body_can_be_awaited;
-use super::route::{MatchedRoute, RoutedRequest};
-use super::send::send;
-use super::trace::TraceStep;
-use super::{Effect, Exchange, RequestFlow};
 use crate::body::Body;
 use crate::collision::{BodyReader, CollisionChecks, Observation, OpenClaim};
+use crate::exchange::{
+    Awaits, Check, Continuation, Decision, EditedLines, Effect, Exchange, KeptRequest, MatchedRoute, Pause, PauseEvent,
+    RequestFlow, Resumed, RoutedRequest, TraceStep, body_can_be_awaited, send,
+};
 use crate::identity::Identity;
 use crate::in_flight::InFlightCheck;
 use crate::policy::{Mode, Policy, Route};

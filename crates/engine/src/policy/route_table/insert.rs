@@ -3,7 +3,7 @@
 use super::{Node, NodeId, RouteTable, SUFFIXES, WHOLE, literals, prefixes};
 use crate::percent::lenient;
 use crate::policy::path::segments;
-use crate::policy::routes::RouteId;
+use crate::policy::route_table::RouteId;
 use crate::policy::template::{Template, TemplateSegment};
 
 impl RouteTable {
