@@ -162,7 +162,7 @@ impl Compiler<'_> {
         self.check_retry_headers();
         let providers = self.providers();
         self.check_signed_members(&routes, &providers);
-        self.check_key_headers(&identities, caller_headers.as_ref(), &providers, &routes);
+        self.check_key_headers(&identities, caller_headers.as_ref(), &providers);
         let written = document.written_headers(&identities);
         for (declared, backend) in document.backends.iter().zip(&mut backends) {
             backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers, &written);

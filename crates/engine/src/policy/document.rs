@@ -87,7 +87,8 @@ members! {
     KEY: Custom {} = "key", schema r##"{"$ref": "#/$defs/keyRules"}"##;
 
     /// A request header in which the backend gets, in shadow mode, the namespaced key that `enforce` would send. An API that stores results
-    /// under both keys runs nothing twice when the route switches (docs/production.md). A client's own is removed on every route.
+    /// under both keys runs nothing twice when the route switches (docs/production.md). A client's own is removed on every route, in both
+    /// modes: keep the member as long as the API reads the header.
     SHADOW_KEY_HEADER: Text<String> { parse: parse_key_header } = "shadow_key_header", "Header of future keys",
         schema r##"{"$ref": "#/$defs/extraHeader", "examples": ["future-idempotency-key"]}"##;
 

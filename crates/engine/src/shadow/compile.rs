@@ -39,7 +39,10 @@ impl Compiler<'_> {
                 "what no route declares is refused",
             ),
             listed(&closed, "are closed"),
-            said(routes.iter().any(|(_, route)| route.collision.is_some()), "the guard's own paths are closed"),
+            said(
+                document.routes.iter().any(|(_, route)| route.comparison.collision.asks_guard()),
+                "the guard's own paths are closed",
+            ),
         ]
         .into_iter()
         .flatten()

@@ -1,24 +1,21 @@
-//! The headers that carry the namespaced key beside `Idempotency-Key`: what else uses them, and in shadow mode whether any request
-//! carries the future key.
+//! The headers that carry the namespaced key beside `Idempotency-Key`: what else uses them.
 
 use super::Compiler;
 use super::backends::identity_headers;
 use crate::headers::canonical;
-use crate::policy::Route;
-use crate::policy::document::{IdentityRules, Mode};
+use crate::policy::document::IdentityRules;
 use crate::provider::Provider;
 use crate::signed_callers::CallerHeaders;
 use std::collections::BTreeMap;
 
 impl Compiler<'_> {
-    /// Reports a header for keys that the policy uses for something else, and one for future keys that no request ever carries.
+    /// Reports a header for keys that the policy uses for something else.
     #[inline(never)]
     pub(super) fn check_key_headers(
         &mut self,
         identities: &[IdentityRules],
         callers: Option<&CallerHeaders>,
         providers: &BTreeMap<String, Provider>,
-        routes: &[(usize, Route)],
     ) {
         const FUTURE: &str = "/shadow_key_header";
         let document = self.document;
@@ -38,13 +35,6 @@ impl Compiler<'_> {
                 self.issues.add(at, format!("this policy already uses the header `{header}`: choose another one"));
             }
             self.check_prefix(&[header]);
-        }
-        let carries = |(_, route): &(usize, Route)| {
-            route.mode == Mode::Shadow && route.policy.is_case_a() && route.webhook.is_none()
-        };
-        if future.is_some() && !routes.iter().any(carries) {
-            let message = "this member has no effect without a REQUIRED_A or ACCEPTED route in shadow mode";
-            self.warnings.add(FUTURE, message);
         }
     }
 }
