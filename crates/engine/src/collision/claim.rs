@@ -76,8 +76,7 @@ impl OpenClaim {
 
     /// The claim with the whole body.
     pub(super) fn with_whole_body(self, body: &Body<'_>) -> Claim {
-        let body = self.fingerprint.read(body);
-        self.with_body(body)
+        Claim { guard: self.guard, key: self.key, fingerprint: self.fingerprint.with_whole_body(body).to_string() }
     }
 }
 

@@ -137,6 +137,12 @@ impl OpenFingerprint {
         digest.update(body.digest.finalize());
         Fingerprint { form: body.form, tag, digest: digest.finalize().into() }
     }
+
+    /// The fingerprint with the whole body.
+    pub(super) fn with_whole_body(self, body: &Body<'_>) -> Fingerprint {
+        let body = self.read(body);
+        self.with_body(body)
+    }
 }
 
 /// The lines of the headers that are compared, for each header behind its name and their number.

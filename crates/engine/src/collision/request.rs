@@ -14,7 +14,6 @@ use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
 use crate::lookup::LookupAnswer;
 use crate::policy::Route;
-use crate::policy::path::split_query;
 use crate::problem::Problem;
 use crate::questions::PendingLookup;
 use base64::Engine as _;
@@ -53,13 +52,13 @@ impl CollisionChecks {
                 match (address.map(claim), body) {
                     (observed, _) if !rules.waits => return Ok(Self { check: None, observed }),
                     (None, _) => return Err(no_segment()),
-                    (Some(claim), Some(body)) => Comparison::Made(claim.with_whole_body(body)),
-                    (Some(claim), None) => Comparison::Open(claim),
+                    (Some(claim), Some(body)) => RequestComparison::Made(claim.with_whole_body(body)),
+                    (Some(claim), None) => RequestComparison::Open(claim),
                 }
             }
             None => match body {
-                Some(body) => Comparison::Known(whole(fingerprint, body)),
-                None => Comparison::Unknown(fingerprint),
+                Some(body) => RequestComparison::Known(fingerprint.with_whole_body(body)),
+                None => RequestComparison::Unknown(fingerprint),
             },
         };
         Ok(Self { check: Some(Box::new(comparison)), observed: None })
@@ -67,7 +66,7 @@ impl CollisionChecks {
 }
 
 /// A request that goes on if the first one with its key was the same, or with its fingerprint.
-enum Comparison {
+enum RequestComparison {
     /// The body is missing for a claim.
     Open(OpenClaim),
     /// The guard has to answer.
@@ -78,7 +77,7 @@ enum Comparison {
     Known(Fingerprint),
 }
 
-impl Comparison {
+impl RequestComparison {
     /// The fingerprint that lacks the body.
     const fn fingerprint(&self) -> Option<&OpenFingerprint> {
         match self {
@@ -89,7 +88,7 @@ impl Comparison {
     }
 }
 
-impl Check for Comparison {
+impl Check for RequestComparison {
     fn awaits(&self, limit: u64) -> Awaits {
         match self.fingerprint() {
             Some(fingerprint) if fingerprint.needs_whole_body() => Awaits::Body { limit },
@@ -124,7 +123,7 @@ impl Check for Comparison {
             // The body comes during the call.
             (made @ Self::Made(_), PauseEvent::Body { .. } | PauseEvent::End(_)) => made,
             (Self::Unknown(fingerprint), PauseEvent::Body { body, .. }) => {
-                return Ok(hand_on(exchange, &whole(fingerprint, body), effects));
+                return Ok(hand_on(exchange, &fingerprint.with_whole_body(body), effects));
             }
             (Self::Unknown(fingerprint), PauseEvent::End(Some(body))) => {
                 return Ok(hand_on(exchange, &fingerprint.with_body(body), effects));
@@ -139,12 +138,6 @@ impl Check for Comparison {
         };
         Ok(Some(Box::new(next)))
     }
-}
-
-/// The fingerprint with the whole body.
-fn whole(fingerprint: OpenFingerprint, body: &Body<'_>) -> Fingerprint {
-    let body = fingerprint.read(body);
-    fingerprint.with_body(body)
 }
 
 /// Sets the header from which the backend learns the fingerprint, a structured field (RFC 8941): `sha-256=:…:`.
@@ -176,12 +169,11 @@ fn compare(exchange: &mut Exchange, claim: Claim, first: &Result<Box<str>, Reaso
 /// The fingerprint of a request, without its body.
 fn open_fingerprint(rules: &CollisionRules, request: &RoutedRequest<'_, '_>) -> OpenFingerprint {
     let RoutedRequest { line, path, headers, .. } = *request;
-    let (_, query) = split_query(line.target);
     let content_types = headers.iter().filter(|(name, _)| *name == b"content-type").map(|(_, value)| value);
     let claimed = ClaimedRequest {
         method: line.method,
         path,
-        query: query.unwrap_or_default(),
+        query: line.query.unwrap_or_default(),
         content_types: content_types.collect(),
         headers,
         compared: &rules.headers,

@@ -12,7 +12,6 @@ use crate::collision::BodyReader;
 use crate::headers::{FieldValue, Headers, IDEMPOTENCY_KEY, RouterHints, distinct};
 use crate::identity::Identity;
 use crate::lookup::LookupAnswer;
-use crate::policy::path::split_query;
 use crate::policy::{Policy, Route};
 use crate::problem::{Problem, Reason};
 use crate::questions::PendingLookup;
@@ -389,7 +388,7 @@ impl KeptRequest {
         edited: &'r EditedLines<'a>,
         headers: &'r Headers<'a>,
     ) -> RoutedRequest<'r, 'a> {
-        let as_sent = || std::str::from_utf8(split_query(&self.target).0).unwrap_or_default();
+        let as_sent = || std::str::from_utf8(self.line().raw_path).unwrap_or_default();
         let path = self.normal_path.as_deref().unwrap_or_else(as_sent);
         RoutedRequest { line: self.line(), path, matched, edited, headers }
     }
