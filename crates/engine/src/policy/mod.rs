@@ -33,7 +33,7 @@ pub use path::{NormalPath, PathError, split_query};
 pub use route::Route;
 pub use route_table::RouteId;
 #[cfg(feature = "describe")]
-pub use schema::schema;
+pub use schema::{reader_issues, schema};
 pub use secrets::SecretList;
 pub use target::{HandlerAddress, Target, target_parts};
 pub use template::Template;

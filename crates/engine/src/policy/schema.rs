@@ -1,10 +1,23 @@
 //! The JSON Schema of policy documents, made of the members' blocks. Editors complete and check documents with it, and docs/policy.md
 //! is made of it.
 
-use super::document;
+use super::compile::parse;
+use super::document::{self, Document};
 use super::members::Object;
 use super::members::description::join;
+use crate::json::cursor::{Issue, Issues, JsonCursor};
 use crate::json::to_text;
+
+/// What the readers of the members report of a document, which is all that the schema can know: nothing of how members fit together.
+pub fn reader_issues(document: &[u8]) -> Vec<Issue> {
+    let json = match parse(document) {
+        Ok(json) => json,
+        Err(errors) => return errors.0,
+    };
+    let mut issues = Issues::default();
+    Document::read(&JsonCursor::root(&json), &mut issues);
+    issues.0
+}
 
 /// The JSON Schema of policy documents (draft 2020-12), as JSON. Its members have the order of the blocks.
 pub fn schema() -> String {

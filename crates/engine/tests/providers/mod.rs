@@ -7,7 +7,6 @@ mod any_bytes;
 mod api;
 mod cuts;
 mod files;
-mod golden;
 mod head;
 mod keys;
 mod page;
@@ -50,7 +49,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("cuts::defaults", cuts::defaults),
         ("recuts::only_what_was_sent_is_accepted", recuts::only_what_was_sent_is_accepted),
         ("twins::nothing_that_looks_verified_is_left", twins::nothing_that_looks_verified_is_left),
-        ("golden::raw_keys_are_what_they_were", golden::raw_keys_are_what_they_were),
         ("any_bytes::deliveries", any_bytes::deliveries),
         ("any_bytes::mutations", any_bytes::mutations),
         ("any_bytes::identifiers", any_bytes::identifiers),

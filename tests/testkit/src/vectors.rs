@@ -3,10 +3,6 @@
 // A fixture that cannot be read is told by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "fixtures")]
 
-mod expected;
-
-pub use expected::{ExpectedKey, expected, golden_file, golden_keys};
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -33,10 +29,8 @@ pub struct Vector {
     pub now_ms: u64,
     /// Whether signature and timestamp are right.
     pub valid: bool,
-    /// Why they are not, or why a delivery that verifies has no identifier.
-    pub reason: String,
-    /// The delivery's identifier.
-    pub delivery_id: Option<String>,
+    /// Its raw key, which never changes, or why there is none: signature or timestamp are wrong, or it has no identifier.
+    pub key: Result<String, String>,
     /// Whether the delivery verifies although something was changed.
     pub weak: bool,
 }
@@ -59,7 +53,7 @@ fn folder() -> PathBuf {
 }
 
 /// The vectors of callers that sign their requests (docs/identity.md).
-pub const SIGNED_CALLERS: &str = include_str!("../../../vectors/signed_callers.json");
+pub const SIGNED_CALLERS: &str = include_str!("../../vectors/signed_callers.json");
 
 impl Vector {
     fn read(json: &Value) -> Self {
@@ -89,6 +83,9 @@ impl Vector {
             (provider, _) => provider.to_owned(),
         };
         let expect = &json["expect"];
+        let reason = || expect["reason"].as_str().expect("a delivery has a key or a reason").to_owned();
+        let plain = || expect["delivery_id"].as_str().map(|id| format!("{provider}-{id}"));
+        let key = expect["key"].as_str().map(str::to_owned).or_else(plain).ok_or_else(reason);
         Self {
             id: text("id"),
             provider,
@@ -99,8 +96,7 @@ impl Vector {
             body,
             now_ms: json["now_unix"].as_u64().unwrap_or(1_760_000_000) * 1000,
             valid: expect["valid"].as_bool().unwrap(),
-            reason: expect["reason"].as_str().unwrap_or("ok").to_owned(),
-            delivery_id: expect["delivery_id"].as_str().map(str::to_owned),
+            key,
             weak: json["tags"].as_array().is_some_and(|tags| tags.iter().any(|tag| tag == "scheme-weakness")),
         }
     }
