@@ -229,3 +229,23 @@ fn an_exchange_costs_no_more_than_before() {
         wrong.join("\n")
     );
 }
+
+/// Writes what requests call, in the order of the first calls, for the compiler of the next module.
+#[test]
+#[ignore = "run by `make module-profile`"]
+fn record_first_calls() {
+    let module = Wasm::load().unwrap_or_else(|error| panic!("{error}"));
+    let mut called: Vec<String> = Vec::new();
+    for case in cases() {
+        let mut vm = start(module, &case);
+        for _ in 0..WARM_UP {
+            exchange(&mut vm, &case);
+        }
+        vm.take_first_calls();
+        exchange(&mut vm, &case);
+        let new: Vec<String> = vm.take_first_calls().into_iter().filter(|name| !called.contains(name)).collect();
+        called.extend(new);
+    }
+    let file = std::env::var_os("EDGE_FIRST_CALLS").expect("EDGE_FIRST_CALLS names the file");
+    std::fs::write(file, called.join("\n") + "\n").unwrap();
+}

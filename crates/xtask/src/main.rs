@@ -23,6 +23,8 @@ enum Task {
         #[arg(long)]
         optimizer: Option<PathBuf>,
     },
+    /// Turn the linked module into one whose functions note when they are called first
+    NoteFirstCalls { input: PathBuf, output: PathBuf },
     /// Turn the linked module of the playground into the file for its page
     FinishPage { input: PathBuf, output: PathBuf },
     /// Check the exports, the imports and the size of a finished module
@@ -120,6 +122,7 @@ fn run(task: Task) -> Result<()> {
                 None => Ok(module),
             }
         }),
+        Task::NoteFirstCalls { input, output } => finish(&input, &output, module::note_first_calls),
         Task::FinishPage { input, output } => finish(&input, &output, module::finish_page),
         Task::CheckModule { file } => check_module(&file),
         Task::ModuleImages { module, folder, about } => {

@@ -1,7 +1,8 @@
 //! The exports and imports of the released module.
 
 use anyhow::{Context, Result, bail};
-use walrus::{ExportItem, ImportKind, Module, ModuleConfig};
+use walrus::ir::{BinaryOp, GlobalGet, IfElse, InstrSeqType, UnaryOp, Unop, Value};
+use walrus::{ConstExpr, ExportItem, FunctionKind, ImportKind, Module, ModuleConfig, ValType};
 
 /// The callbacks that the filter implements. A host calls every exported callback, so each unneeded one costs a call
 /// into the VM for each request. To implement another callback, such as `proxy_on_log`, add it here.
@@ -76,6 +77,39 @@ pub(crate) fn finish_page(linked: &[u8]) -> Result<Vec<u8>> {
     let imports = module.imports.iter().map(|import| format!("forbidden import: {}.{}", import.module, import.name));
     let missing = PAGE.into_iter().filter(|name| !module.exports.iter().any(|export| export.name == **name));
     report(imports.chain(missing.map(|name| format!("missing export: {name}"))).collect())?;
+    Ok(module.emit_wasm())
+}
+
+/// As [`finish`], and each function notes when it is called first: the exported global `first_call:NAME` has its number among the first
+/// calls, counted in the exported global `first_calls`; 0 is never. The host may set both back.
+pub(crate) fn note_first_calls(linked: &[u8]) -> Result<Vec<u8>> {
+    let mut module = ModuleConfig::new().parse(linked).context("not a valid WebAssembly module")?;
+    strip(&mut module, is_kept);
+    let zero = || ConstExpr::Value(Value::I32(0));
+    let calls = module.globals.add_local(ValType::I32, true, false, zero());
+    module.exports.add("first_calls", calls);
+    let functions: Vec<_> = module.funcs.iter_local().map(|(id, _)| id).collect();
+    for id in functions {
+        let Some(name) = module.funcs.get(id).name.clone() else { continue };
+        let first = module.globals.add_local(ValType::I32, true, false, zero());
+        module.exports.add(&format!("first_call:{name}"), first);
+        let FunctionKind::Local(function) = &mut module.funcs.get_mut(id).kind else { continue };
+        let mut entry = InstrSeqType::Simple(None);
+        let builder = function.builder_mut();
+        let note = builder.dangling_instr_seq(entry).id();
+        builder
+            .instr_seq(note)
+            .global_get(calls)
+            .i32_const(1)
+            .binop(BinaryOp::I32Add)
+            .global_set(calls)
+            .global_get(calls)
+            .global_set(first);
+        let nothing = builder.dangling_instr_seq(std::mem::replace(&mut entry, InstrSeqType::Simple(None))).id();
+        builder.func_body().instr_at(0, IfElse { consequent: note, alternative: nothing });
+        builder.func_body().instr_at(0, Unop { op: UnaryOp::I32Eqz });
+        builder.func_body().instr_at(0, GlobalGet { global: first });
+    }
     Ok(module.emit_wasm())
 }
 

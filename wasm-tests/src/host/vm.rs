@@ -131,6 +131,31 @@ impl Vm {
         Ok(vm)
     }
 
+    /// The functions that were called since this was asked before, in the order of their first calls, in a module that notes them
+    /// (`xtask note-first-calls`).
+    pub fn take_first_calls(&mut self) -> Vec<String> {
+        let globals: Vec<_> = self
+            .instance
+            .exports(&mut self.store)
+            .filter_map(|export| {
+                let name = export.name().to_owned();
+                export.into_global().map(|global| (name, global))
+            })
+            .collect();
+        let mut called = Vec::new();
+        for (name, global) in globals {
+            let Some(number) = global.get(&mut self.store).i32() else { continue };
+            if let (Some(function), 1..) = (name.strip_prefix("first_call:"), number) {
+                called.push((number, function.to_owned()));
+            }
+            if name.starts_with("first_call") {
+                let _ = global.set(&mut self.store, Val::I32(0));
+            }
+        }
+        called.sort_unstable();
+        called.into_iter().map(|(_, function)| function).collect()
+    }
+
     /// Starts another configuration in this VM, as Envoy does for each with the same `vm_id`, and gives its root context.
     ///
     /// # Errors

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 members! {
     /// The registry of API keys (Unkey), and where requests have their keys. Tenant, project and subject are JSON pointers into `data` of
-    /// the reply to `keys.verifyKey`. A document has one such source, in its `identity`.
+    /// the reply to `keys.verifyKey`. A document has one such source, in its `identity`. Every request then needs a caller, also one that
+    /// no route declares; a route's `api_key` changes that.
     key_registry = "keyRegistry", "API keys",
         also [unkey::CLUSTER, unkey::AUTHORITY, unkey::ROOT_KEY, unkey::TIMEOUT_MS];
 
@@ -31,8 +32,8 @@ members! {
     /// What the route asks of API keys, where a source of the document's `identity` has `unkey`.
     route_api_key = "routeApiKey", "API key";
 
-    /// Whether every request needs a caller: an API key, or a value of another source. With `false` one may come without, but not with an
-    /// API key that is not valid. Preflight requests never need one.
+    /// Whether every request needs a caller: an API key, or a value of another source. With `false` only one whose key or `target` needs
+    /// a caller does; an API key that is not valid is refused all the same. Preflight requests never need one.
     REQUIRED: Flag { default: true } = "required", "Required";
 
     /// The permissions that an API key needs, as a query of Unkey: names, `AND`, `OR` and parentheses. Callers of other sources are not

@@ -11,26 +11,28 @@ use crate::policy::target::Target;
 use std::sync::Arc;
 
 members! {
-    /// The service that remembers the first request under each key, for routes with `collision`.
+    /// A service in Restate, at `cluster`, that remembers the first request under each key, for `observe` and `enforce`
+    /// (docs/backends.md). All backends name the same.
     guard = "guard", "Guard";
 
-    /// The service's name in the backend.
+    /// Its name in Restate.
     SERVICE: TextOr<String> { parse: Target::parse_service, default: GUARD } = "service", "Service",
         schema r#"{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9._-]*$"}"#;
 
-    /// How long the service remembers a request, as it is deployed: at least the retention of the services of routes with `collision`, and
-    /// 2 hours.
-    RETENTION: Text<u64> { parse: parse_duration } = "retention", "Retention", schema r##"{"$ref": "#/$defs/duration"}"##;
+    /// How long the service remembers a request, as it is deployed: at least 2 hours longer than the longest retention of routes with
+    /// `observe` or `enforce`. If it is left out, `check` assumes 24h.
+    RETENTION: Text<u64> { parse: parse_duration } = "retention", "Retention",
+        schema r##"{"$ref": "#/$defs/duration", "examples": ["26h"]}"##;
 }
 
 members! {
     /// What a route says of collision detection.
     comparison = "comparison", "Collision detection";
 
-    /// What the same key with another request (method, path, query, content type or body) leads to: nothing, a count, or 422
-    /// `idempotency_key_reused`. Both need `/backend/guard` and `/backend/cluster`. Without a usable answer of the guard `enforce` answers
-    /// 503, `observe` forwards. In shadow mode `enforce` counts. With `forward` a `generic` backend compares: it gets the fingerprint in
-    /// `Idempotency-Fingerprint`, and a client's own is removed on every route.
+    /// What a used key with another request (method, path, query, content type or body) leads to. `observe`: a count. `enforce`: 422
+    /// `idempotency_key_reused`, or 503 without a usable answer of the guard; in shadow mode a count. Both need `target`,
+    /// `/backend/guard` and `/backend/cluster`. `forward`: a `generic` backend gets the fingerprint in `Idempotency-Fingerprint` and
+    /// compares; not in shadow mode. A client's own is removed on every route.
     COLLISION: Choice<Collision> { words: &Collision::WORDS }
         = "collision", "Collision detection";
 

@@ -55,13 +55,13 @@ members! {
     VERSION: OptionalInteger { least: 1, most: 1 } = "version", "Version", required ": write `\"version\": 1`";
 
     /// With `enforce` the filter acts. With `shadow` it computes what it would do with callers' keys, and lets requests pass with their
-    /// keys as they came; before an API of your own (kind `generic`, no `rewrite_path`) also what no route declares. Closed paths, identity
-    /// headers, webhook signatures and cleaned answers act all the same. Switching changes keys: a request before it and its retry after it
-    /// both run.
+    /// keys as they came; before an API of your own (kind `generic`, no `rewrite_path`) also what no route declares. Closed paths,
+    /// identity headers, webhook signatures and cleaned answers act all the same. Switching changes keys, so a retry after the switch
+    /// runs the request again.
     MODE: Choice<Mode> { words: &MODES } = "mode", "Enforce or shadow";
 
-    /// What happens to a request that no route declares: 404, forwarded but refused with a key, or forwarded without its key. Only `REJECT`
-    /// goes with `/backend/rewrite_path`.
+    /// What happens to a request that no route declares: 404 (see also `mode`), forwarded but refused with a key, or forwarded without
+    /// its key. Only `REJECT` goes with `rewrite_path` of the default backend.
     UNMATCHED: Choice<Unmatched> { words: &[("REJECT", Unmatched::Reject), ("PROHIBITED", Unmatched::Prohibited), ("HANDLER_INTERNAL_C", Unmatched::HandlerInternalC)] }
         = "unmatched", "Unmatched requests";
 
@@ -69,26 +69,26 @@ members! {
     DOCS_URL: Text<String> { parse: parse_url } = "docs_url", "Documentation",
         schema r##"{"$ref": "#/$defs/url", "examples": ["https://developers.example.com/idempotency"]}"##;
 
-    /// Whether a route of the gateway may name the endpoint, as `endpoint` in its filter metadata under `edge.idempotency`.
+    /// Whether a route of the gateway may name the endpoint, as `endpoint` in its filter metadata under `edge.idempotency`. Then the path
+    /// is compared only if the route has parameters; an unknown name is answered 503.
     GATEWAY_ROUTES: Flag { default: false } = "gateway_routes", "Gateway routes";
 
-    /// Whether the filter sets `x-edge-idempotency` on every request that it forwards (`1`, or the backend's name), so that gateway routes
-    /// that ask for it forward nothing without the filter. Else only rewritten requests and those for another backend than the default have
-    /// it.
+    /// Whether every forwarded request gets `x-edge-idempotency` (`1`, or the backend's name): gateway routes that ask for it then
+    /// forward nothing without the filter. With `false` only rewritten requests and those for another backend than the default get it.
     MARK_ALL: Flag { default: false } = "mark_all", "A mark on every request";
 
     IDENTITY: Custom {} = "identity", schema r##"{"$ref": "#/$defs/identity"}"##;
 
     /// The beginning of request headers with the path's parameters: with `x-path-` the parameter `{cart_id}` is in `x-path-cart-id`,
-    /// percent-encoded except for A-Z a-z 0-9 . _ ~ -. A client's own are removed on every route.
+    /// percent-encoded except for A-Z a-z 0-9 . _ ~ - (decode it once). A client's own are removed on every route.
     PARAMETER_HEADERS: Text<String> { parse: parse_prefix } = "parameter_headers", "Parameter headers",
         schema r#"{"type": "string", "pattern": "^(?!x-(?:edge|envoy|forwarded|http|request|restate)-)x-[a-z0-9]+(?:-[a-z0-9]+)*-$", "examples": ["x-path-"]}"#;
 
     KEY: Custom {} = "key", schema r##"{"$ref": "#/$defs/keyRules"}"##;
 
-    /// A request header in which the backend gets, in shadow mode, the namespaced key that `enforce` would send. An API that stores results
-    /// under both keys runs nothing twice when the route switches (docs/production.md). A client's own is removed on every route, in both
-    /// modes: keep the member as long as the API reads the header.
+    /// A request header in which the backend gets, in shadow mode, the namespaced key that `enforce` would send; none where it would
+    /// refuse. An API that stores results under both keys runs nothing twice when the route switches (docs/production.md). A client's own
+    /// is removed on every route, in both modes: keep the member as long as the API reads the header.
     SHADOW_KEY_HEADER: Text<String> { parse: parse_key_header } = "shadow_key_header", "Header of future keys",
         schema r##"{"$ref": "#/$defs/extraHeader", "examples": ["future-idempotency-key"]}"##;
 
@@ -112,9 +112,9 @@ members! {
     ERROR_MEMBER: Flag { default: false } = "error_member", "Member `error`";
 
     /// Whether errors in JSON tell nothing about the machine: a 5xx of a `generic` backend becomes the problem document `backend_error`,
-    /// and others lose `stacktrace`, `stack`, `trace`, `backtrace` and `exception`. The filter waits for the error's body, up to 64 KiB;
-    /// what it cannot read becomes `backend_error`, too. Left out: `true` for `restate`, `false` for `generic`. A route's value takes
-    /// precedence.
+    /// and others lose `stacktrace`, `stack`, `trace`, `backtrace` and `exception`. The filter waits for the error's body, up to 64 KiB.
+    /// JSON that it cannot read becomes `backend_error`, too, and from Restate every other body. Left out: `true` for `restate`, `false`
+    /// for `generic`. A route's value takes precedence.
     CLEAN_ERRORS: OptionalFlag {} = "clean_errors", "Clean errors", schema r#"{"examples": [true]}"#;
 
     /// The operations that clients can call. No two of them may take the same requests.
@@ -134,8 +134,9 @@ members! {
     /// The greatest number of counter series of one VM; histograms have as much room again. The rest goes to `_other`.
     MAX_SERIES: Integer { least: 1, most: 1_000_000, default: 2_000 } = "max_series", "Most series";
 
-    /// Whether logs and traces show a namespaced key as it is (`full`), as a SHA-256 digest (`hash`), or not at all (`off`). With `full`
-    /// they also show the path as it was sent, without its query, else the route's path.
+    /// Whether logs and traces show a namespaced key, and the digest of a payload, as it is (`full`), as a SHA-256 digest (`hash`), or
+    /// not at all (`off`). With `full` they also show the path as it was sent, without its query, else the route's path; in shadow mode
+    /// `hash` shows the shape of undeclared paths.
     KEY_IN_LOGS: Choice<KeyInLogs> { words: &[("full", KeyInLogs::Full), ("hash", KeyInLogs::Hash), ("off", KeyInLogs::Off)] }
         = "key_in_logs", "Keys in logs";
 
@@ -187,6 +188,7 @@ pub enum Mode {
 /// What happens to a request that no route declares: 404, forwarded but refused with a key, or forwarded without its key. Only `REJECT`
 /// goes with `/backend/rewrite_path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What happens to a request that no route declares, as the member says.
 pub enum Unmatched {
     /// 404
     #[default]

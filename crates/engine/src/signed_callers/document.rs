@@ -12,8 +12,9 @@ members! {
     /// A caller that signs its requests, such as a scheduler.
     caller = "caller", "Signed caller";
 
-    /// The subject of the caller's keys. No other identity may have it.
-    SUBJECT: Text<Subject> { parse: parse_subject } = "subject", "Subject", required "", schema r##"{"$ref": "#/$defs/subject"}"##;
+    /// The subject of the caller's keys. No other identity may have it, nor may it be the webhooks' `service:webhook-ingest`.
+    SUBJECT: Text<Subject> { parse: parse_subject } = "subject", "Subject", required "",
+        schema r##"{"$ref": "#/$defs/subject", "examples": ["service:scheduler"]}"##;
 
     /// The text with which the caller's keys begin; something has to follow it. Its keys may also have `! $ & ' ( ) * + : = @`.
     KEY_PREFIX: TextOr<KeyGrammar> { parse: parse_keys, default: "" } = "key_prefix", "Key prefix",

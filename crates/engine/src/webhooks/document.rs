@@ -15,7 +15,7 @@ members! {
     webhooks = "webhooks", "Webhooks",
         schema r#"{"dependentRequired": {"unkey": ["openbao"]}}"#;
 
-    /// Scheme and host by which providers reach the gateway, where they sign the URL.
+    /// Scheme and host by which providers reach the gateway, where they sign the URL and a proxy in front of the gateway changes it.
     PUBLIC_BASE_URL: Text<String> { parse: parse_base_url } = "public_base_url", "Public URL",
         schema r#"{"type": "string", "pattern": "^https?://[!$%&'()*+,.0-9:;=@A-Z\\[\\]_a-z~-]+/*$", "examples": ["https://api.example.com"]}"#;
 
@@ -27,7 +27,7 @@ members! {
 
     OPENBAO: Custom {} = "openbao", schema r##"{"$ref": "#/$defs/openbao"}"##;
 
-    /// Provider files of your own. A name is the provider's name; the catalogue has many providers already.
+    /// Provider files of your own, as in docs/providers.md. A name is the provider's name; the catalogue has many providers already.
     PROVIDERS: Custom {} = "providers", "Providers",
         schema r##"{"type": "object", "propertyNames": {"$ref": "#/$defs/provider"}, "additionalProperties": {"type": "object"}}"##;
 }
@@ -42,11 +42,11 @@ members! {
     /// The project that its keys belong to.
     PROJECT: Text<Project> { parse: parse_project } = "project", "Project", required "", schema r##"{"$ref": "#/$defs/segment"}"##;
 
-    /// The provider that signs. It has to equal the route's.
+    /// The provider that signs. It has to equal the route's, else deliveries are answered 404.
     PROVIDER: Text<String> { parse: parse_provider } = "provider", "Provider", required "",
         schema r##"{"$ref": "#/$defs/provider"}"##;
 
-    /// The secrets, in the order in which they are tried. Keep the previous one while you rotate. They may come from `/webhooks/openbao`.
+    /// Needed unless `/webhooks/openbao` has them.
     SECRETS: Custom {} = "secrets", schema r##"{"$ref": "#/$defs/signingSecrets"}"##;
 
     /// `webhook` keeps apart the identifiers of two hooks of one project. Default: what the provider's file says.
@@ -59,8 +59,8 @@ members! {
 }
 
 members! {
-    /// This route takes deliveries of webhooks, and verifies them before anything is forwarded. A member that is left out comes from the
-    /// path's `{provider}` and `{webhook_id}`.
+    /// This route takes deliveries of webhooks, and verifies them before anything is forwarded; with REQUIRED_B, ACCEPTED or
+    /// HANDLER_INTERNAL_C. A member that is left out comes from the path's `{provider}` and `{webhook_id}`.
     route_webhook = "routeWebhook", "Webhook";
 
     /// The provider, if the path has no `{provider}`.

@@ -1,6 +1,6 @@
 //! docs/policy.md, made from the JSON Schema: each object of the document has a section, and each member a paragraph.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -75,7 +75,7 @@ impl<'s> Writer<'s> {
             facts.push("required".to_owned());
         }
         let default = member.get("default").or_else(|| definition.get("default"));
-        facts.extend(default.map(|default| format!("default `{default}`")));
+        facts.extend(default.filter(|default| **default != json!([])).map(|default| format!("default `{default}`")));
         let chain = self.chain(member);
         let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join("; ")) };
         let said = chain.iter().map(|part| text(part, "description")).find(|text| !text.is_empty()).unwrap_or_default();
@@ -104,16 +104,26 @@ impl<'s> Writer<'s> {
             return format!("one of {}", words.join(", "));
         }
         match part["type"].as_str() {
-            Some("boolean") => "`true` or `false`".to_owned(),
+            Some("boolean") => "boolean".to_owned(),
             Some("integer") => match (&part["minimum"], &part["maximum"]) {
                 (Value::Null, _) | (_, Value::Null) => "an integer".to_owned(),
                 (least, most) if least == most => format!("the number {least}"),
-                (least, most) => format!("an integer from {least} to {most}"),
+                (least, most) => format!("{least} to {most}"),
             },
+            Some("string") if member["$ref"] == "#/$defs/duration" => {
+                "a duration such as `30s`, `15m`, `24h` or `7d`".to_owned()
+            }
             Some("string") => "a text".to_owned(),
             Some("array") => {
                 let item = self.kind(&format!("{at}[]"), &part["items"], inside);
-                if item == "a text" { "a list of texts".to_owned() } else { format!("a list; each item is {item}") }
+                match &part["maxItems"] {
+                    most if item != "a text" => format!(
+                        "a list{}; each item is {item}",
+                        most.as_u64().map(|most| format!(" of at most {most}")).unwrap_or_default()
+                    ),
+                    Value::Null => "a list of texts".to_owned(),
+                    most => format!("a list of at most {most} texts"),
+                }
             }
             Some("object") => match (&part["properties"], part.get("additionalProperties")) {
                 (Value::Null, Some(values)) if values.is_object() => {
@@ -128,10 +138,18 @@ impl<'s> Writer<'s> {
             _ => {
                 let mut kinds: Vec<String> = Vec::new();
                 for branch in ["then", "else"] {
-                    let kind = self.kind(at, &part[branch], inside);
-                    kinds.extend(Some(kind).filter(|kind| !kinds.contains(kind)));
+                    for kind in self.kind(at, &part[branch], inside).split(", or ") {
+                        if !kinds.iter().any(|known| known == kind) {
+                            kinds.push(kind.to_owned());
+                        }
+                    }
                 }
-                kinds.sort_by_key(|kind| kind.starts_with("an object"));
+                // One value, or a list of such values.
+                if let Some(at) = kinds.iter().position(|kind| kind.starts_with("a list; each item is ")) {
+                    kinds.remove(at);
+                    kinds.push("a list of these".to_owned());
+                }
+                kinds.sort_by_key(|kind| (kind.starts_with("a list"), kind.starts_with("an object")));
                 kinds.join(", or ")
             }
         }

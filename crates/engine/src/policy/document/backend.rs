@@ -26,9 +26,8 @@ members! {
     /// Whether requests are sent to their route's `target`. Then every path whose first segment is a target's service is closed to clients.
     REWRITE_PATH: OptionalFlag {} = "rewrite_path", "Rewrite paths", schema r#"{"default": false}"#;
 
-    /// Path prefixes closed to clients (404), beside those that are always closed; one that ends in a full stop closes every path that
-    /// begins so. For `restate` these are `/restate`, `/dev.restate.`, `openapi`, the guard, and undeclared paths of services that the
-    /// document names.
+    /// Path prefixes closed to clients (404); one that ends in a full stop closes every path that begins so. Always closed for `restate`:
+    /// `/restate`, `/dev.restate.`, `/openapi`, the guard, and undeclared paths of services that the document names.
     RESERVED_PATHS: Texts<String> { parse: parse_reserved_path } = "reserved_paths", "Reserved paths",
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+)+$"}, "default": [], "examples": [["/internal"]]}"#;
 
@@ -36,18 +35,19 @@ members! {
     OPERATION_ID: Text<String> { parse: parse_header_name } = "operation_id", "Operation id",
         schema r##"{"$ref": "#/$defs/headerName", "examples": ["x-job-id"]}"##;
 
-    /// Response headers that clients do not see: names, or beginnings followed by `*`. Default for `restate`: `x-restate-*` and
-    /// `access-control-*`.
+    /// Response headers that clients do not see, in the place of the default: names, or beginnings followed by `*`. Default for
+    /// `restate`: `x-restate-*` and `access-control-*`; for `generic` none.
     HIDE_HEADERS: Texts<String> { parse: parse_header_pattern } = "hide_headers", "Hidden headers",
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:[!#$%&'+.^_`|~0-9A-Za-z-]{2,}\\*|[!#$%&'+.^_`|~0-9A-Za-z-]+)$"}, "examples": [["x-restate-*", "access-control-*"]]}"#;
 
     /// Request headers that reach Restate although it journals what it gets: of `authorization`, `cookie`, `proxy-authorization`,
-    /// `x-api-key`, `origin` and `access-control-request-*`. For `generic`: the header with API keys, of which the confirmed line goes on.
+    /// `x-api-key`, `origin`, `access-control-request-method` and `-headers`. For `generic`: the header with API keys, of which the
+    /// confirmed line goes on.
     KEEP_HEADERS: Texts<String> { parse: parse_header_name } = "keep_headers", "Kept headers",
         schema r##"{"type": "array", "items": {"$ref": "#/$defs/headerName", "not": {"pattern": "^[xX][-_][rR][eE][sS][tT][aA][tT][eE][-_]"}}, "default": [], "examples": [["authorization"]]}"##;
 
     /// A request header in which the backend gets the namespaced key once more. A handler in Restate sees the key here only. Requests in
-    /// shadow mode, without a key, and for stored results do not have it. A client's own is removed everywhere.
+    /// shadow mode, without a key, and for stored results do not have it. A client's own is removed on every route.
     KEY_HEADER: Text<String> { parse: parse_key_header } = "key_header", "Header of keys for handlers",
         schema r##"{"$ref": "#/$defs/extraHeader", "examples": ["x-idempotency-key"]}"##;
 
@@ -56,7 +56,8 @@ members! {
     REPLAY_HEADERS: Texts<String> { parse: parse_header_name } = "replay_headers", "Replay headers",
         schema r##"{"type": "array", "items": {"$ref": "#/$defs/headerName"}, "default": ["idempotent-replayed"], "examples": [["x-cache-hit"]]}"##;
 
-    /// The gateway's cluster for the filter's own calls. No client's request should go there: else clients can use up its connections.
+    /// The gateway's cluster for the filter's own calls: `recovery` (on by default for targets in Restate), `in_flight` and `collision`
+    /// with a guard. No client's request should go there: else clients can use up its connections.
     CLUSTER: Custom {} = "cluster", "Cluster", schema r##"{"$ref": "#/$defs/text", "examples": ["restate"]}"##;
 
     GUARD: Custom {} = "guard", schema r##"{"$ref": "#/$defs/guard"}"##;

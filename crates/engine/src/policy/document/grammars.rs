@@ -58,11 +58,12 @@ grammars! {
     "webhookId", "Webhook id",
         r#"{"type": "string", "pattern": "^[A-Za-z0-9_-]{8,64}$", "examples": ["wh_01JABC"]}"#;
 
-    /// The secrets, in the order in which they are tried. Keep the previous one while you rotate.
+    /// As for signatures.
     "secrets", "Secrets",
         r##"{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/secret"}, "examples": [[{"env": "STRIPE_WHSEC"}, {"env": "STRIPE_WHSEC_PREVIOUS"}]]}"##;
 
-    /// The secrets, in the order in which they are tried. Keep the previous one while you rotate.
+    /// The secrets, in the order in which they are tried. Keep the previous one while you rotate. `env`: a variable of the gateway, which
+    /// `host_env_keys` lists. `sds`: a secret of Envoy, in the dynamic module alone.
     "signingSecrets", "Secrets",
         r##"{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/signingSecret"}, "examples": [[{"env": "STRIPE_WHSEC"}, {"env": "STRIPE_WHSEC_PREVIOUS"}], [{"sds": "stripe-whsec"}]]}"##;
 

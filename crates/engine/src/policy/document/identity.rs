@@ -43,8 +43,8 @@ members! {
 }
 
 members! {
-    /// A place from which a whole identity comes. The first source that has any value is used, and has to be complete. Only JSON strings
-    /// can be an identity.
+    /// A place from which a whole identity comes: one of `metadata`, `headers_owned_by` and `unkey`. The first source with a value in the
+    /// request is used (a constant is none), and it has to be complete. Only JSON strings can be an identity.
     source = "source", "Identity source",
         schema r##"{"oneOf": [{"required": ["metadata"]}, {"required": ["headers_owned_by"]}, {"required": ["unkey"]}],
         "allOf": [
@@ -76,22 +76,22 @@ members! {
     UNKEY: Custom {} = "unkey", schema r##"{"$ref": "#/$defs/keyRegistry"}"##;
 
     /// Where the tenant stands: a member of the metadata, a header, with `payload_header` a claim, with `unkey` a JSON pointer; or a
-    /// constant, `{"value": "shop"}`.
+    /// constant, `{"value": "shop"}`. A list leads to a nested member: `["firebase", "tenant"]`.
     TENANT: Custom {} = "tenant", "Tenant", required "", schema r#"{"examples": ["tenant_id", "x-tenant-id", {"value": "shop"}]}"#;
 
-    /// The same for the project. A source for routes of `tenant` and `platform` scope alone may leave it out.
+    /// The same for the project. It may be left out if a route of the source has `tenant` or `platform` scope.
     PROJECT: Custom {} = "project", "Project", schema r#"{"examples": ["project_id", "x-project-id", {"value": "main"}]}"#;
 
     SUBJECT: Custom {} = "subject", required "", schema r##"{"$ref": "#/$defs/sourceSubject"}"##;
 }
 
 members! {
-    /// The user or machine that acts; or a constant, `{"value": "service:worker"}`: then all callers of this source share keys and answers.
-    /// At least one other part is read from the request.
+    /// The user or machine that acts, from `field`, or a constant (`value`). At least one other part of the source is read from the
+    /// request.
     source_subject = "sourceSubject", "Subject",
         schema r#"{"if": {"required": ["value"]}, "then": {"properties": {"field": false, "type": false}}, "else": {"required": ["field"]}}"#;
 
-    /// The subject of all callers of this source, `{type}:{id}`, in the place of `field` and `type`.
+    /// `{type}:{id}`: all callers of this source share keys and answers.
     VALUE: Custom {} = "value", "Constant", schema r##"{"$ref": "#/$defs/subject", "examples": ["service:worker"]}"##;
 
     /// Where the subject stands, as for `tenant`.

@@ -7,14 +7,14 @@ use crate::policy::members::{Choice, Text, members};
 use regex_lite::{Regex, RegexBuilder};
 
 members! {
-    /// These rules are about clients' keys. On a route it takes the place of the document's `key` as a whole. Keys of signed callers and
-    /// webhooks are not concerned.
+    /// These rules are about clients' keys, on REQUIRED_A and ACCEPTED routes without `webhook`. On a route it takes the place of the
+    /// document's `key` as a whole.
     key_rules = "keyRules", "Rules for keys",
         schema r#"{"if": {"required": ["charset"], "properties": {"charset": {"const": "visible"}}}, "then": {"properties": {"format": {"const": "any"}}}}"#;
 
     /// The characters of keys. `unreserved`: `A-Z a-z 0-9 . _ ~ -`. `visible`: every visible ASCII character but the comma, for keys such
-    /// as `order:123`, `a/b` or base64. A value that begins with `"` is always a Structured Field string, with `\"` for a quote and `\\`
-    /// for a backslash.
+    /// as `order:123`, `a/b` or base64; only with `format` `any`. A key has at most 255 characters and does not begin with `t-`. A value
+    /// that begins with `"` is always a Structured Field string, with `\"` for a quote and `\\` for a backslash.
     CHARSET: Choice<KeyCharset> { words: &KeyCharset::WORDS } = "charset", "Characters";
 
     /// The form of every key: any, a UUID (RFC 9562), a UUID version 7, or a ULID, in upper or lower case. Else it is refused with reason
@@ -26,8 +26,8 @@ members! {
     PATTERN: Text<Regex> { parse: parse_pattern } = "pattern", "Pattern",
         schema r#"{"type": "string", "maxLength": 256, "examples": ["^refund[.][0-9a-f-]{36}$"]}"#;
 
-    /// A key whose own time is longer ago is refused with reason `expired`, one more than 5 minutes ahead with `format`. Needs `uuid7` or
-    /// `ulid`. It must not be longer than the retention of the target's service.
+    /// The greatest age of a key by its own time (`uuid7` or `ulid`). An older one is refused with reason `expired`, one more than 5
+    /// minutes ahead with `format`. At most the retention of the target's service.
     MAX_AGE: Text<MaxAge> { parse: parse_age } = "max_age", "Greatest age",
         schema r##"{"$ref": "#/$defs/duration", "examples": ["24h"]}"##;
 

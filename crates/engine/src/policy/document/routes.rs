@@ -42,13 +42,13 @@ members! {
         schema r##"{"$ref": "#/$defs/name", "examples": ["refunds.create"]}"##;
 
     /// The path in its normalised spelling. The route takes it with and without a slash at the end, however you write it here. `{name}`
-    /// stands for one whole segment, behind a text (`key:{name}`) for the rest of one. A literal segment outranks a parameter behind a text,
-    /// and that outranks a whole parameter.
+    /// stands for one whole segment, behind a text (`key:{name}`) for the rest of one. A literal segment outranks a parameter behind a
+    /// text (the longest first), and that outranks a whole parameter.
     PATH: Text<Template> { parse: Template::parse } = "path", "Path", required "",
         schema r#"{"type": "string", "pattern": "^(?:/|(?:/(?:(?!\\.{1,2}(?:/|$)|:[A-Za-z_]|\\*+(?:/|$))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})+|(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%(?![01][0-9A-F]|2F|5C|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AEF])[0-9A-F]{2})*\\{[a-z][a-z0-9_]*\\}))+/?)$", "examples": ["/api/v1/refunds", "/api/v1/carts/{cart_id}/checkout", "/api/v1/flags/key:{flag}"]}"#;
 
-    /// `HEAD` counts as `GET`. `PUT`, `PATCH` and `DELETE` become `POST` for Restate's handlers. `OPTIONS` is not forwarded unless it is
-    /// listed.
+    /// In upper case. `GET` includes `HEAD`. `OPTIONS` is not forwarded unless it is listed. With a `target` only one method besides
+    /// `GET` is possible; where `rewrite_path` leads to Restate, `PUT`, `PATCH` and `DELETE` become `POST`.
     METHODS: Custom {} = "methods", "Methods",
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?!CONNECT$)[!#$%&'*+.^_`|~0-9A-Z-]+$", "examples": ["POST", "GET", "PUT", "PATCH", "DELETE"]}, "minItems": 1, "default": ["POST"]}"#;
 
@@ -61,24 +61,24 @@ members! {
     BACKEND: Custom {} = "backend", "Backend", schema r##"{"$ref": "#/$defs/name", "examples": ["restate"]}"##;
 
     /// Where the request goes in the backend: `Service/handler`, or `Service/{object key}/handler`. Path parameters, `{tenant}`,
-    /// `{project}` and `{subject}` may stand in the object key, with a `:` between them; on a webhook's route before Restate also
-    /// `{body:/pointer}` and `{form:Field}` of the verified body. Without `/backend/rewrite_path` the request keeps its path, and only recovery,
-    /// `collision` and `in_flight` use the target.
+    /// `{project}` and `{subject}` may stand in the object key, the identity first, with a `:` between them; on a webhook's route that
+    /// `rewrite_path` leads to Restate also `{body:/pointer}` and `{form:Field}` of the verified body, with `%3A` for `:` and `%25` for
+    /// `%`. Without `/backend/rewrite_path` the request keeps its path, and only recovery, `collision` and `in_flight` use the target.
     TARGET: Custom {} = "target", "Target",
         schema r#"{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9._-]*(?:/(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{(?:[a-z][a-z0-9_]*|body:(?:/(?:[^~/{}\u0000]|~[01])*){1,8}|form:[^{}\u0000]+)\\})+)?/[A-Za-z_][A-Za-z0-9._-]*$", "examples": ["Refunds/create", "Cart/{tenant}:{project}:{cart_id}/checkout", "Promises/{tenant}:{project}:stripe:{body:/data/object/id}/resolve"]}"#;
 
-    /// What a verified delivery is answered whose body lacks a usable value for the `target`. `refuse`: 400 `transport_translation_failed`.
+    /// The answer to a verified delivery without a usable value for the `target`. `refuse`: 400 `transport_translation_failed`.
     /// `acknowledge`: 200 without a call. What the signature does not cover is always refused.
     ON_UNMATCHED: OptionalChoice<bool> { words: &[("refuse", false), ("acknowledge", true)] } = "on_unmatched", "Deliveries for nobody",
         schema r#"{"default": "refuse"}"#;
 
-    /// Whether the route's keys belong to the caller's project, or are the same in all projects (`_tenant` or `_platform` in the project's
-    /// segment). Tenant and subject stay in the keys, so callers do not share them.
+    /// `tenant` and `platform`: the route's keys are the same in all projects of the tenant; they differ only in the project's segment of
+    /// keys (`_tenant`, `_platform`). Tenant and subject stay in the keys, so callers do not share them.
     SCOPE: Choice<Scope> { words: &[("project", Scope::Project), ("tenant", Scope::Tenant), ("platform", Scope::Platform)] }
         = "scope", "Scope";
 
-    /// With `none` all callers of the tenant and project share this route's keys (`_none:_` for the subject), and so answers. The caller is
-    /// still needed. Only for REQUIRED_A and ACCEPTED without `webhook`, without `{subject}` in the `target` and without signed callers.
+    /// With `none` all callers within the route's `scope` share its keys (`_none:_` for the subject), and so answers. The caller is still
+    /// needed. Only for REQUIRED_A and ACCEPTED without `webhook`, without `{subject}` in the `target` and without signed callers.
     SUBJECT: Choice<KeySubject> { words: &[("caller", KeySubject::Caller), ("none", KeySubject::None)] }
         = "subject", "Keys that callers share";
 
@@ -94,28 +94,30 @@ members! {
     HOSTS: Texts<String> { parse: parse_host } = "hosts", "Hosts",
         schema r#"{"type": "array", "items": {"type": "string", "pattern": "^(?:\\[[0-9a-f.]*:[0-9a-f:.]*\\]|(?:\\*\\.)?(?!\\.)[a-z0-9._~-]*[a-z0-9_~-])$", "examples": ["api.example.com", "*.example.com"]}, "default": []}"#;
 
-    /// Whether a caller can ask for the result of its own request under `…/by-idempotency-key/{key}`. Only REQUIRED_A and ACCEPTED routes
-    /// with a `target` in Restate can, and do unless it says `false`; not in shadow mode.
+    /// Whether a caller can ask for the result of its own request under `…/by-idempotency-key/{key}`. Default: `true` on REQUIRED_A and
+    /// ACCEPTED routes with a `target` in Restate, the only ones that can; not in shadow mode.
     RECOVERY: OptionalFlag {} = "recovery", "Recovery";
 
-    /// With `attach` a duplicate in flight waits for the same answer. With `conflict` the filter asks Restate through `/backend/cluster`
-    /// before each request with a key, and refuses a duplicate with 409 `idempotency_key_in_flight`; without an answer the request is
-    /// forwarded. The body is buffered, up to `max_body_bytes`.
+    /// With `attach` Restate lets a duplicate in flight wait for the same answer. With `conflict` the filter asks Restate through
+    /// `/backend/cluster` before each request with a key, and refuses a duplicate with 409 `idempotency_key_in_flight`; without an
+    /// answer, and in shadow mode, the request is forwarded. The body is buffered, up to `max_body_bytes`.
     IN_FLIGHT: Choice<bool> { words: &[("attach", false), ("conflict", true)] } = "in_flight", "Requests in flight";
 
-    /// The longest body that the filter reads, in bytes, on routes with webhooks, signed callers, `collision` or `"in_flight": "conflict"`.
-    /// A longer one is answered 413, with `observe` forwarded.
+    /// The longest body that the filter reads, in bytes, on routes with webhooks, signed callers, `collision` or `"in_flight":
+    /// "conflict"`. A longer one is answered 413; with `observe`, and where only shadow mode reads it, it is forwarded. The gateway's
+    /// buffer has to be 64 KiB larger.
     MAX_BODY_BYTES: Integer { least: 1, most: 1 << 30, default: defaults::MAX_BODY_BYTES } = "max_body_bytes", "Longest body";
 
-    /// Whether the backend answers before the work is done (`/send`).
+    /// Whether Restate answers before the work is done; with `/backend/rewrite_path` the request goes to `/restate/send`. Needs a
+    /// `target` in Restate.
     ONE_WAY: Flag { default: false } = "one_way", "One-way";
 
     /// Whether the path's parameters may contain a slash, written `%2F`. Other routes answer it 400 `path_ambiguous`, since many backends
     /// decode a path before they route it. It cannot be set where the decoded path could be another route's.
     ENCODED_SLASH: Flag { default: false } = "encoded_slash", "Escaped slashes";
 
-    /// The query parameters that reach the target; all others are dropped where the path is rewritten. `delay`, `delaysec` and `limit-key`
-    /// never come from a client.
+    /// With `rewrite_path`, the query parameters that reach the target; all others are dropped. `delay`, `delaysec` and `limit-key` never
+    /// come from a client.
     QUERY: Texts<String> { parse: parse_query_name } = "query", "Query parameters",
         schema r##"{"type": "array", "items": {"$ref": "#/$defs/queryName"}, "default": []}"##;
 
@@ -125,9 +127,9 @@ members! {
 
     ANSWER: Custom {} = "answer", schema r##"{"$ref": "#/$defs/answer"}"##;
 
-    /// Where an answer of a `HANDLER_INTERNAL_C` route says that its work had been done before: the JSON pointer of a member that is `true`
-    /// (`handler_internal_dedup_hit_total`). The answer passes unchanged. Not counted are bodies that are compressed, no JSON or longer
-    /// than 1 MiB.
+    /// Where an answer of a `HANDLER_INTERNAL_C` route without `one_way` says that its work had been done before: the JSON pointer of a
+    /// member that is `true` (`handler_internal_dedup_hit_total`). The answer passes unchanged. Not counted are bodies that are
+    /// compressed, no JSON or longer than 1 MiB.
     INTERNAL_HIT: Text<Pointer> { parse: parse_member } = "internal_hit", "Duplicates that the handler finds",
         schema r#"{"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$", "examples": ["/duplicate"]}"#;
 
@@ -144,9 +146,10 @@ members! {
     STATUS: OptionalInteger { least: 200, most: 299 } = "status", "Status",
         schema r#"{"not": {"enum": [204, 205, 206]}, "examples": [201]}"#;
 
-    /// The header `Location`: an absolute path with `{body:/id}` for the string or integer at this pointer of the answer, and `{name}` for
-    /// a parameter of the path. The filter waits for the body, up to 1 MiB, and the gateway's buffer has to be 64 KiB larger. Without a
-    /// usable value the answer passes as it is, and is counted (`idempotency_answer_unshaped_total`).
+    /// The header `Location`: an absolute path with `{body:/id}` for the string or integer at this pointer of the answer, and `{name}`
+    /// for a parameter of the path. The filter waits for the body, up to 1 MiB, and the gateway's buffer has to be 64 KiB larger. Without
+    /// a usable value the answer keeps its status 200 and is counted (`idempotency_answer_unshaped_total`). An answer that passes 1 MiB
+    /// while it comes becomes 502 `answer_unavailable`.
     LOCATION: Text<String> { parse: parse_text } = "location", "Location",
         schema r#"{"type": "string", "pattern": "^(?:/(?!\\.{1,2}(?:/|$))(?:[A-Za-z0-9._~:@!$&'()*+=-]|\\{[a-z][a-z0-9_]*\\}|\\{body:(?:/(?:[^{}~/]|~[01])*){1,8}\\})+)+$", "examples": ["/api/v1/refunds/{body:/id}"]}"#;
 }

@@ -27,7 +27,8 @@ members! {
     CONFIG_SOURCE: Custom {} = "config_source", "Source",
         schema r#"{"type": "object", "examples": [{"path_config_source": {"path": "/etc/envoy/secrets/stripe.yaml"}, "resource_api_version": "V3"}]}"#;
 
-    /// How long a secret's previous value counts after there is a new one, in seconds.
+    /// How long a secret's previous value counts after there is a new one, in seconds. A version that is deleted in OpenBao counts no
+    /// longer than the cached answer.
     ROTATION_GRACE_S: Integer { least: 0, most: 604_800, default: 3_600 } = "rotation_grace_s", "Rotation grace";
 }
 

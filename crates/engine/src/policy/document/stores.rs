@@ -17,18 +17,19 @@ members! {
     CLUSTER: Text<String> { parse: parse_text } = "cluster", "Cluster", required "",
         schema r##"{"$ref": "#/$defs/text", "examples": ["lookups"]}"##;
 
-    /// The `Host` of these calls. Default: the cluster's name.
+    /// The `Host` of the filter's calls to `cluster`. Default: the cluster's name.
     AUTHORITY: Text<String> { parse: parse_authority } = "authority", "Authority",
         schema r#"{"type": "string", "pattern": "^[A-Za-z0-9._:\\[\\]-]+$", "examples": ["lookups.internal:8200"]}"#;
 
     /// The bearer token of these calls. Better leave it out and let the gateway add it (`credential_injector`).
     ROOT_KEY: Custom {} = "root_key", "Root key", schema r##"{"$ref": "#/$defs/secret"}"##;
 
-    /// How long the answer to a call of the filter's own may take, in milliseconds. A request waits that long.
+    /// How long the answer to a call of the filter's own may take, in milliseconds. A request waits no longer: it is then answered 503,
+    /// or forwarded by `observe` and `conflict`.
     TIMEOUT_MS: Integer { least: 10, most: 30_000, default: DEFAULT_TIMEOUT_MS } = "timeout_ms", "Time limit";
 
-    /// How long an answer is used, in seconds. What is revoked works for so long, and up to 300 seconds longer while the store is down, but
-    /// never 900 in all. "There is none" counts for 10 seconds at most.
+    /// How long an answer is used, in seconds. What is revoked works for so long, and up to 300 seconds longer while the store is down,
+    /// but at most 900 in all. "There is none" counts for 10 seconds at most.
     CACHE_TTL_S: Integer { least: 1, most: MAX_LIFETIME_S, default: 60 } = "cache_ttl_s", "Lifetime";
 }
 
@@ -38,7 +39,7 @@ members! {
     openbao = "openbao", "OpenBao",
         also [unkey::CLUSTER, unkey::AUTHORITY, unkey::TIMEOUT_MS, unkey::CACHE_TTL_S, live_secret::ROTATION_GRACE_S];
 
-    /// The mount path of the engine. A namespace stands in front of it (`team-a/webhooks`).
+    /// The mount path of the engine; with a namespace: `team-a/webhooks`.
     MOUNT: TextOr<String> { parse: parse_mount, default: "secret" } = "mount", "Mount",
         schema r#"{"type": "string", "pattern": "^(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+(/(?!\\.{1,2}(/|$))[A-Za-z0-9._~:-]+)*$"}"#;
 

@@ -58,5 +58,5 @@ pub(crate) fn parse_text(text: &str) -> Result<String, String> {
 pub(crate) fn parse_subject(text: &str) -> Result<Subject, String> {
     text.split_once(':')
         .and_then(|(kind, id)| Subject::from_encoded(kind, id).ok())
-        .ok_or_else(|| "expected `{type}:{id}`, such as `service:webhook-ingest`".to_owned())
+        .ok_or_else(|| "expected `{type}:{id}`, such as `service:worker`".to_owned())
 }
