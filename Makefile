@@ -101,6 +101,10 @@ $(MODULE): $(LINKED) $(wildcard crates/xtask/src/*.rs) crates/xtask/Cargo.toml c
 	@cp $(FINISHED).sha256 $@.sha256
 	@cp $(FINISHED) $@.tmp && mv $@.tmp $@
 
+.PHONY: wasm-profile
+wasm-profile: ## list which functions of the module a request runs, for the compiler: crates/envoy/request_functions.txt
+	@crates/xtask/scripts/wasm-profile.sh
+
 .PHONY: dynamic-module
 dynamic-module: ## build the dynamic module for Envoy: dist/libedge_idempotency.so, and the same under a name with its hash
 	@echo "== dynamic-module"

@@ -22,10 +22,10 @@ const KEY: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
 /// What Unkey says of the API key.
 const HELD: &str = r#"{"data": {"valid": true, "code": "VALID", "keyId": "key_1", "identity": {"externalId": "acme"}, "meta": {"project_id": "shop"}}}"#;
 /// Requests before the one that counts, so that the metrics and the record of the route exist, and memory is there.
-const WARM_UP: usize = 3;
+pub(crate) const WARM_UP: usize = 3;
 
 /// A kind of exchange.
-struct Case {
+pub(crate) struct Case {
     name: &'static str,
     policy: Value,
     method: &'static str,
@@ -37,12 +37,12 @@ struct Case {
     has_api_key: bool,
 }
 
-fn sources() -> Value {
+pub(crate) fn sources() -> Value {
     json!([{"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id", "project": "project_id",
         "subject": {"field": "sub", "type": "user"}}])
 }
 
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let forward = json!({"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"});
     let whole = json!({
         "version": 1,
@@ -108,7 +108,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Makes one exchange and gives its work.
-fn exchange(vm: &mut Vm, case: &Case) -> Vec<CallbackWork> {
+pub(crate) fn exchange(vm: &mut Vm, case: &Case) -> Vec<CallbackWork> {
     let claims = json!({"tenant_id": "acme", "project_id": "health-prod", "sub": "alice"});
     let metadata = match case.has_api_key {
         true => Map::new(),
@@ -160,7 +160,7 @@ fn exchange(vm: &mut Vm, case: &Case) -> Vec<CallbackWork> {
 }
 
 /// Starts a VM with the policy of a case.
-fn start(module: &Wasm, case: &Case) -> Vm {
+pub(crate) fn start(module: &Wasm, case: &Case) -> Vm {
     let clusters = BTreeSet::from(["unkey".to_owned()]);
     let options = Options { configuration: case.policy.to_string().into_bytes(), clusters, ..Options::default() };
     Vm::boot(module.program(), options).unwrap_or_else(|error| panic!("{error}"))
@@ -228,24 +228,4 @@ fn an_exchange_costs_no_more_than_before() {
         "{}\nIf it is worth it, write the new costs with `UPDATE_COSTS=1 cargo test --workspace --test module cost::`.",
         wrong.join("\n")
     );
-}
-
-/// Writes what requests call, in the order of the first calls, for the compiler of the next module.
-#[test]
-#[ignore = "run by `make module-profile`"]
-fn record_first_calls() {
-    let module = Wasm::load().unwrap_or_else(|error| panic!("{error}"));
-    let mut called: Vec<String> = Vec::new();
-    for case in cases() {
-        let mut vm = start(module, &case);
-        for _ in 0..WARM_UP {
-            exchange(&mut vm, &case);
-        }
-        vm.take_first_calls();
-        exchange(&mut vm, &case);
-        let new: Vec<String> = vm.take_first_calls().into_iter().filter(|name| !called.contains(name)).collect();
-        called.extend(new);
-    }
-    let file = std::env::var_os("EDGE_FIRST_CALLS").expect("EDGE_FIRST_CALLS names the file");
-    std::fs::write(file, called.join("\n") + "\n").unwrap();
 }

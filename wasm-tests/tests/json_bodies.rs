@@ -99,7 +99,7 @@ fn a_body_is_refused_exactly_if_it_is_not_json() {
 }
 
 /// A body of 100 KiB as Stripe's are, without any space: `tests/bench/` measures its time in Envoy.
-fn dense() -> Vec<u8> {
+pub(crate) fn dense() -> Vec<u8> {
     let mut body = r#"{"id":"evt_1","object":"event","data":{"object":{"lines":["#.to_owned();
     for number in 0.. {
         let line = format!(

@@ -3,6 +3,7 @@
 mod bridge_guests;
 mod configurations;
 mod cost;
+mod first_calls;
 mod json_bodies;
 mod recovery;
 mod waiting;

@@ -12,6 +12,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 TARGET=wasm32-unknown-unknown
+# What a request runs, as `make wasm-profile` writes it.
+FUNCTIONS=${EDGE_WASM_FUNCTIONS:-$ROOT/crates/envoy/request_functions.txt}
 # How long a failed `rustup target add` is remembered, in minutes.
 RETRY_AFTER=1440
 
@@ -116,6 +118,23 @@ choose() {
     fi
 }
 
+# Prints a file of arguments for rustc: all is optimised for size, but what a request runs for speed, or for both. Names of functions
+# depend on the compiler; with another one all is optimised for both. Cargo does not look into the file, so its name has a hash of its content.
+size_and_speed() {
+    local flags=$ROOT/target/wasm/flags
+    mkdir -p "${flags%/*}"
+    if [ "$(head -n 1 "$FUNCTIONS")" = "# $("$RUSTC_PATH" --version)" ]; then
+        awk 'BEGIN { print "-Cllvm-args=-force-attribute=optsize"; print "-Cllvm-args=-force-attribute=minsize" } /^#/ { next }
+            { print "-Cllvm-args=-force-remove-attribute=" $1 ":minsize" } $2 == "speed" { print "-Cllvm-args=-force-remove-attribute=" $1 ":optsize" }' "$FUNCTIONS"
+    else
+        say "wasm: ${FUNCTIONS#"$ROOT/"} is of another compiler"
+        echo -Cllvm-args=-force-attribute=optsize
+    fi >"$flags"
+    local named; named=$flags-$(sha256sum "$flags" | cut -c 1-12)
+    mv "$flags" "$named"
+    printf '%s' "$named"
+}
+
 compile() {
     local name=$1 file setting
     # The caller's flags, targets and profile are for builds for this machine, so they are removed from the environment here.
@@ -125,6 +144,7 @@ compile() {
     [ -z "$LINKER" ] || export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$LINKER
     # Panic messages contain source paths. Remove the build machine's paths from them.
     CARGO_ENCODED_RUSTFLAGS=$(remapped_paths "$RUSTC_PATH")
+    case $name in bench-*) ;; *) CARGO_ENCODED_RUSTFLAGS+=$'\x1f'-Csymbol-mangling-version=v0$'\x1f'@$(size_and_speed) ;; esac
     export CARGO_ENCODED_RUSTFLAGS RUSTC=$RUSTC_PATH
     [ ${#BUILD_STD[@]} -eq 0 ] || export RUSTC_BOOTSTRAP=1
     "$CARGO_PATH" build --manifest-path "$ROOT/Cargo.toml" --package "$name" --lib --release \

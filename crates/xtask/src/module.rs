@@ -1,7 +1,7 @@
 //! The exports and imports of the released module.
 
 use anyhow::{Context, Result, bail};
-use walrus::ir::{BinaryOp, GlobalGet, IfElse, InstrSeqType, UnaryOp, Unop, Value};
+use walrus::ir::{BinaryOp, GlobalGet, IfElse, Instr, InstrSeqType, UnaryOp, Unop, Value};
 use walrus::{ConstExpr, ExportItem, FunctionKind, ImportKind, Module, ModuleConfig, ValType};
 
 /// The callbacks that the filter implements. A host calls every exported callback, so each unneeded one costs a call
@@ -80,7 +80,7 @@ pub(crate) fn finish_page(linked: &[u8]) -> Result<Vec<u8>> {
     Ok(module.emit_wasm())
 }
 
-/// As [`finish`], and each function notes when it is called first: the exported global `first_call:NAME` has its number among the first
+/// As [`finish`], and each function notes when it is called first: the exported global `first_call:BYTES:NAME` has its number among the first
 /// calls, counted in the exported global `first_calls`; 0 is never. The host may set both back.
 pub(crate) fn note_first_calls(linked: &[u8]) -> Result<Vec<u8>> {
     let mut module = ModuleConfig::new().parse(linked).context("not a valid WebAssembly module")?;
@@ -90,25 +90,25 @@ pub(crate) fn note_first_calls(linked: &[u8]) -> Result<Vec<u8>> {
     module.exports.add("first_calls", calls);
     let functions: Vec<_> = module.funcs.iter_local().map(|(id, _)| id).collect();
     for id in functions {
-        let Some(name) = module.funcs.get(id).name.clone() else { continue };
+        let named = module.funcs.get_mut(id);
+        let (Some(name), FunctionKind::Local(function)) = (named.name.clone(), &mut named.kind) else { continue };
+        let bytes = function.original_range.as_ref().map_or(0, ExactSizeIterator::len);
         let first = module.globals.add_local(ValType::I32, true, false, zero());
-        module.exports.add(&format!("first_call:{name}"), first);
-        let FunctionKind::Local(function) = &mut module.funcs.get_mut(id).kind else { continue };
-        let mut entry = InstrSeqType::Simple(None);
+        module.exports.add(&format!("first_call:{bytes}:{name}"), first);
         let builder = function.builder_mut();
-        let note = builder.dangling_instr_seq(entry).id();
-        builder
-            .instr_seq(note)
-            .global_get(calls)
-            .i32_const(1)
-            .binop(BinaryOp::I32Add)
-            .global_set(calls)
-            .global_get(calls)
-            .global_set(first);
-        let nothing = builder.dangling_instr_seq(std::mem::replace(&mut entry, InstrSeqType::Simple(None))).id();
-        builder.func_body().instr_at(0, IfElse { consequent: note, alternative: nothing });
-        builder.func_body().instr_at(0, Unop { op: UnaryOp::I32Eqz });
-        builder.func_body().instr_at(0, GlobalGet { global: first });
+        let note = builder.dangling_instr_seq(InstrSeqType::Simple(None)).id();
+        let nothing = builder.dangling_instr_seq(InstrSeqType::Simple(None)).id();
+        let mut count = builder.instr_seq(note);
+        count.global_get(calls).i32_const(1).binop(BinaryOp::I32Add).global_set(calls);
+        count.global_get(calls).global_set(first);
+        let begin: [Instr; 3] = [
+            GlobalGet { global: first }.into(),
+            Unop { op: UnaryOp::I32Eqz }.into(),
+            IfElse { consequent: note, alternative: nothing }.into(),
+        ];
+        for (position, instruction) in begin.into_iter().enumerate() {
+            builder.func_body().instr_at(position, instruction);
+        }
     }
     Ok(module.emit_wasm())
 }

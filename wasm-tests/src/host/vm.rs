@@ -131,12 +131,14 @@ impl Vm {
         Ok(vm)
     }
 
-    /// The functions that were called since this was asked before, in the order of their first calls, in a module that notes them
-    /// (`xtask note-first-calls`).
-    pub fn take_first_calls(&mut self) -> Vec<String> {
+    /// The functions that were called since this was asked before, each with its bytes, in the order of their first calls. The module
+    /// notes them (`xtask note-first-calls`).
+    pub fn take_first_calls(&mut self) -> Vec<(String, usize)> {
         let globals: Vec<_> = self
             .instance
             .exports(&mut self.store)
+            .collect::<Vec<_>>()
+            .into_iter()
             .filter_map(|export| {
                 let name = export.name().to_owned();
                 export.into_global().map(|global| (name, global))
@@ -144,16 +146,17 @@ impl Vm {
             .collect();
         let mut called = Vec::new();
         for (name, global) in globals {
-            let Some(number) = global.get(&mut self.store).i32() else { continue };
-            if let (Some(function), 1..) = (name.strip_prefix("first_call:"), number) {
-                called.push((number, function.to_owned()));
+            let Some(rest) = name.strip_prefix("first_call") else { continue };
+            let number = global.get(&mut self.store).i32().unwrap_or_default();
+            if let Some((bytes, function)) =
+                rest.strip_prefix(':').filter(|_| number > 0).and_then(|rest| rest.split_once(':'))
+            {
+                called.push((number, function.to_owned(), bytes.parse().unwrap_or_default()));
             }
-            if name.starts_with("first_call") {
-                let _ = global.set(&mut self.store, Val::I32(0));
-            }
+            let _ = global.set(&mut self.store, Val::I32(0));
         }
         called.sort_unstable();
-        called.into_iter().map(|(_, function)| function).collect()
+        called.into_iter().map(|(_, function, bytes)| (function, bytes)).collect()
     }
 
     /// Starts another configuration in this VM, as Envoy does for each with the same `vm_id`, and gives its root context.

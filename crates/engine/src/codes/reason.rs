@@ -190,23 +190,23 @@ reasons! {
     }
     Logs {
         DeliveryIdMissing, "delivery_id_missing", [TransportTranslationFailed],
-            "the delivery is genuine and has no identifier";
+            "the genuine delivery has no identifier";
         DeliveryIdEmpty, "delivery_id_empty", [TransportTranslationFailed],
-            "the delivery is genuine and its identifier is empty";
+            "the delivery's identifier is empty";
         DeliveryIdAmbiguous, "delivery_id_ambiguous", [TransportTranslationFailed],
-            "the delivery is genuine and has two identifiers";
+            "the delivery has two identifiers";
         DeliveryIdNotString, "delivery_id_not_string", [TransportTranslationFailed],
-            "the delivery is genuine and its identifier is no string";
+            "the delivery's identifier is no string";
         MultipleEvents, "multiple_events", [TransportTranslationFailed],
-            "the delivery is genuine and holds several events, for which one key cannot stand";
+            "the delivery holds several events, for which one key cannot stand";
         DeliveryBodyNotJson, "body_not_json", [TransportTranslationFailed],
-            "the delivery is genuine, and its identifier or target stands in a body that is no valid JSON";
+            "the delivery's identifier or target stands in a body that is no valid JSON";
         TargetMemberMissing, "target_member_missing", [TransportTranslationFailed],
-            "the delivery is genuine, and its body lacks a value of the [target](webhooks.md#targets-from-a-body)";
+            "the delivery's body lacks a value of the [target](webhooks.md#targets-from-a-body)";
         TargetMemberUnusable, "target_member_unusable", [TransportTranslationFailed],
-            "the delivery is genuine, and a value of the [target](webhooks.md#targets-from-a-body) is there twice, is no string and no integer, is longer than 512 bytes, or cannot stand in a path";
+            "a value of the target is there twice, is no string and no integer, is longer than 512 bytes, or cannot stand in a path";
         TargetMemberUnsigned, "target_member_unsigned", [TransportTranslationFailed],
-            "the delivery is genuine, and its signature does not cover a value of the [target](webhooks.md#targets-from-a-body)";
+            "the signature does not cover a value of the target";
         WaitingFull, "waiting_full", [DependencyUnavailable],
             "waiting requests use all the memory that they may in this worker (16 MiB before, 16 MiB after a verified signature). Look for senders that do not finish requests";
         WaitingShare, "waiting_share", [DependencyUnavailable],
@@ -224,7 +224,7 @@ reasons! {
         CallerWaitsFull, "caller_waits_full", [],
             "the caller waits for as many results as one may, so this request did not wait: result, or 202 at once. Look for clients that ask again without waiting";
         TenantWaitsFull, "tenant_waits_full", [],
-            "the callers of the tenant wait for as many results as they may, so this request did not wait: result, or 202 at once. Look for clients that ask again without waiting";
+            "the same for the callers of the tenant together";
         LookupLost, "lookup_lost", [DependencyUnavailable],
             "the filter has lost the lookup. This should not happen: report it";
     }
