@@ -34,7 +34,8 @@ esac
 
 # The target is always named: then the flags are not those of build scripts, and the profile's names of functions fit.
 CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-use=$ROOT/crates/dynamic-module/profile.profdata$'\x1f'-Cllvm-args=-no-pgo-warn-mismatch
-export CARGO_ENCODED_RUSTFLAGS
+# With the wrapper of .cargo/config.toml the names of functions depend on where the checkout lies, and no list or profile would fit.
+export CARGO_ENCODED_RUSTFLAGS RUSTC_WORKSPACE_WRAPPER=''
 cd "$ROOT"
 if [ "$target" != "$host" ] || [ -n "$glibc" ]; then
     use_zigbuild

@@ -145,7 +145,8 @@ compile() {
     # Panic messages contain source paths. Remove the build machine's paths from them.
     CARGO_ENCODED_RUSTFLAGS=$(remapped_paths "$RUSTC_PATH")
     case $name in bench-*) ;; *) CARGO_ENCODED_RUSTFLAGS+=$'\x1f'-Csymbol-mangling-version=v0$'\x1f'@$(size_and_speed) ;; esac
-    export CARGO_ENCODED_RUSTFLAGS RUSTC=$RUSTC_PATH
+    # With the wrapper of .cargo/config.toml the names of functions depend on where the checkout lies, and no list or profile would fit.
+    export RUSTC_WORKSPACE_WRAPPER='' CARGO_ENCODED_RUSTFLAGS RUSTC=$RUSTC_PATH
     [ ${#BUILD_STD[@]} -eq 0 ] || export RUSTC_BOOTSTRAP=1
     "$CARGO_PATH" build --manifest-path "$ROOT/Cargo.toml" --package "$name" --lib --release \
         --target "$TARGET" --target-dir "$TARGET_DIR" ${BUILD_STD[@]+"${BUILD_STD[@]}"} >&2 </dev/null

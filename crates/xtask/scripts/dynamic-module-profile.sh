@@ -16,7 +16,7 @@ mkdir -p "$counts/raw"
 counts=$(cd "$counts" && pwd)
 
 say "== a module that counts"
-CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-generate=$counts/raw \
+RUSTC_WORKSPACE_WRAPPER='' CARGO_ENCODED_RUSTFLAGS=$(remapped_paths)$'\x1f'-Cprofile-generate=$counts/raw \
     cargo rustc --quiet --package edge-idempotency-dynamic-module --lib --profile module --crate-type cdylib --target "$target" \
     --target-dir "$counts" >&2
 say "== requests"

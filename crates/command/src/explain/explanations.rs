@@ -62,7 +62,7 @@ mod tests {
         assert!(of_code("policy_invalid", false).unwrap().cause.contains("filter_metadata"));
         let [one, other] = ["webhook_signature_invalid", "transport_translation_failed"]
             .map(|code| of_reason(code, "body_not_json").unwrap());
-        assert!(one.contains("Square") && other.contains("genuine"), "{one} {other}");
+        assert!(one.contains("Square") && other.contains("identifier or target"), "{one} {other}");
         assert_eq!(of_reason("idempotency_key_invalid", "no_such_reason"), None);
     }
 
