@@ -121,7 +121,8 @@ choose() {
 # Prints a file of arguments for rustc: all is optimised for size, but what a request runs for speed, or for both. Names of functions
 # depend on the compiler; with another one all is optimised for both. Cargo does not look into the file, so its name has a hash of its content.
 size_and_speed() {
-    local flags=$ROOT/target/wasm/flags
+    local flags=$ROOT/target/wasm/flags named
+    local written=$flags.$$
     mkdir -p "${flags%/*}"
     if [ "$(head -n 1 "$FUNCTIONS")" = "# $("$RUSTC_PATH" --version)" ]; then
         awk 'BEGIN { print "-Cllvm-args=-force-attribute=optsize"; print "-Cllvm-args=-force-attribute=minsize" } /^#/ { next }
@@ -129,9 +130,9 @@ size_and_speed() {
     else
         say "wasm: ${FUNCTIONS#"$ROOT/"} is of another compiler"
         echo -Cllvm-args=-force-attribute=optsize
-    fi >"$flags"
-    local named; named=$flags-$(sha256sum "$flags" | cut -c 1-12)
-    mv "$flags" "$named"
+    fi >"$written"
+    named=$flags-$(sha256sum "$written" | cut -c 1-12)
+    mv "$written" "$named"
     printf '%s' "$named"
 }
 
