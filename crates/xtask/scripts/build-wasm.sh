@@ -118,19 +118,15 @@ choose() {
     fi
 }
 
-# Prints a file of arguments for rustc: all is optimised for size, but what a request runs for speed, or for both. Names of functions
-# depend on the compiler; with another one all is optimised for both. Cargo does not look into the file, so its name has a hash of its content.
+# Prints a file of arguments for rustc: all is optimised for size, but what a request runs for speed, or for both. Cargo does not look into
+# the file, so its name has a hash of its content.
 size_and_speed() {
     local flags=$ROOT/target/wasm/flags named
     local written=$flags.$$
     mkdir -p "${flags%/*}"
-    if [ "$(head -n 1 "$FUNCTIONS")" = "# $("$RUSTC_PATH" --version)" ]; then
-        awk 'BEGIN { print "-Cllvm-args=-force-attribute=optsize"; print "-Cllvm-args=-force-attribute=minsize" } /^#/ { next }
-            { print "-Cllvm-args=-force-remove-attribute=" $1 ":minsize" } $2 == "speed" { print "-Cllvm-args=-force-remove-attribute=" $1 ":optsize" }' "$FUNCTIONS"
-    else
-        say "wasm: ${FUNCTIONS#"$ROOT/"} is of another compiler"
-        echo -Cllvm-args=-force-attribute=optsize
-    fi >"$written"
+    awk 'BEGIN { print "-Cllvm-args=-force-attribute=optsize"; print "-Cllvm-args=-force-attribute=minsize" } /^#/ { next }
+        { print "-Cllvm-args=-force-remove-attribute=" $1 ":minsize" } $2 == "speed" { print "-Cllvm-args=-force-remove-attribute=" $1 ":optsize" }' \
+        "$FUNCTIONS" >"$written"
     named=$flags-$(sha256sum "$written" | cut -c 1-12)
     mv "$written" "$named"
     printf '%s' "$named"
@@ -145,7 +141,13 @@ compile() {
     [ -z "$LINKER" ] || export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$LINKER
     # Panic messages contain source paths. Remove the build machine's paths from them.
     CARGO_ENCODED_RUSTFLAGS=$(remapped_paths "$RUSTC_PATH")
-    case $name in bench-*) ;; *) CARGO_ENCODED_RUSTFLAGS+=$'\x1f'-Csymbol-mangling-version=v0$'\x1f'@$(size_and_speed) ;; esac
+    # The list's names of functions depend on the compiler.
+    if [ "$(head -n 1 "$FUNCTIONS")" != "# $("$RUSTC_PATH" --version)" ]; then
+        say "wasm: ${FUNCTIONS#"$ROOT/"} is of another compiler, so all is optimised for size"
+        export CARGO_PROFILE_RELEASE_OPT_LEVEL=s
+    elif [[ $name != bench-* ]]; then
+        CARGO_ENCODED_RUSTFLAGS+=$'\x1f'-Csymbol-mangling-version=v0$'\x1f'@$(size_and_speed)
+    fi
     # With the wrapper of .cargo/config.toml the names of functions depend on where the checkout lies, and no list or profile would fit.
     export RUSTC_WORKSPACE_WRAPPER='' CARGO_ENCODED_RUSTFLAGS RUSTC=$RUSTC_PATH
     [ ${#BUILD_STD[@]} -eq 0 ] || export RUSTC_BOOTSTRAP=1

@@ -7,9 +7,11 @@ use crate::policy::path::{NormalPath, PATH, PathError};
 use crate::policy::template::{Template, TemplateSegment};
 
 /// The segment between a route's path and the key.
+#[cfg_attr(not(feature = "needs"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
 pub const SEGMENT: &str = "by-idempotency-key";
 
 /// The last segment of a recovery path that does not wait for the result.
+#[cfg_attr(not(feature = "needs"), allow(unreachable_pub, reason = "only what describes policies hands it on"))]
 pub const OUTPUT: &str = "output";
 
 /// Whether the response waits for the result.
