@@ -2,10 +2,11 @@
 
 use edge_idempotency_engine::Body;
 use edge_idempotency_engine::headers::Headers;
-use edge_idempotency_engine::provider::{Catalogue, Delivery, Provider};
+use edge_idempotency_engine::provider::{Catalogue, Delivery, KeyScope, Provider};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
 use testkit::signatures::{base64, hex, hmac_sha1, hmac_sha256};
 
 use crate::extent::part_of;
@@ -286,6 +287,16 @@ pub(crate) fn digits_beside_a_timestamp() -> Result<(), String> {
         }
     }
     if verified == ["1760000000"] { Ok(()) } else { Err(format!("{verified:?}")) }
+}
+
+/// Which providers scope keys to the webhook and which bind bodies, where a binding does not say.
+pub(crate) fn defaults() -> Result<(), String> {
+    let names = || Catalogue::compiled_in().names();
+    let scoped: BTreeSet<&str> = names().filter(|name| provider_named(name).key_scope == KeyScope::Webhook).collect();
+    assert_eq!(scoped, BTreeSet::from(["jira", "standard_webhooks", "woocommerce"]));
+    let bound: BTreeSet<&str> = names().filter(|name| provider_named(name).may_bind_body()).collect();
+    assert_eq!(bound, BTreeSet::from(["github", "shopify", "woocommerce"]));
+    Ok(())
 }
 
 /// Whoever has seen a delivery of Twilio can cut its signed text into other fields. What a target is made of is then not another

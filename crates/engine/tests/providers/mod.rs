@@ -46,6 +46,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("cuts::twilio_hashes_are_always_compared", cuts::twilio_hashes_are_always_compared),
         ("cuts::twilio_random_cuts", cuts::twilio_random_cuts),
         ("cuts::digits_beside_a_timestamp", cuts::digits_beside_a_timestamp),
+        ("cuts::defaults", cuts::defaults),
         ("recuts::only_what_was_sent_is_accepted", recuts::only_what_was_sent_is_accepted),
         ("twins::nothing_that_looks_verified_is_left", twins::nothing_that_looks_verified_is_left),
         ("any_bytes::deliveries", any_bytes::deliveries),
