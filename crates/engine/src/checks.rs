@@ -6,8 +6,9 @@ use crate::body::Body;
 use crate::collision::{BodyReader, CollisionChecks, Observation, OpenClaim};
 use crate::exchange::{
     Awaits, Check, Continuation, Decision, EditedLines, Effect, Exchange, KeptRequest, MatchedRoute, Pause, PauseEvent,
-    RequestFlow, Resumed, RoutedRequest, TraceStep, body_can_be_awaited, send,
+    RequestFlow, Resumed, RoutedRequest, TraceStep, body_can_be_awaited, reads_body_key, send,
 };
+use crate::headers::Headers;
 use crate::identity::Identity;
 use crate::in_flight::InFlightCheck;
 use crate::policy::{Mode, Policy, Route};
@@ -151,8 +152,12 @@ impl Continuation for BackendChecks {
     }
 }
 
-/// Whether a request waits for its whole body once its caller is known, by its route and its key.
-pub(crate) fn may_wait(matched: &MatchedRoute<'_, '_>, edited: &EditedLines<'_>) -> bool {
-    let waits = |route: &Route| route.in_flight.is_some() || route.collision.as_ref().is_some_and(|rules| rules.waits);
-    edited.has_key() && matched.kind.is_case_a() && matched.mode == Mode::Enforce && matched.route.is_some_and(waits)
+/// Whether a request may wait for its whole body once its caller is known, by its route and its key.
+pub(crate) fn may_wait(matched: &MatchedRoute<'_, '_>, edited: &EditedLines<'_>, headers: &Headers<'_>) -> bool {
+    let waits = |route: &Route| {
+        let has_key = edited.has_key() || route.key.as_ref().is_some_and(|rules| !rules.from.is_empty());
+        has_key && (route.in_flight.is_some() || route.collision.as_ref().is_some_and(|rules| rules.waits))
+    };
+    let checks = matched.kind.is_case_a() && matched.mode == Mode::Enforce && matched.route.is_some_and(waits);
+    checks || reads_body_key(matched, headers)
 }

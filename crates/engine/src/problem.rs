@@ -110,13 +110,22 @@ impl Problem {
         }
     }
 
-    /// A key is required and none was sent.
-    pub fn key_required() -> Self {
-        Self::new(
-            Code::KeyRequired,
-            "This operation must be called with an Idempotency-Key header. Send a new key (a UUID, version 4) for each \
-             intended effect, and the same key for each retry of it.",
-        )
+    /// A key is required and none was sent. `rules`: those of the route, which may name more places.
+    pub fn key_required(rules: Option<&KeyRules>) -> Self {
+        let detail: Cow<'static, str> = match rules.filter(|rules| !rules.from.is_empty()) {
+            None => {
+                "This operation must be called with an Idempotency-Key header. Send a new key (a UUID, version 4) for each \
+                 intended effect, and the same key for each retry of it."
+            }
+            .into(),
+            Some(rules) => format!(
+                "This operation must be called with an idempotency key in one of these places: {}. Send a new key for each \
+                 intended effect, and the same key for each retry of it.",
+                rules.places()
+            )
+            .into(),
+        };
+        Self::new(Code::KeyRequired, detail)
     }
 
     /// The key does not fit the grammar.
@@ -507,7 +516,7 @@ mod tests {
         );
         assert!(text.ends_with(r#""code":"idempotency_key_invalid","reason":"charset","retry":"new_key"}"#), "{text}");
         assert!(problem.document(&Answers::default()).starts_with(r#"{"type":"about:blank","#));
-        assert!(!Problem::key_required().document(&Answers::default()).contains("reason"));
+        assert!(!Problem::key_required(None).document(&Answers::default()).contains("reason"));
     }
 
     #[test]
@@ -528,7 +537,7 @@ mod tests {
     #[test]
     fn the_member_error_names_its_kind_and_its_page() {
         for (problem, kind) in [
-            (Problem::key_required(), "idempotency_error"),
+            (Problem::key_required(None), "idempotency_error"),
             (Problem::key_unknown(), "idempotency_error"),
             (Problem::not_found(), "invalid_request_error"),
             (Problem::backend_error(402, None), "invalid_request_error"),

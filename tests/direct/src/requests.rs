@@ -131,6 +131,17 @@ fn decide<'a>(
             flow = exchange.request_headers(policy, all, attributes, effects);
         }
     }
+    if let Some(Awaits::Key { limit }) = flow.awaits() {
+        let RequestFlow::Paused(pause) = flow else { return flow };
+        let event = PauseEvent::Body { body: &Body::of(body), now_unix_ms: now };
+        flow = match body.len() as u64 > limit {
+            true => pause.refuse_body(exchange, effects),
+            false => pause.resume(exchange, Resumed { policy, headers: &none, event }, effects),
+        };
+        if matches!(flow, RequestFlow::Again) {
+            flow = exchange.request_headers(policy, all, attributes, effects);
+        }
+    }
     let mut kept = None;
     loop {
         let RequestFlow::Paused(pause) = flow else { return flow };
@@ -149,7 +160,7 @@ fn decide<'a>(
                 let Some(answer) = answer else { panic!("the policy has no store for a lookup") };
                 pause.resume(exchange, Resumed { policy, headers, event: PauseEvent::Answer(answer) }, effects)
             }
-            Awaits::Caller { .. } => panic!("the caller is looked up once"),
+            Awaits::Caller { .. } | Awaits::Key { .. } => panic!("a request is evaluated again once for each"),
         };
     }
 }

@@ -257,7 +257,13 @@ mod tests {
     use crate::diagnostics::yaml;
 
     fn rules(charset: KeyCharset, format: KeyFormat, pattern: Option<&str>) -> KeyRules {
-        KeyRules { charset, format, pattern: pattern.map(|text| Regex::new(text).unwrap()), max_age: None }
+        KeyRules {
+            from: Vec::new(),
+            charset,
+            format,
+            pattern: pattern.map(|text| Regex::new(text).unwrap()),
+            max_age: None,
+        }
     }
 
     fn all_rules() -> Vec<KeyRules> {

@@ -87,6 +87,14 @@ reasons! {
             "not the form that this operation asks for (UUID, UUID version 7, ULID, a pattern), or the key's own time is more than 5 minutes ahead";
         KeyExpired, "expired", [KeyInvalid],
             "the key's own time is longer ago than `max_age`. Find out whether its first request took effect before you send a new key";
+        KeyPlaces, "places", [KeyInvalid],
+            "two of the places that `key.from` names hold different keys";
+        KeyBodyNotJson, "body_not_json", [KeyInvalid],
+            "the body can hold the key (`key.from`) and is no JSON";
+        KeyNotString, "not_string", [KeyInvalid],
+            "the member of the body that holds the key is no string";
+        KeyTwice, "twice", [KeyInvalid],
+            "the body has that member, or one around it, twice";
         KeyNamespacedLength, "namespaced_length", [KeyInvalid],
             "too long with tenant, project and subject before it";
     }

@@ -1,7 +1,7 @@
 //! Collision detection: the rules of a route, and whether the guard keeps its fingerprints for long enough.
 
 use super::document::{Collision, CollisionRules};
-use super::fingerprint::ComparedHeaders;
+use super::fingerprint::Compared;
 use crate::backend::Backend;
 use crate::policy::Route;
 use crate::policy::Target;
@@ -20,9 +20,16 @@ impl Compiler<'_> {
     #[inline(never)]
     pub(crate) fn check_collision(&mut self, index: usize, route: &RouteDocument, target: Option<&Target>) {
         let member = |name: &str| format!("/routes/{index}/{name}");
+        if !route.comparison.without.is_empty() && !route.comparison.json {
+            let message = "members are left out of canonical JSON only: add `\"fingerprint\": \"json\"`";
+            self.issues.add(member("fingerprint_without"), message);
+        }
         if route.comparison.collision == Collision::Off {
-            let set =
-                [("fingerprint", route.comparison.json), ("fingerprint_headers", !route.comparison.headers.is_empty())];
+            let set = [
+                ("fingerprint", route.comparison.json),
+                ("fingerprint_headers", !route.comparison.headers.is_empty()),
+                ("fingerprint_without", !route.comparison.without.is_empty()),
+            ];
             for (name, _) in set.into_iter().filter(|(_, is_set)| *is_set) {
                 self.warnings.add(member(name), "this member has no effect without `collision`");
             }
@@ -106,7 +113,7 @@ impl Compiler<'_> {
             guard,
             waits,
             json: route.comparison.json,
-            headers: ComparedHeaders::of(&route.comparison.headers),
+            compared: Compared::of(&route.comparison.headers, &route.comparison.without),
         }))
     }
 }

@@ -1,11 +1,12 @@
 //! Collision detection in the document: what a route says of it, and what that becomes; and the `guard` object of a `backend`.
 
-use super::fingerprint::ComparedHeaders;
+use super::fingerprint::Compared;
 use crate::backend::GuardService;
 use crate::json::cursor::{Issues, JsonCursor, ObjectCursor};
+use crate::json::scan::Pointer;
 use crate::policy::defaults::GUARD;
-use crate::policy::document::header_names::{parse_fingerprint_header, read_header_names};
-use crate::policy::document::parse_duration;
+use crate::policy::document::header_names::{check_few, parse_fingerprint_header, read_header_names};
+use crate::policy::document::{check_pointer, parse_duration};
 use crate::policy::members::{Choice, Custom, Text, TextOr, members};
 use crate::policy::target::Target;
 use std::sync::Arc;
@@ -44,6 +45,21 @@ members! {
     /// Fingerprints before and after a change of the list cannot be compared.
     FINGERPRINT_HEADERS: Custom {} = "fingerprint_headers", "Headers in the fingerprint",
         schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"$ref": "#/$defs/fingerprintHeader"}, "default": [], "examples": [["if-match", "prefer"]]}"##;
+
+    /// With `"fingerprint": "json"`, members that do not make a request another one, as JSON pointers, such as the `id` of JSON-RPC, which a
+    /// retry has to change. Fingerprints before and after a change of the list cannot be compared.
+    FINGERPRINT_WITHOUT: Custom {} = "fingerprint_without", "Members outside the fingerprint",
+        schema r##"{"type": "array", "maxItems": 8, "uniqueItems": true, "items": {"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$"}, "default": [], "examples": [["/id", "/params/_meta"]]}"##;
+}
+
+/// The most members that are left out: each of them is looked for in every object.
+const MAX_WITHOUT: usize = 8;
+
+#[inline(never)]
+fn read_pointers(at: &JsonCursor<'_>, issues: &mut Issues) -> Vec<(String, Pointer)> {
+    let texts = at.list(issues, check_pointer).unwrap_or_default();
+    check_few(at, &texts, MAX_WITHOUT, issues);
+    texts.into_iter().filter_map(|text| Pointer::parse(&text, false).map(|pointer| (text, pointer))).collect()
 }
 
 /// The request header with the fingerprint, for backends that compare it.
@@ -87,6 +103,8 @@ pub(crate) struct ComparisonDocument {
     pub json: bool,
     /// `fingerprint_headers`: headers that are compared, too; lower case
     pub headers: Vec<String>,
+    /// `fingerprint_without`: members of JSON bodies that are not compared, as JSON pointers
+    pub without: Vec<(String, Pointer)>,
 }
 
 impl ComparisonDocument {
@@ -97,6 +115,10 @@ impl ComparisonDocument {
             collision: comparison::COLLISION.read(fields, issues),
             json: comparison::FINGERPRINT.read(fields, issues),
             headers: headers.map(|at| read_header_names(&at, parse_fingerprint_header, issues)).unwrap_or_default(),
+            without: comparison::FINGERPRINT_WITHOUT
+                .at(fields, issues)
+                .map(|at| read_pointers(&at, issues))
+                .unwrap_or_default(),
         }
     }
 }
@@ -129,13 +151,13 @@ pub(crate) struct CollisionRules {
     pub(crate) waits: bool,
     /// Whether bodies are compared as canonical JSON
     pub(crate) json: bool,
-    /// The headers that are compared, too
-    pub(crate) headers: ComparedHeaders,
+    /// The headers that are compared, too, and the members that are not
+    pub(crate) compared: Compared,
 }
 
 impl CollisionRules {
     /// Whether a line of this name is compared.
     pub(crate) fn compares(&self, name: &[u8]) -> bool {
-        name == b"content-type" || self.headers.names.iter().any(|compared| compared.as_bytes() == name)
+        name == b"content-type" || self.compared.names.iter().any(|compared| compared.as_bytes() == name)
     }
 }

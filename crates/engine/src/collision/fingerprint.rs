@@ -4,10 +4,12 @@
 use crate::body::Body;
 use crate::headers::Headers;
 use crate::json::canonical::canonical;
+use crate::json::scan::Pointer;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use std::sync::Arc;
 
 /// The version of the fingerprint. A change of what is hashed changes it, and then fingerprints of different versions
 /// are not compared.
@@ -26,24 +28,24 @@ pub(crate) struct ClaimedRequest<'r> {
     /// The header lines as the client sent them, for `compared`
     pub(crate) headers: &'r Headers<'r>,
     /// The headers that are compared, too
-    pub(crate) compared: &'r ComparedHeaders,
+    pub(crate) compared: &'r Compared,
 }
 
 /// A fingerprint that still lacks the body.
 #[derive(Debug)]
 pub(super) struct OpenFingerprint {
     digest: Sha256,
-    /// That of [`ComparedHeaders`]
+    /// That of [`Compared`]
     tag: String,
-    /// Whether the route's `fingerprint` is `json`
-    json: bool,
+    /// The members that are left out, if the route's `fingerprint` is `json`
+    json: Option<Arc<[Pointer]>>,
 }
 
 /// A fingerprint.
 pub(super) struct Fingerprint {
     /// How the body was hashed
     form: BodyForm,
-    /// That of [`ComparedHeaders`]
+    /// That of [`Compared`]
     tag: String,
     /// SHA-256 of the request
     pub(super) digest: [u8; 32],
@@ -86,14 +88,14 @@ impl BodyReader {
         self.digest.update(part);
     }
 
-    /// A whole body. `json`: whether the route's `fingerprint` is `json`.
-    fn of(body: &Body<'_>, json: bool) -> Self {
+    /// A whole body. `json`: the members that are left out, if the route's `fingerprint` is `json`.
+    fn of(body: &Body<'_>, json: Option<&[Pointer]>) -> Self {
         let of = |form| {
             let mut reader = Self { form, digest: Sha256::new() };
             body.pieces().iter().for_each(|piece| reader.push(piece));
             reader
         };
-        match json.then(|| canonical(body.bytes())) {
+        match json.map(|without| canonical(body.bytes(), without)) {
             None => of(BodyForm::Raw),
             Some(Some(text)) => Self { form: BodyForm::Json, digest: Sha256::new_with_prefix(text) },
             Some(None) => of(BodyForm::NoJson),
@@ -112,22 +114,23 @@ impl OpenFingerprint {
         if !request.compared.names.is_empty() {
             digest.update(compared_lines(request));
         }
+        let json = json.then(|| Arc::clone(&request.compared.without));
         Self { digest, tag: request.compared.tag.clone(), json }
     }
 
     /// What reads the body in parts; `None` if the whole body has to be in memory.
     pub(super) fn body_reader(&self) -> Option<BodyReader> {
-        (!self.json).then(|| BodyReader { form: BodyForm::Raw, digest: Sha256::new() })
+        self.json.is_none().then(|| BodyReader { form: BodyForm::Raw, digest: Sha256::new() })
     }
 
     /// Whether the whole body has to be in memory.
     pub(super) const fn needs_whole_body(&self) -> bool {
-        self.json
+        self.json.is_some()
     }
 
     /// Reads a whole body.
     pub(super) fn read(&self, body: &Body<'_>) -> BodyReader {
-        BodyReader::of(body, self.json)
+        BodyReader::of(body, self.json.as_deref())
     }
 
     /// The fingerprint with this body.
@@ -169,32 +172,44 @@ pub(super) fn prefixed(digest: &mut Sha256, field: &[u8]) {
     digest.update(field);
 }
 
-/// The headers beside `content-type` that are compared.
+/// What the policy says of what is compared: headers beside `content-type`, and members of JSON bodies that are not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ComparedHeaders {
+pub(crate) struct Compared {
     /// Their names in lower case, in alphabetical order
     pub(crate) names: Box<[String]>,
-    /// What tells fingerprints with these headers from those with others: 8 characters of `A-Z a-z 0-9 _ -`; empty without
-    /// headers
+    /// The members of JSON bodies that are left out
+    pub(crate) without: Arc<[Pointer]>,
+    /// What tells fingerprints of this comparison from those of others: 8 characters of `A-Z a-z 0-9 _ -`; empty if neither headers nor
+    /// members are named
     pub(crate) tag: String,
 }
 
-impl ComparedHeaders {
-    /// `declared`: in lower case, each of them once.
+impl Compared {
+    /// `headers`: in lower case, each of them once. `without`: JSON pointers, each with its text.
     #[inline(never)]
-    pub(crate) fn of(declared: &[String]) -> Self {
-        let mut names: Vec<String> = Vec::new();
-        for name in declared {
-            // They are few, and a sort would be code of its own in the module.
-            names.insert(names.partition_point(|other| other < name), name.clone());
-        }
+    pub(crate) fn of(headers: &[String], without: &[(String, Pointer)]) -> Self {
+        // No name of a header begins with a slash.
+        let (names, pointers) = (in_order(headers), in_order(without.iter().map(|(text, _)| text)));
         let mut text = Vec::new();
-        for name in &names {
-            text.extend_from_slice(&(name.len() as u64).to_be_bytes());
-            text.extend_from_slice(name.as_bytes());
+        for part in names.iter().chain(&pointers) {
+            text.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            text.extend_from_slice(part.as_bytes());
         }
         let digest: [u8; 32] = Sha256::digest(text.as_slice()).into();
-        let tag = digest.first_chunk::<6>().filter(|_| !names.is_empty());
-        Self { tag: tag.map(|tag| BASE64_URL_SAFE_NO_PAD.encode(tag)).unwrap_or_default(), names: names.into() }
+        let tag = digest.first_chunk::<6>().filter(|_| !text.is_empty());
+        Self {
+            tag: tag.map(|tag| BASE64_URL_SAFE_NO_PAD.encode(tag)).unwrap_or_default(),
+            names: names.into(),
+            without: without.iter().map(|(_, pointer)| pointer.clone()).collect(),
+        }
     }
+}
+
+/// Texts in alphabetical order. They are few, and a sort would be code of its own in the module.
+fn in_order<'t>(texts: impl IntoIterator<Item = &'t String>) -> Vec<String> {
+    let mut sorted: Vec<String> = Vec::new();
+    for text in texts {
+        sorted.insert(sorted.partition_point(|other| other < text), text.clone());
+    }
+    sorted
 }

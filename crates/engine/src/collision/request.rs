@@ -176,7 +176,7 @@ fn open_fingerprint(rules: &CollisionRules, request: &RoutedRequest<'_, '_>) -> 
         query: line.query.unwrap_or_default(),
         content_types: content_types.collect(),
         headers,
-        compared: &rules.headers,
+        compared: &rules.compared,
     };
     OpenFingerprint::of(&claimed, rules.json)
 }

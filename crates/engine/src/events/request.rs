@@ -4,14 +4,14 @@ use crate::api_keys::{Asked, await_caller};
 use crate::checks::{forward_when_ready, may_wait};
 use crate::exchange::{
     Caller, Effect, Exchange, IncomingRequest, KeyReading, MatchedRoute, RequestFlow, RequestHead, RoutedRequest,
-    Stage, TraceEvent, TraceStep, decide_key,
+    Stage, TraceEvent, TraceStep, await_body_key, decide_key,
 };
 use crate::headers::Headers;
 use crate::identity::Attributes;
 use crate::operations::operation_request;
 use crate::policy::authority;
 use crate::policy::path::{NormalPath, PathError};
-use crate::policy::{KeyInLogs, Policy, RequestUrl};
+use crate::policy::{KeyInLogs, Mode, Policy, RequestUrl};
 use crate::problem::Problem;
 use crate::recovery::recovery_request;
 use crate::recovery::request_path;
@@ -133,13 +133,20 @@ fn apply_policy<'a>(
     if let Some(caller) = matched.route.and_then(|route| policy.signers(route, headers).next()) {
         return await_signed(exchange, caller, policy, &request, head.authority, &now_unix_ms);
     }
-    let may_wait = may_wait(matched, &head.edited);
+    let may_wait = may_wait(matched, &head.edited, headers);
     let asked = Asked { route: matched.route, line, may_wait, headers, attributes };
     if let Some(flow) = await_caller(exchange, policy, &asked)? {
+        return Ok(flow);
+    }
+    if let Some(flow) = await_body_key(exchange, incoming, matched)? {
         return Ok(flow);
     }
     let caller = Caller::of(exchange, policy, matched.route, headers, attributes);
     let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);
     let decision = decide_key(exchange, policy, &request, &keys, &caller)?;
+    if matched.mode == Mode::Shadow {
+        policy.key_places().iter().for_each(|name| head.edited.keep(name));
+    }
+    let request = RoutedRequest { line, path, matched, edited: &head.edited, headers };
     forward_when_ready(exchange, policy, decision, &request, None, effects)
 }

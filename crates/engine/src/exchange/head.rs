@@ -189,6 +189,11 @@ impl<'a> EditedLines<'a> {
         lines.next().is_some_and(|(_, sent)| *sent == value.as_bytes()) && lines.next().is_none()
     }
 
+    /// The values of the lines with this name, among those to remove.
+    pub(crate) fn lines_of(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        self.strip.iter().filter(move |(line, _)| *line == name.as_bytes()).map(|(_, value)| *value)
+    }
+
     pub(crate) fn key_lines(&self) -> impl Iterator<Item = &'a [u8]> {
         self.key.into_iter().flatten()
     }

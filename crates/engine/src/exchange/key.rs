@@ -9,10 +9,18 @@ use super::head::EditedLines;
 use super::outcome::Case;
 use super::route::RoutedRequest;
 use super::trace::{TraceEvent, TraceStep};
-use crate::key::{self, KeyError, KeyGrammar, KeyRules, KeySyntax, RawKey};
+use crate::key::{self, KeyError, KeyGrammar, KeyPlace, KeyRules, KeySyntax, RawKey};
 use crate::policy::target::Target;
 use crate::policy::{Mode, Policy, PolicyKind};
 use crate::problem::Problem;
+use crate::provider::IdentifierKind;
+use std::borrow::Cow;
+
+/// What was found in a body that may hold the key.
+pub(crate) type KeyInBody = Result<Option<Vec<u8>>, KeyError>;
+
+/// Where a key in a header is, as logs write it.
+const IN_HEADER: &str = "header";
 
 /// How the keys of a request's caller are read.
 pub(crate) struct KeyReading<'k> {
@@ -33,9 +41,17 @@ impl<'k> KeyReading<'k> {
         Self { grammar, rules: None }
     }
 
-    /// The key of a request, from its first line and the form of what was sent.
-    fn read<'a>(&self, line: &'a [u8], syntax: KeySyntax) -> Result<RawKey<'a>, KeyError> {
-        let raw = key::read_line(self.grammar, line, syntax)?;
+    /// Where keys are, beside `Idempotency-Key`.
+    fn places(&self) -> &'k [KeyPlace] {
+        self.rules.map_or(&[], |(rules, _)| &rules.from)
+    }
+
+    /// The key of a request, from its first line and the form of what was sent. A body (`None`) has the key as it is.
+    fn read<'a>(&self, value: Cow<'a, [u8]>, syntax: Option<KeySyntax>) -> Result<RawKey<'a>, KeyError> {
+        let raw = match (syntax, value) {
+            (Some(syntax), Cow::Borrowed(line)) => key::read_line(self.grammar, line, syntax)?,
+            (_, value) => self.grammar.parse_text(value)?,
+        };
         if let Some((rules, now_unix_ms)) = self.rules {
             rules.check(&raw, Some(now_unix_ms))?;
         }
@@ -90,7 +106,8 @@ fn evaluate_key(
 ) -> Result<Decision, Problem> {
     let RoutedRequest { matched, edited, .. } = *request;
     exchange.begin(TraceStep::Key);
-    if !edited.has_key() {
+    let has_key = edited.has_key() || syntax_elsewhere(edited, keys, exchange.body_key.as_deref()).is_some();
+    if !has_key {
         exchange.note(|| TraceEvent::NoKey);
     }
     match matched.kind {
@@ -105,10 +122,17 @@ fn evaluate_key(
             });
         }
         PolicyKind::RequiredA => exchange.facts.case = Some(Case::A),
-        PolicyKind::Accepted if edited.has_key() => exchange.facts.case = Some(Case::A),
+        PolicyKind::Accepted if has_key => exchange.facts.case = Some(Case::A),
         _ => {}
     }
-    let result = namespaced(exchange, request, keys, caller);
+    let result = match matched.kind {
+        PolicyKind::Prohibited if has_key => {
+            exchange.note(|| TraceEvent::KeyProhibited);
+            Err(Problem::key_prohibited())
+        }
+        PolicyKind::Prohibited => Ok(None),
+        _ => namespaced(exchange, request, keys, caller),
+    };
     if matched.mode == Mode::Enforce {
         return result.map(|key| key.map_or_else(Decision::default, Decision::Keyed));
     }
@@ -131,23 +155,16 @@ fn namespaced(
     caller: &Caller<'_>,
 ) -> Result<Option<CallerKey>, Problem> {
     let RoutedRequest { matched, edited, .. } = *request;
-    if matched.kind == PolicyKind::Prohibited {
-        if !edited.has_key() {
-            return Ok(None);
-        }
-        exchange.note(|| TraceEvent::KeyProhibited);
-        return Err(Problem::key_prohibited());
-    }
-    let syntax = KeySyntax::of(edited.key_lines());
+    let body = exchange.body_key.take().map(|found| *found);
+    let syntax = KeySyntax::of(edited.key_lines()).or_else(|| syntax_elsewhere(edited, keys, body.as_ref()));
     exchange.facts.key = syntax.map_or(KeyPresence::Absent, KeyPresence::Sent);
-    if let Some(syntax) = syntax {
-        exchange.note(|| TraceEvent::KeySent(syntax));
-    }
-    let Some((line, syntax)) = edited.key_lines().next().zip(syntax) else {
-        return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required()) } else { Ok(None) };
+    let Some(syntax) = syntax else {
+        let rules = keys.rules.map(|(rules, _)| rules);
+        return if matched.kind == PolicyKind::RequiredA { Err(Problem::key_required(rules)) } else { Ok(None) };
     };
-    let raw = keys.read(line, syntax).map_err(|why| keys.problem(why))?;
-    exchange.facts.source = Some("header");
+    exchange.note(|| TraceEvent::KeySent(syntax));
+    let (raw, source) = read_key(edited, keys, syntax, body).map_err(|why| keys.problem(why))?;
+    exchange.facts.source = Some(source);
     exchange.note(|| TraceEvent::KeyRead(raw.as_str().to_owned()));
     exchange.begin(TraceStep::Identity);
     let caller = caller.resolve().map_err(|why| Problem::identity(&why))?;
@@ -156,6 +173,60 @@ fn namespaced(
     let text = key::encode(&matched.key_owner(&caller), raw.as_str()).map_err(Problem::key_invalid)?;
     exchange.note(|| TraceEvent::KeyNamespaced(text.clone()));
     Ok(Some(CallerKey { caller, text, syntax: Some(syntax) }))
+}
+
+/// The form of a key that is in another place than `Idempotency-Key`.
+#[inline(never)]
+fn syntax_elsewhere(edited: &EditedLines<'_>, keys: &KeyReading<'_>, body: Option<&KeyInBody>) -> Option<KeySyntax> {
+    let mut headers = keys.places().iter().filter_map(KeyPlace::header);
+    let of_header = headers.find_map(|name| KeySyntax::of(edited.lines_of(name)));
+    of_header.or_else(|| body.filter(|found| !matches!(found, Ok(None))).map(|_| KeySyntax::Bare))
+}
+
+/// The key of a request from all of its places, which have to hold the same one; and the first of these.
+///
+/// # Errors
+/// The first place that holds no valid key, or another one than the places before it.
+fn read_key<'a>(
+    edited: &EditedLines<'a>,
+    keys: &KeyReading<'_>,
+    syntax: KeySyntax,
+    body: Option<KeyInBody>,
+) -> Result<(RawKey<'a>, &'static str), KeyError> {
+    let first = edited.key_lines().next().map(|line| keys.read(Cow::Borrowed(line), Some(syntax))).transpose()?;
+    match first {
+        Some(key) if keys.places().is_empty() => Ok((key, IN_HEADER)),
+        first => read_elsewhere(edited, keys, first, body),
+    }
+}
+
+/// As [`read_key`], with the places beside `Idempotency-Key`, which holds `first`.
+#[inline(never)]
+fn read_elsewhere<'a>(
+    edited: &EditedLines<'a>,
+    keys: &KeyReading<'_>,
+    first: Option<RawKey<'a>>,
+    body: Option<KeyInBody>,
+) -> Result<(RawKey<'a>, &'static str), KeyError> {
+    let mut found = first.map(|key| (key, IN_HEADER));
+    let mut add = |key: RawKey<'a>, source| match &found {
+        Some((first, _)) if *first != key => Err(KeyError::Places),
+        Some(_) => Ok(()),
+        None => {
+            found = Some((key, source));
+            Ok(())
+        }
+    };
+    for name in keys.places().iter().filter_map(KeyPlace::header) {
+        let mut lines = edited.lines_of(name);
+        if let Some((line, syntax)) = lines.next().zip(KeySyntax::of(edited.lines_of(name))) {
+            add(keys.read(Cow::Borrowed(line), Some(syntax))?, IN_HEADER)?;
+        }
+    }
+    if let Some(text) = body.transpose()?.flatten() {
+        add(keys.read(Cow::Owned(text), None)?, IdentifierKind::Json.name())?;
+    }
+    found.ok_or(KeyError::Empty)
 }
 
 /// The decision about a request in shadow mode: it keeps its key, unless that looks like a namespaced one.

@@ -7,6 +7,7 @@
 //! `events::request`.
 
 mod answer;
+mod body_key;
 mod caller;
 mod decision;
 mod facts;
@@ -36,11 +37,12 @@ use std::sync::Arc;
 pub(crate) use answer::{
     AnswerAction, bound_retry_after, set, set_body, set_content, set_problem, set_retry_headers, set_status_of,
 };
+pub(crate) use body_key::{await_body_key, reads_body_key};
 pub(crate) use caller::{Caller, wider_scope};
 pub(crate) use decision::{CallerKey, Decision};
 pub(crate) use facts::{BackendAnswer, KeyPresence, PayloadDigest};
 pub(crate) use head::{EditedLines, IncomingRequest, RequestHead, RequestLine};
-pub(crate) use key::{KeyReading, decide_key};
+pub(crate) use key::{KeyInBody, KeyReading, decide_key};
 pub use outcome::{Case, Outcome};
 pub use pause::{Awaits, Pause, PauseEvent, Resumed, Waiter};
 pub(crate) use pause::{Check, Continuation, KeptRequest, UnverifiedRequest};
@@ -98,7 +100,7 @@ pub enum RequestFlow {
     Replied,
     /// It waits.
     Paused(Pause),
-    /// Its caller is known, and it is evaluated again: [`Exchange::request_headers`] with all of its headers.
+    /// Its caller is known, or its body, and it is evaluated again: [`Exchange::request_headers`] with all of its headers.
     Again,
 }
 
@@ -125,6 +127,8 @@ pub struct Exchange {
     pub(crate) verifier: Verifier,
     /// What the registry says of the request's API key
     pub(crate) holder: Option<Arc<KeyHolder>>,
+    /// What was found in the body, if it may hold the key and has been read
+    pub(crate) body_key: Option<Box<KeyInBody>>,
     /// What the client expects of an answer
     pub(crate) protocol: CallerProtocol,
     /// The text of the gateway's id of the request, which problem documents repeat if it is a UUID
@@ -226,6 +230,7 @@ impl Exchange {
             policy_name: None,
             verifier: Verifier::Nobody,
             holder: None,
+            body_key: None,
             protocol: CallerProtocol::default(),
             request_id: None,
             path_values: Vec::new(),

@@ -36,6 +36,11 @@ pub enum Awaits {
         /// As in [`Awaits::Body`], since the body may come during the call.
         limit: u64,
     },
+    /// Its whole body, which may hold its key. Nothing of it was edited, and nothing has to be kept of it.
+    Key {
+        /// As in [`Awaits::Body`].
+        limit: u64,
+    },
     /// The answer to [`Pause::lookup`], which says who its caller is. Nothing of it was edited, and nothing has to be kept of it.
     Caller {
         /// Whether it waits for its whole body, too, as in [`Awaits::Body`]: the route may need it. Otherwise the host reads nothing of
@@ -53,9 +58,11 @@ impl Awaits {
     /// The longest allowed body, in bytes.
     pub const fn limit(self) -> u64 {
         match self {
-            Self::Body { limit } | Self::End { limit } | Self::Call { limit } | Self::Caller { limit: Some(limit) } => {
-                limit
-            }
+            Self::Body { limit }
+            | Self::End { limit }
+            | Self::Key { limit }
+            | Self::Call { limit }
+            | Self::Caller { limit: Some(limit) } => limit,
             Self::Caller { limit: None } => u64::MAX,
         }
     }
@@ -228,7 +235,7 @@ impl Pause {
 
     /// Whether lines are kept of the request, which goes on with these ([`Pause::kept_lines`]).
     pub(crate) const fn keeps_lines(&self) -> bool {
-        !matches!(self.awaits, Awaits::Caller { .. })
+        !matches!(self.awaits, Awaits::Caller { .. } | Awaits::Key { .. })
     }
 
     /// What reads the body of a request that waits for its end; `None` if nothing of the body is needed.

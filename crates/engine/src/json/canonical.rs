@@ -5,6 +5,7 @@
 //! for every number that a double holds with its shortest digits (docs/decisions/0015-fingerprints.md).
 
 use super::lex::{JsonScalar, scalar, skip_space, string};
+use super::scan::{Pointer, PointerSegment};
 use crate::headers::sorted;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,19 +14,23 @@ use std::ops::Range;
 /// with the depth.
 const MAX_DEPTH: usize = 64;
 
-/// The canonical form of a JSON text. `None` if it is not JSON in UTF-8, if an object has a member twice, if a string
+/// What is left of the pointers to members that are left out, behind a value on their way.
+type Without<'p> = [&'p [PointerSegment]];
+
+/// The canonical form of a JSON text, without the members at these pointers. `None` if it is not JSON in UTF-8, if an object has a member twice, if a string
 /// has a surrogate without its pair, or if it is nested more than [`MAX_DEPTH`] deep.
-pub(crate) fn canonical(text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn canonical(text: &[u8], without: &[Pointer]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
-    let rest = value(skip_space(text), &mut out, MAX_DEPTH)?;
+    let without: Vec<_> = without.iter().map(Pointer::segments).collect();
+    let rest = value(skip_space(text), &mut out, &without, MAX_DEPTH)?;
     skip_space(rest).is_empty().then_some(out)
 }
 
 /// Writes the value at the beginning of `text`. Returns what follows it.
-fn value<'b>(text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b [u8]> {
+fn value<'b>(text: &'b [u8], out: &mut Vec<u8>, without: &Without<'_>, depth: usize) -> Option<&'b [u8]> {
     match text {
-        [b'{', rest @ ..] => object(skip_space(rest), out, depth.checked_sub(1)?),
-        [b'[', rest @ ..] => array(skip_space(rest), out, depth.checked_sub(1)?),
+        [b'{', rest @ ..] => object(skip_space(rest), out, without, depth.checked_sub(1)?),
+        [b'[', rest @ ..] => array(skip_space(rest), out, without, depth.checked_sub(1)?),
         _ => {
             let (scalar, rest) = scalar(text)?;
             match scalar {
@@ -40,14 +45,21 @@ fn value<'b>(text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b [u8]
     }
 }
 
-fn array<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b [u8]> {
+/// What is left of the pointers behind the child that `leads` a segment to it.
+fn behind<'p>(without: &Without<'p>, leads: impl Fn(&PointerSegment) -> bool) -> Vec<&'p [PointerSegment]> {
+    let tails = without.iter().filter_map(|segments| segments.split_first().filter(|(first, _)| leads(first)));
+    tails.map(|(_, tail)| tail).collect()
+}
+
+fn array<'b>(mut text: &'b [u8], out: &mut Vec<u8>, without: &Without<'_>, depth: usize) -> Option<&'b [u8]> {
     out.push(b'[');
     if let [b']', rest @ ..] = text {
         out.push(b']');
         return Some(rest);
     }
-    loop {
-        match skip_space(value(text, out, depth)?) {
+    for index in 0.. {
+        let without = behind(without, |segment| segment.index == Some(index));
+        match skip_space(value(text, out, &without, depth)?) {
             [b',', rest @ ..] => {
                 out.push(b',');
                 text = skip_space(rest);
@@ -59,6 +71,7 @@ fn array<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b 
             _ => return None,
         }
     }
+    None
 }
 
 /// A member of an object: its name, and the place of name and value in the output. The order is that of the names' UTF-16
@@ -116,14 +129,14 @@ impl PartialEq for CanonicalMember {
 
 impl Eq for CanonicalMember {}
 
-fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b [u8]> {
+fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, without: &Without<'_>, depth: usize) -> Option<&'b [u8]> {
     out.push(b'{');
     if let [b'}', rest @ ..] = text {
         out.push(b'}');
         return Some(rest);
     }
     let begin = out.len();
-    let mut members: Vec<CanonicalMember> = Vec::new();
+    let (mut members, mut leaves_out): (Vec<CanonicalMember>, bool) = (Vec::new(), false);
     let rest = loop {
         let [b'"', after @ ..] = text else { return None };
         let (name, after) = string(after)?;
@@ -132,7 +145,12 @@ fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b
         let start = out.len();
         write_string(&name, out);
         out.push(b':');
-        let after = skip_space(value(skip_space(after), out, depth)?);
+        let without = behind(without, |segment| segment.name == name);
+        let after = skip_space(value(skip_space(after), out, &without, depth)?);
+        if without.iter().any(|left| left.is_empty()) {
+            out.truncate(start);
+            leaves_out = true;
+        }
         members.push(CanonicalMember::new(name, start..out.len()));
         match after {
             [b',', rest @ ..] => {
@@ -143,14 +161,15 @@ fn object<'b>(mut text: &'b [u8], out: &mut Vec<u8>, depth: usize) -> Option<&'b
             _ => return None,
         }
     };
-    if !members.is_sorted_by(|first, second| first < second) {
+    if leaves_out || !members.is_sorted_by(|first, second| first < second) {
         let members = sorted(members);
         if !members.is_sorted_by(|first, second| first < second) {
             return None;
         }
         let mut sorted = Vec::with_capacity(out.len().saturating_sub(begin));
-        for (index, member) in members.iter().enumerate() {
-            if index > 0 {
+        // The place of a member that is left out is empty.
+        for member in members.iter().filter(|member| !member.place.is_empty()) {
+            if !sorted.is_empty() {
                 sorted.push(b',');
             }
             sorted.extend_from_slice(out.get(member.place.clone())?);
@@ -246,7 +265,7 @@ mod tests {
     use serde_json::Value;
 
     fn text(json: &str) -> Option<String> {
-        canonical(json.as_bytes()).map(|text| String::from_utf8(text).unwrap())
+        canonical(json.as_bytes(), &[]).map(|text| String::from_utf8(text).unwrap())
     }
 
     /// The examples of RFC 8785: sections 3.2.2, 3.2.3 and appendix B.
@@ -313,10 +332,34 @@ mod tests {
         ] {
             assert_eq!(text(bad), None, "{bad:?}");
         }
-        assert_eq!(canonical(b"\"\xff\""), None);
+        assert_eq!(canonical(b"\"\xff\"", &[]), None);
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert_eq!(text(&nested(MAX_DEPTH)), Some(nested(MAX_DEPTH)));
         assert_eq!(text(&nested(MAX_DEPTH + 1)), None);
+    }
+
+    #[test]
+    fn members_are_left_out_where_pointers_lead() {
+        let pointers =
+            ["/id", "/params/_meta", "/a/1/b", "/l/0", "/~1", "/x/y"].map(|text| Pointer::parse(text, false).unwrap());
+        for (body, expected) in [
+            (r#"{"id":1}"#, r#"{}"#),
+            (r#"{"id":1,"jsonrpc":"2.0"}"#, r#"{"jsonrpc":"2.0"}"#),
+            (r#"{"z":1,"\u0069d":{"id":2},"a":0}"#, r#"{"a":0,"z":1}"#),
+            (r#"{"params":{"_meta":{"t":1},"id":7},"_meta":2}"#, r#"{"_meta":2,"params":{"id":7}}"#),
+            (r#"{"a":[{"b":1},{"b":1},{"b":1}]}"#, r#"{"a":[{"b":1},{},{"b":1}]}"#),
+            (r#"{"a":{"1":{"b":1,"c":2}}}"#, r#"{"a":{"1":{"c":2}}}"#),
+            // An item of an array stays: the others would change their places.
+            (r#"{"l":[1,2],"/":3}"#, r#"{"l":[1,2]}"#),
+            (r#"[{"id":1}]"#, r#"[{"id":1}]"#),
+            (r#"{"x":3}"#, r#"{"x":3}"#),
+        ] {
+            let form = canonical(body.as_bytes(), &pointers).map(|text| String::from_utf8(text).unwrap());
+            assert_eq!(form.as_deref(), Some(expected), "{body}");
+        }
+        for bad in [r#"{"id":1,"id":1}"#, r#"{"id":01}"#, r#"{"a":1,"id":{"b":1,"b":1}}"#, r#"{"id":1,}"#] {
+            assert_eq!(canonical(bad.as_bytes(), &pointers), None, "{bad}");
+        }
     }
 
     #[test]
@@ -400,7 +443,7 @@ mod tests {
             r#"[\[\]{}:,"a0-9eE+\-. \\\\untrlsf]{0,16}"#.prop_map(String::into_bytes),
         ]) {
             let known = serde_json::from_slice::<Value>(&bytes);
-            let has_form = canonical(&bytes).is_some();
+            let has_form = canonical(&bytes, &[]).is_some();
             // serde_json refuses numbers beyond a double, and keeps the last of duplicate members.
             prop_assert!(has_form <= (known.is_ok() || bytes.iter().any(|byte| matches!(byte, b'e' | b'E' | b'0'..=b'9'))));
             prop_assert!(!has_form || crate::json::scan::find(&bytes, &[]).is_ok());

@@ -19,9 +19,9 @@ pub(crate) struct Pointer {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct PointerSegment {
-    name: String,
-    index: Option<usize>,
+pub(crate) struct PointerSegment {
+    pub(super) name: String,
+    pub(super) index: Option<usize>,
 }
 
 impl Pointer {
@@ -36,6 +36,11 @@ impl Pointer {
             names.push(raw.replace("~1", "/").replace("~0", "~"));
         }
         Some(Self { single, ..Self::of_names(names)? })
+    }
+
+    /// Its segments.
+    pub(super) fn segments(&self) -> &[PointerSegment] {
+        &self.segments
     }
 
     /// The pointer that leads through members of these names, or items of these indices; `None` if it is too long.

@@ -34,6 +34,12 @@ pub struct RawKey<'a>(Cow<'a, str>);
 /// The reason why a key is refused. The order of the variants is the order of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyError {
+    /// The body should hold the key and is no JSON.
+    BodyNotJson,
+    /// The member with the key, or one on the way to it, is there twice.
+    Twice,
+    /// The member with the key is no string.
+    NotString,
     /// More than one line, or a list.
     Multiple,
     /// A header without a value.
@@ -56,6 +62,8 @@ pub enum KeyError {
     Ahead,
     /// Older than the policy's greatest age.
     Expired,
+    /// Two places hold different keys.
+    Places,
     /// The namespaced key is longer than [`super::MAX_NAMESPACED_LENGTH`].
     NamespacedLength,
 }
@@ -73,6 +81,10 @@ impl KeyError {
             Self::Format | Self::Pattern | Self::Ahead => Reason::KeyFormat,
             Self::Expired => Reason::KeyExpired,
             Self::NamespacedLength => Reason::KeyNamespacedLength,
+            Self::BodyNotJson => Reason::KeyBodyNotJson,
+            Self::Twice => Reason::KeyTwice,
+            Self::NotString => Reason::KeyNotString,
+            Self::Places => Reason::KeyPlaces,
         }
     }
 
@@ -80,6 +92,14 @@ impl KeyError {
     /// [`super::KeyRules::detail`] has the limits too.
     pub const fn detail(self) -> &'static str {
         match self {
+            Self::BodyNotJson => {
+                "The idempotency key of this operation can be in the JSON body, and the body is no JSON in UTF-8."
+            }
+            Self::Twice => "The JSON body has the member with the idempotency key, or one around it, more than once.",
+            Self::NotString => "The member of the JSON body with the idempotency key is no string.",
+            Self::Places => {
+                "The request has different idempotency keys in two places. Send one of them, or the same key in both."
+            }
             Self::Multiple => {
                 "More than one idempotency key was sent. Send exactly one Idempotency-Key header with one key and no comma."
             }

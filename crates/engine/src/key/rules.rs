@@ -2,6 +2,7 @@
 //! (docs/contract.md section 3). A rule refuses a key or leaves it unchanged.
 
 use super::grammar::{KeyError, KeyGrammar, RawKey};
+use super::place::KeyPlace;
 use crate::uuid::Uuid;
 use regex_lite::Regex;
 use std::borrow::Cow;
@@ -97,6 +98,8 @@ pub struct MaxAge {
 /// The rules for the keys of one route.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRules {
+    /// Where keys are, beside `Idempotency-Key`
+    pub from: Vec<KeyPlace>,
     /// The characters
     pub charset: KeyCharset,
     /// The format
@@ -127,6 +130,18 @@ impl KeyRules {
         }
         let age = now.saturating_sub(time);
         if age > max_age.seconds.saturating_mul(1000) { Err(KeyError::Expired) } else { Ok(()) }
+    }
+
+    /// Whether a key can be in the body.
+    pub(crate) fn reads_body(&self) -> bool {
+        self.from.iter().any(|place| place.member.is_some())
+    }
+
+    /// The places of keys, for a client that sent none.
+    #[inline(never)]
+    pub(crate) fn places(&self) -> String {
+        let places: Vec<String> = self.from.iter().map(KeyPlace::described).collect();
+        format!("the Idempotency-Key header, {}", places.join(", "))
     }
 
     /// The `detail` of the problem document for a refused key: the rule that was broken, and never the key. The pattern
@@ -229,6 +244,7 @@ mod tests {
     #[test]
     fn details_name_the_rule() {
         let rules = KeyRules {
+            from: Vec::new(),
             charset: KeyCharset::Unreserved,
             format: KeyFormat::Ulid,
             pattern: Some(Regex::new("^refund[.]").unwrap()),

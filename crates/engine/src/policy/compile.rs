@@ -162,11 +162,16 @@ impl Compiler<'_> {
         self.check_retry_headers();
         let providers = self.providers();
         self.check_signed_members(&routes, &providers);
-        self.check_key_headers(&identities, caller_headers.as_ref(), &providers);
-        let written = document.written_headers(&identities);
+        let places = document.key_places();
+        self.check_key_headers(&identities, caller_headers.as_ref(), &providers, &places);
+        let mut removed = document.written_headers(&identities);
+        let key_places = places.iter().map(|(_, name)| (*name).to_owned());
+        let key_places: Vec<String> = key_places.filter(|name| !removed.contains(name)).collect();
+        let written = removed.len();
+        removed.extend(key_places.iter().cloned());
         for (declared, backend) in document.backends.iter().zip(&mut backends) {
-            backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers, &written);
-            backend.hide(declared.hide_headers.iter().chain(&written));
+            backend.strip = self.strip(declared, &identities, caller_headers.as_ref(), &providers, &removed);
+            backend.hide(declared.hide_headers.iter().chain(removed.iter().take(written)));
         }
         self.check_compared_headers(&routes, &backends);
         self.check_clusters(&routes);
@@ -180,6 +185,7 @@ impl Compiler<'_> {
         let mut backends = backends.into_iter();
         Policy {
             asks_backends,
+            key_places,
             request_names,
             members: document.members.clone(),
             only_watches,

@@ -26,6 +26,7 @@ pub(crate) use routes::{RouteDocument, RouteMembers};
 pub use secrets::Secret;
 pub(crate) use secrets::{SecretValues, secret_values};
 pub(crate) use stores::{OpenBao, Service, Unkey};
+pub(crate) use texts::check_pointer;
 pub use texts::parse_duration;
 
 use crate::json::cursor::{Issues, JsonCursor};

@@ -87,6 +87,8 @@ pub struct Policy {
     /// The routes by their endpoints, in the space [`ENDPOINTS`]; and the first path segments that are closed to clients, in
     /// the spaces from [`SERVICES`] on, one for each backend
     names: TextIndex,
+    /// The headers in which clients send keys, beside `Idempotency-Key` and those that the filter writes.
+    key_places: Vec<String>,
     /// Lets the names of request headers pass that concern the filter.
     request_names: NamePrefilter,
     /// The backend of requests whose route names none.
@@ -182,6 +184,11 @@ impl Policy {
     pub(crate) fn mark_of(&self, route: Option<&Route>) -> Option<&str> {
         let is_marked = self.mark_all || route.is_some_and(|route| route.target.is_some() || route.backend != 0);
         is_marked.then(|| self.backend_of(route).mark.as_str())
+    }
+
+    /// The headers in which clients send keys, and which a backend gets in shadow mode.
+    pub(crate) fn key_places(&self) -> &[String] {
+        &self.key_places
     }
 
     /// All backends, the default first.

@@ -134,6 +134,8 @@ pub struct RouteNeeds {
     pub collision: Collision,
     /// Whether a request is refused while another one with its key is in flight
     pub refuses_in_flight: bool,
+    /// Whether keys may be in bodies
+    pub key_in_body: bool,
     /// The longest body that is waited for, in bytes
     pub max_body_bytes: u64,
     /// Whether a `Location` is made from the bodies of answers
@@ -373,9 +375,9 @@ impl RouteNeeds {
         self.backend != 0 || self.rewritten.is_some()
     }
 
-    /// Whether its requests wait for their bodies (docs/contract.md, sections 5 to 7).
+    /// Whether its requests wait for their bodies (docs/contract.md, sections 3 and 5 to 7).
     pub fn waits_for_body(&self) -> bool {
-        self.webhook || self.signed || self.collision.refuses() || self.refuses_in_flight
+        self.webhook || self.signed || self.key_in_body || self.collision.refuses() || self.refuses_in_flight
     }
 
     /// Its path with `x` for each segment that holds a parameter.

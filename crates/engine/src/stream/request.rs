@@ -141,6 +141,17 @@ impl Stream {
             }
         }
         match flow {
+            RequestFlow::Paused(pause) if matches!(pause.awaits(), Awaits::Key { .. }) => {
+                let head = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+                let lines = KeptLines::keep(&Headers::default(), pause.carried_bytes());
+                let mut message = PausedMessage::new(lines, head, ended);
+                message.size = size;
+                let pending = self.pending.insert(PendingRequest { pause, message });
+                if size > pending.limit() {
+                    return self.refuse_body(host, configuration);
+                }
+                self.drive(host, configuration, &policy)
+            }
             RequestFlow::Paused(pause) if pause.keeps_lines() => {
                 let kept = pause.kept_lines(&self.exchange, &policy, &headers);
                 let lines = KeptLines::keep(&kept, pause.carried_bytes());
@@ -281,10 +292,10 @@ impl Stream {
                         }
                     }
                 }
-                Awaits::Body { .. } | Awaits::End { .. } if pending.message.has_body => {
+                Awaits::Body { .. } | Awaits::End { .. } | Awaits::Key { .. } if pending.message.has_body => {
                     self.ended(host, policy, pending)
                 }
-                Awaits::Body { .. } | Awaits::End { .. } | Awaits::Caller { .. } => {
+                Awaits::Body { .. } | Awaits::End { .. } | Awaits::Key { .. } | Awaits::Caller { .. } => {
                     self.pending = Some(pending);
                     return self.wait(host, configuration, policy);
                 }

@@ -183,7 +183,7 @@ impl<'d> Compiler<'d> {
         }
     }
 
-    /// The request headers that are removed before a backend. `written`: those that the filter writes.
+    /// The request headers that are removed before a backend. `removed`: those that the filter writes, or reads as places of keys.
     #[inline(never)]
     pub(super) fn strip(
         &mut self,
@@ -191,7 +191,7 @@ impl<'d> Compiler<'d> {
         identities: &[IdentityRules],
         callers: Option<&CallerHeaders>,
         providers: &BTreeMap<String, Provider>,
-        written: &[String],
+        removed: &[String],
     ) -> NameSet {
         let mut strip = NameSet::default();
         let signatures = self.document.callers.iter().map(|caller| &caller.signature);
@@ -199,7 +199,7 @@ impl<'d> Compiler<'d> {
         // Restate never gets the signatures of webhooks. The API of another backend may verify other requests itself.
         let of_webhooks: Vec<String> = providers.values().flat_map(Provider::signature_headers).collect();
         let identity = identity_headers(identities, callers);
-        let always: Vec<&str> = [&METHOD_OVERRIDES, identity.as_slice(), &texts(written)].concat();
+        let always: Vec<&str> = [&METHOD_OVERRIDES, identity.as_slice(), &texts(removed)].concat();
         let (signatures, of_webhooks) = (texts(&signatures), texts(&of_webhooks));
         signatures.iter().chain(&always).for_each(|name| strip.insert(name));
         if !backend.abilities().gets_credentials {

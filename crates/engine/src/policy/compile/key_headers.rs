@@ -3,7 +3,7 @@
 use super::Compiler;
 use super::backends::identity_headers;
 use crate::headers::canonical;
-use crate::policy::document::IdentityRules;
+use crate::policy::document::{Document, IdentityRules};
 use crate::provider::Provider;
 use crate::signed_callers::CallerHeaders;
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ impl Compiler<'_> {
         identities: &[IdentityRules],
         callers: Option<&CallerHeaders>,
         providers: &BTreeMap<String, Provider>,
+        places: &[(Option<usize>, &str)],
     ) {
         const FUTURE: &str = "/shadow_key_header";
         let document = self.document;
@@ -29,12 +30,34 @@ impl Compiler<'_> {
             let mut signed = document.callers.iter().map(|caller| &caller.signature).chain(providers.values());
             signed.any(|provider| provider.reads(name.as_bytes()))
         };
-        for (at, header) in future.map(|header| (FUTURE.to_owned(), header)).into_iter().chain(of_backends) {
+        let mut headers: Vec<(String, &str)> = of_backends.collect();
+        headers.extend(future.map(|header| (FUTURE.to_owned(), header)));
+        let written = headers.len();
+        headers.extend(places.iter().map(|(route, header)| {
+            let owner = route.map(|index| format!("/routes/{index}")).unwrap_or_default();
+            (owner + "/key/from", *header)
+        }));
+        for (index, (at, header)) in headers.into_iter().enumerate() {
             let is_future = at != FUTURE && future == Some(header);
-            if is_future || reads(header) || used.iter().any(|name| name == header) {
+            if is_future || index < written && reads(header) || used.iter().any(|name| name == header) {
                 self.issues.add(at, format!("this policy already uses the header `{header}`: choose another one"));
             }
             self.check_prefix(&[header]);
         }
+    }
+}
+
+impl Document<'_> {
+    /// The headers beside `Idempotency-Key` in which clients send keys, each with the index of its route; `None` for those of the document.
+    #[inline(never)]
+    pub(in crate::policy) fn key_places(&self) -> Vec<(Option<usize>, &str)> {
+        let mut places = Vec::new();
+        let of_routes = self.routes.iter().map(|(index, route)| (Some(*index), &route.key));
+        for (route, rules) in std::iter::once((None, &self.key)).chain(of_routes) {
+            for place in rules.iter().flat_map(|rules| &rules.from) {
+                places.extend(place.header().map(|name| (route, name)));
+            }
+        }
+        places
     }
 }

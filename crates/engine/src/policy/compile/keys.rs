@@ -10,7 +10,10 @@ impl Compiler<'_> {
     /// The rules for the keys of the route's clients: its own, or else the document's. `None` if they ask for nothing.
     pub(super) fn key_rules(&self, route: &RouteDocument) -> Option<Arc<KeyRules>> {
         let rules = route.key.as_ref().or(self.document.key.as_ref())?;
-        let asks = rules.charset != KeyCharset::Unreserved || rules.format != KeyFormat::Any || rules.pattern.is_some();
+        let asks = !rules.from.is_empty()
+            || rules.charset != KeyCharset::Unreserved
+            || rules.format != KeyFormat::Any
+            || rules.pattern.is_some();
         asks.then(|| Arc::clone(rules))
     }
 

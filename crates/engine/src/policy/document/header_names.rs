@@ -126,15 +126,21 @@ pub(crate) fn read_header_names(
     issues: &mut Issues,
 ) -> Vec<String> {
     let names = at.list(issues, parse).unwrap_or_default();
-    if names.len() > MAX_HEADER_NAMES {
-        issues.add(&at.pointer, "the list may have at most 8 headers");
+    check_few(at, &names, MAX_HEADER_NAMES, issues);
+    names
+}
+
+/// Reports a list that is too long, or has an item twice.
+#[inline(never)]
+pub(crate) fn check_few(at: &JsonCursor<'_>, items: &[String], most: usize, issues: &mut Issues) {
+    if items.len() > most {
+        issues.add(&at.pointer, format!("the list may have at most {most} items"));
     }
-    for (index, name) in names.iter().enumerate() {
-        if names.iter().take(index).any(|other| other == name) {
-            issues.add(&at.pointer, format!("`{name}` is in the list twice"));
+    for (index, item) in items.iter().enumerate() {
+        if items.iter().take(index).any(|other| other == item) {
+            issues.add(&at.pointer, format!("`{item}` is in the list twice"));
         }
     }
-    names
 }
 
 /// Parses a header name into lower case. RFC 9110 allows `*` in a name, but here it is a mistake.

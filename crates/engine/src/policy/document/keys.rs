@@ -1,9 +1,12 @@
 //! The `key` object: a policy's rules for clients' keys (docs/contract.md section 3).
 
-use super::texts::parse_duration;
+use super::header_names::{check_few, parse_key_header};
+use super::texts::{check_pointer, parse_duration};
+use crate::headers::IDEMPOTENCY_KEY;
 use crate::json::cursor::{Issues, JsonCursor};
-use crate::key::{KeyCharset, KeyFormat, KeyRules, MaxAge};
-use crate::policy::members::{Choice, Text, members};
+use crate::json::scan::Pointer;
+use crate::key::{KeyCharset, KeyFormat, KeyPlace, KeyRules, MaxAge};
+use crate::policy::members::{Choice, Custom, Text, members};
 use regex_lite::{Regex, RegexBuilder};
 
 members! {
@@ -11,6 +14,14 @@ members! {
     /// document's `key` as a whole.
     key_rules = "keyRules", "Rules for keys",
         schema r#"{"if": {"required": ["charset"], "properties": {"charset": {"const": "visible"}}}, "then": {"properties": {"format": {"const": "any"}}}}"#;
+
+    /// Where a key may be, beside the header `Idempotency-Key`, which is always read: names of headers, and JSON pointers to members of
+    /// a JSON body, at most 4. Places that hold a key have to hold the same one. The backend gets the namespaced key in
+    /// `Idempotency-Key` and the body as it came. A header of this list reaches no backend as a client sent it, except in shadow mode. With
+    /// a pointer the filter waits for the body, up to `max_body_bytes`, in shadow mode only where `Content-Length` fits. Signed callers
+    /// and webhooks are not concerned.
+    FROM: Custom {} = "from", "Places of keys",
+        schema r#"{"type": "array", "minItems": 1, "maxItems": 4, "uniqueItems": true, "items": {"type": "string", "pattern": "^(?:[!#$%&'+.^`|~0-9A-Za-z-]+|(?:/(?:[^~/]|~[01])*){1,8})$"}, "examples": [["/idempotency_key"], ["paypal-request-id"]]}"#;
 
     /// The characters of keys. `unreserved`: `A-Z a-z 0-9 . _ ~ -`. `visible`: every visible ASCII character but the comma, for keys such
     /// as `order:123`, `a/b` or base64; only with `format` `any`. A key has at most 255 characters and does not begin with `t-`. A value
@@ -46,6 +57,7 @@ impl KeyRules {
         let fields = key_rules::OBJECT.read(at, issues)?;
         let before = issues.0.len();
         let rules = Self {
+            from: key_rules::FROM.at(&fields, issues).map(|at| read_places(&at, issues)).unwrap_or_default(),
             charset: key_rules::CHARSET.read(&fields, issues),
             format: key_rules::FORMAT.read(&fields, issues),
             pattern: key_rules::PATTERN.read(&fields, issues),
@@ -63,6 +75,30 @@ impl KeyRules {
             issues.add(format!("{}/charset", at.pointer), message);
         }
         Some(rules)
+    }
+}
+
+/// The most places: each of them is looked for in every request.
+const MAX_PLACES: usize = 4;
+
+#[inline(never)]
+fn read_places(at: &JsonCursor<'_>, issues: &mut Issues) -> Vec<KeyPlace> {
+    let names = at.list(issues, parse_place).unwrap_or_default();
+    if names.is_empty() {
+        issues.add(&at.pointer, "name a place, or leave the member out");
+    }
+    check_few(at, &names, MAX_PLACES, issues);
+    let places = names.into_iter().filter(|name| name != IDEMPOTENCY_KEY);
+    places.map(|name| KeyPlace { member: Pointer::parse(&name, false), name }).collect()
+}
+
+fn parse_place(text: &str) -> Result<String, String> {
+    if text.starts_with('/') {
+        check_pointer(text)
+    } else if text.eq_ignore_ascii_case(IDEMPOTENCY_KEY) {
+        Ok(IDEMPOTENCY_KEY.to_owned())
+    } else {
+        parse_key_header(text)
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::authority::{self, canonical, is_host};
 use super::super::template::Template;
 use super::header_names::parse_header_name;
 use super::identity::{IdentityOwner, IdentityRules};
-use super::texts::{check_name, check_text, parse_text};
+use super::texts::{check_name, check_text, parse_pointer, parse_text};
 use super::{MODES, Mode, document, read_key};
 use crate::api_keys::ApiKeyRules;
 use crate::collision::document::{ComparisonDocument, comparison};
@@ -25,11 +25,12 @@ use std::sync::Arc;
 members! {
     /// A route is an operation of the API, and says what its idempotency keys mean.
     route = "route", "Route",
-        also [comparison::COLLISION, comparison::FINGERPRINT, comparison::FINGERPRINT_HEADERS, document::CLEAN_ERRORS],
+        also [comparison::COLLISION, comparison::FINGERPRINT, comparison::FINGERPRINT_HEADERS, comparison::FINGERPRINT_WITHOUT, document::CLEAN_ERRORS],
         schema r#"{"allOf": [
             {"if": {"required": ["policy"], "properties": {"policy": {"const": "REQUIRED_B"}}}, "then": {"required": ["webhook"]}},
             {"if": {"required": ["policy"], "properties": {"policy": {"enum": ["REQUIRED_A", "PROHIBITED"]}}}, "then": {"properties": {"webhook": false}}},
             {"if": {"required": ["policy"], "properties": {"policy": {"enum": ["REQUIRED_B", "HANDLER_INTERNAL_C", "PROHIBITED"]}}}, "then": {"properties": {"key": false, "subject": {"const": "caller"}}}},
+            {"if": {"required": ["fingerprint_without"]}, "then": {"required": ["fingerprint"], "properties": {"fingerprint": {"const": "json"}}}},
             {"if": {"required": ["webhook"]}, "then": {"properties": {"key": false, "subject": {"const": "caller"}}}},
             {"if": {"required": ["target"], "properties": {"target": {"pattern": "[{](?:body|form):"}}}, "then": {"required": ["webhook"]}},
             {"if": {"required": ["one_way"], "properties": {"one_way": {"const": true}}}, "then": {"required": ["target"]}},
@@ -130,7 +131,7 @@ members! {
     /// Where an answer of a `HANDLER_INTERNAL_C` route without `one_way` says that its work had been done before: the JSON pointer of a
     /// member that is `true` (`handler_internal_dedup_hit_total`). The answer passes unchanged. Not counted are bodies that are
     /// compressed, no JSON or longer than 1 MiB.
-    INTERNAL_HIT: Text<Pointer> { parse: parse_member } = "internal_hit", "Duplicates that the handler finds",
+    INTERNAL_HIT: Text<Pointer> { parse: parse_pointer } = "internal_hit", "Duplicates that the handler finds",
         schema r#"{"type": "string", "pattern": "^(?:/(?:[^~/]|~[01])*){1,8}$", "examples": ["/duplicate"]}"#;
 
     API_KEY: Custom {} = "api_key", schema r##"{"$ref": "#/$defs/routeApiKey"}"##;
@@ -393,11 +394,6 @@ fn read_answer(at: &JsonCursor<'_>, issues: &mut Issues) -> Option<AnswerDocumen
         status: status.map(|status| status.to_string()),
         location: answer::LOCATION.read(&fields, issues),
     })
-}
-
-fn parse_member(text: &str) -> Result<Pointer, String> {
-    Pointer::parse(text, false)
-        .ok_or_else(|| "expected a JSON pointer of at most 8 parts, such as `/duplicate`".to_owned())
 }
 
 /// Parses a host, or a wildcard such as `*.example.com`, in its canonical form: an authority is compared with it byte for

@@ -1,6 +1,7 @@
 //! Texts that several parts of the document have: durations, URLs, names, subjects.
 
 use crate::identity::Subject;
+use crate::json::scan::Pointer;
 
 /// Parses a duration such as `30s`, `15m`, `24h` or `7d` into seconds.
 ///
@@ -52,6 +53,17 @@ pub(crate) fn check_text(text: &str) -> Result<&str, String> {
 /// Parses a text that is not empty.
 pub(crate) fn parse_text(text: &str) -> Result<String, String> {
     check_text(text).map(str::to_owned)
+}
+
+/// Parses a pointer to a member of a JSON text.
+pub(crate) fn parse_pointer(text: &str) -> Result<Pointer, String> {
+    Pointer::parse(text, false)
+        .ok_or_else(|| "expected a JSON pointer of at most 8 parts, such as `/meta/id`".to_owned())
+}
+
+/// Checks that a text is a pointer to a member of a JSON text.
+pub(crate) fn check_pointer(text: &str) -> Result<String, String> {
+    parse_pointer(text).map(|_| text.to_owned())
 }
 
 /// Parses a subject as documents write it.

@@ -113,6 +113,7 @@ impl RouteNeeds {
             clean_errors: declared.clean_errors,
             encoded_slash: declared.encoded_slash || route.recovery.is_some() && is_visible,
             own_key: declared.key.is_some(),
+            key_in_body: declared.policy.is_case_a() && route.key.as_ref().is_some_and(|rules| rules.reads_body()),
             sources: declared.identity.as_ref().map(|rules| rules.sources.clone()),
         }
     }
