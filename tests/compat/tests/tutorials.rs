@@ -59,7 +59,7 @@ fn restate() -> Result<()> {
     Ok(())
 }
 
-/// Without the last step, for which the demo has to run: `story` has it.
+/// Without the blocks for which OpenBao has to run.
 fn first_webhook() -> Result<()> {
     let mut tutorial = Tutorial::new()?;
     let (policy, _) = block("webhooks.md", "json", 0)?;
