@@ -22,6 +22,7 @@ mod hostile;
 mod hosts;
 mod krakend;
 mod mapping;
+mod mcp_tools;
 mod metadata;
 mod metrics_bounds;
 mod moving_over;
@@ -70,6 +71,7 @@ const MODULES: &[Module] = &[
     ("guard", guard::groups),
     ("hosts", hosts::groups),
     ("mapping", mapping::groups),
+    ("mcp_tools", mcp_tools::groups),
     ("metadata", metadata::groups),
     ("metrics_bounds", metrics_bounds::groups),
     ("own_api", own_api::groups),

@@ -20,6 +20,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         test("a fresh call, then replays", fresh_then_replays),
         test("the same cart of two tenants", carts),
+        test("a key in the body", key_in_body),
         test("a duplicate in flight gets the answer of the first, and cannot be told from it", in_flight),
         test("credentials and spoofed identities stay outside", journal),
     ];
@@ -62,6 +63,10 @@ impl RestateSetup {
             "endpoint": "accounts.payout", "path": "/api/v1/accounts/{account}/payout", "policy": "REQUIRED_A",
             "target": "Accounts/{tenant}:{project}:{account}/payout",
         }));
+        routes.push(json!({
+            "endpoint": "refunds.by_body", "path": "/api/v1/refunds-by-body", "policy": "REQUIRED_A", "target": "Refunds/create",
+            "key": {"from": ["/meta/key"]},
+        }));
         let options = StackOptions { policy: policy.to_string(), ..StackOptions::new(tools()?, directory.path()) };
         let stack = runtime()?.block_on(Stack::start(options, &|_| {}))?;
         Ok(Self { stack, _directory: directory })
@@ -95,6 +100,28 @@ impl RestateSetup {
         let runs = self.stack.service.calls(usize::MAX).await?.total;
         Ok((self.stack.restate.invocations().await?.len(), runs))
     }
+}
+
+/// Its retry is a replay, another caller's is none, and its result is found by the key.
+async fn key_in_body(setup: &RestateSetup) -> Result<()> {
+    let request = || {
+        let body = json!({"order_id": "order-body", "amount": 4200, "meta": {"key": "body-1"}});
+        Request::post("/api/v1/refunds-by-body").json(&body)
+    };
+    let bob = Caller { user: "bob", ..ALICE };
+    for caller in [&ALICE, &bob] {
+        let first = setup.send(Some(caller), request()).await?;
+        status(&first, 200)?;
+        header(&first, "idempotency-status", Some("stored"))?;
+    }
+    let again = setup.send(Some(&ALICE), request()).await?;
+    header(&again, "idempotent-replayed", Some("true"))?;
+    setup.only(&ALICE.namespaced("body-1")).await?;
+    let found = Request::get("/api/v1/refunds-by-body/by-idempotency-key/body-1");
+    let found = setup.send(Some(&ALICE), found).await?;
+    status(&found, 200)?;
+    ensure!(found.body == again.body, "{} and {}", found.text(), again.text());
+    Ok(())
 }
 
 fn refund(key: &str, order: &str) -> Request {
