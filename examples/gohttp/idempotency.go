@@ -396,13 +396,13 @@ func send(w http.ResponseWriter, given answer, body []byte) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(given.Status)
-	if len(given.Trailers) > 0 {
-		// With a length, which a short body would get, there are no trailers.
-		_ = http.NewResponseController(w).Flush()
-	}
 	if len(body) > 0 {
 		// A caller that has gone away gets the answer again.
 		_, _ = w.Write(body)
+	}
+	if len(given.Trailers) > 0 {
+		// With a length, which a short body would get, there are no trailers.
+		_ = http.NewResponseController(w).Flush()
 	}
 	for name, values := range given.Trailers {
 		w.Header()[name] = values

@@ -1,0 +1,283 @@
+// What handlers do with an answer, between middlewares around the one of examples/gohttp and inside it. around.json has the requests.
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+var pieces = []string{"one, ", "two, ", "three"}
+
+// The session of a request.
+type session struct {
+	Items  int
+	isUsed bool
+}
+
+type sessionKey struct{}
+
+// sessions keeps a session in a cookie, which it sets with the head of an answer.
+func sessions(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own := &session{}
+		if cookie, err := r.Cookie("session"); err == nil {
+			_, _ = fmt.Sscan(cookie.Value, &own.Items)
+		}
+		next.ServeHTTP(&headed{ResponseWriter: w, head: func() {
+			if own.isUsed {
+				http.SetCookie(w, &http.Cookie{Name: "session", Value: fmt.Sprint(own.Items)})
+			}
+		}}, r.WithContext(context.WithValue(r.Context(), sessionKey{}, own)))
+	})
+}
+
+// headed calls a function before the head.
+type headed struct {
+	http.ResponseWriter
+	head func()
+	once sync.Once
+}
+
+func (h *headed) WriteHeader(status int) {
+	h.once.Do(h.head)
+	h.ResponseWriter.WriteHeader(status)
+}
+
+func (h *headed) Write(part []byte) (int, error) {
+	h.once.Do(h.head)
+	return h.ResponseWriter.Write(part)
+}
+
+func (h *headed) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+// compressed compresses a body that has a type and is not compressed yet.
+func compressed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Add("Vary", "Accept-Encoding")
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		zipped := &zipping{ResponseWriter: w}
+		next.ServeHTTP(zipped, r)
+		if zipped.to != nil {
+			_ = zipped.to.Close()
+		}
+	})
+}
+
+type zipping struct {
+	http.ResponseWriter
+	to *gzip.Writer
+}
+
+func (z *zipping) WriteHeader(status int) {
+	if header := z.Header(); header.Get("Content-Type") != "" && header.Get("Content-Encoding") == "" {
+		header.Del("Content-Length")
+		header.Set("Content-Encoding", "gzip")
+		z.to = gzip.NewWriter(z.ResponseWriter)
+	}
+	z.ResponseWriter.WriteHeader(status)
+}
+
+func (z *zipping) Write(part []byte) (int, error) {
+	if z.to == nil && z.Header().Get("Content-Encoding") == "" {
+		z.WriteHeader(http.StatusOK)
+	}
+	if z.to == nil {
+		return z.ResponseWriter.Write(part)
+	}
+	return z.to.Write(part)
+}
+
+func (z *zipping) Unwrap() http.ResponseWriter { return z.ResponseWriter }
+
+func (z *zipping) FlushError() error {
+	if z.to != nil {
+		_ = z.to.Flush()
+	}
+	return http.NewResponseController(z.ResponseWriter).Flush()
+}
+
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Credentials", "true")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func presets(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "X-Gone": "1", "X-Api-Version": "3", "Vary": "origin"} {
+			w.Header().Set(name, value)
+		}
+		http.SetCookie(w, &http.Cookie{Name: "seen", Value: "1"})
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recovered answers 500 when a handler panics.
+func recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if recover() != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func text(value string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, value) }
+}
+
+func handlers() map[string]http.HandlerFunc {
+	typed := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/plain") }
+	return map[string]http.HandlerFunc{
+		"cart": func(w http.ResponseWriter, r *http.Request) {
+			own := r.Context().Value(sessionKey{}).(*session)
+			own.Items, own.isUsed = own.Items+1, true
+			_, _ = fmt.Fprintf(w, `{"items":%d}`, own.Items)
+		},
+		"cookies": func(w http.ResponseWriter, _ *http.Request) {
+			http.SetCookie(w, &http.Cookie{Name: "a", Value: "1"})
+			http.SetCookie(w, &http.Cookie{Name: "b", Value: "2"})
+			_, _ = io.WriteString(w, "{}")
+		},
+		"text": func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "a.txt", time.Time{}, strings.NewReader(strings.Repeat("all work and no play ", 200)))
+		},
+		"changed": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Add("Vary", "accept-language")
+			w.Header().Del("X-Gone")
+			w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+			w.Header().Set("Cache-Control", "private, max-age=60")
+			_, _ = io.WriteString(w, "a,b\n")
+		},
+		"empty":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusSeeOther) },
+		"file":     func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "file.txt") },
+		"stream": func(w http.ResponseWriter, _ *http.Request) {
+			typed(w)
+			for _, piece := range pieces {
+				_, _ = io.Copy(w, strings.NewReader(piece))
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					panic(err)
+				}
+			}
+		},
+		"breaks": func(w http.ResponseWriter, _ *http.Request) {
+			typed(w)
+			_, _ = io.WriteString(w, "partial")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		},
+		"hints": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Link", "</a.css>; rel=preload")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.Header().Del("Link")
+			_, _ = io.WriteString(w, "{}")
+		},
+		"invalid": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(99) },
+		"trailers": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "X-Sum")
+			_, _ = io.WriteString(w, "ok")
+			w.Header().Set("X-Sum", "7")
+			w.Header().Set(http.TrailerPrefix+"X-Other", "8")
+		},
+		"twice": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"answer":1}`)
+			w.Header().Set("X-A", "1")
+			w.WriteHeader(http.StatusAccepted)
+		},
+		"sniffed": text("<!doctype html><p>"),
+		"untyped": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			_, _ = io.WriteString(w, "<!doctype html><p>")
+		},
+		"short": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "9")
+			_, _ = io.WriteString(w, "part")
+		},
+		"upgrade": func(w http.ResponseWriter, _ *http.Request) {
+			if _, _, err := http.NewResponseController(w).Hijack(); errors.Is(err, errors.ErrUnsupported) {
+				http.Error(w, "no upgrade with a key", http.StatusUpgradeRequired)
+			}
+		},
+		"body": func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 16))
+			if err != nil {
+				http.Error(w, "no body", http.StatusRequestEntityTooLarge)
+				return
+			}
+			_, _ = w.Write(bytes.ToUpper(body))
+		},
+	}
+}
+
+// A procedure of Connect: the header tells what it answers.
+func create(_ context.Context, request *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
+	code := connect.Code(0)
+	if name := request.Header().Get("X-Code"); name != "" {
+		if err := code.UnmarshalText([]byte(name)); err != nil {
+			return nil, err
+		}
+		return nil, connect.NewError(code, errors.New("as it was told"))
+	}
+	reply := connect.NewResponse(wrapperspb.String("made " + request.Msg.GetValue()))
+	reply.Header().Set("X-A", "1")
+	reply.Trailer().Set("X-Sum", "7")
+	return reply, nil
+}
+
+func main() {
+	store, err := OpenStore(os.Getenv("IDEMPOTENCY_DB"), 24*time.Hour, 24*time.Hour)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var mutex sync.Mutex
+	runs := map[string]int{}
+	counted := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mutex.Lock()
+			runs[r.RequestURI]++
+			mutex.Unlock()
+			next.ServeHTTP(w, r)
+		})
+	}
+	inner, mux := http.NewServeMux(), http.NewServeMux()
+	for path, handler := range handlers() {
+		inner.Handle("/"+path, handler)
+	}
+	inner.Handle("/shop.v1.Orders/Create", connect.NewUnaryHandler("/shop.v1.Orders/Create", create))
+	same := func(next http.Handler) http.Handler { return next }
+	for name, parts := range map[string][2]func(http.Handler) http.Handler{
+		"bare": {same, same}, "session": {sessions, same}, "session-after": {same, sessions}, "compressed": {compressed, same},
+		"compressed-after": {same, compressed}, "secured": {secured, same}, "presets": {presets, same},
+	} {
+		once := Idempotency(store, counted(parts[1](inner)))
+		mux.Handle("/"+name+"/", http.StripPrefix("/"+name, parts[0](recovered(once))))
+	}
+	mux.HandleFunc("/runs", func(w http.ResponseWriter, _ *http.Request) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		_ = json.NewEncoder(w).Encode(runs)
+	})
+	log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), mux))
+}
