@@ -31,6 +31,7 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -200,7 +201,9 @@ public class Idempotency extends OncePerRequestFilter {
         int status = held.error == 0 ? held.getStatus() : held.error;
         // What a handler answers to a part of a request is no answer to it. Forms are read by Tomcat.
         boolean isWhole = !whole.isBroken && request.getAttribute("org.apache.catalina.parameter_parse_failed") == null;
-        boolean isFinal = status < 500 && !NOT_FINAL.contains(status) && isWhole;
+        // An error page that fails itself has no page.
+        boolean hasAnswer = held.error == 0 || request.getDispatcherType() != DispatcherType.ERROR;
+        boolean isFinal = status < 500 && !NOT_FINAL.contains(status) && isWhole && hasAnswer;
         if (!isFinal) {
             free(claim);
         }
@@ -370,7 +373,7 @@ public class Idempotency extends OncePerRequestFilter {
 
         boolean keep(Claim claim, Answer answer, byte[] body) throws SQLException, IOException {
             Map<String, List<String>> lines = new LinkedHashMap<>(answer.headers);
-            lines.keySet().removeIf(name -> NOT_STORED.contains(name.toLowerCase()));
+            lines.keySet().removeIf(name -> NOT_STORED.contains(name.toLowerCase(Locale.ROOT)));
             String headers = JSON.writeValueAsString(new Answer(answer.status, lines, answer.removed, answer.trailers));
             return run(KEEP, answer.status, headers, body, retention, claim.operation, claim.key, claim.owner) == 1;
         }
@@ -607,6 +610,15 @@ public class Idempotency extends OncePerRequestFilter {
             if (writer != null) {
                 super.setCharacterEncoding(encoding);
             }
+        }
+
+        // Tomcat does not count the header that this sets among the others.
+        @Override
+        public void setLocale(Locale locale) {
+            if (writer == null) {
+                super.setLocale(locale);
+            }
+            setHeader("Content-Language", locale.toLanguageTag());
         }
 
         @Override
