@@ -1,46 +1,18 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
-import jakarta.servlet.AsyncContext;
-import jakarta.servlet.DispatcherType;
-import jakarta.servlet.FilterChain;
-import jakarta.servlet.ReadListener;
-import jakarta.servlet.ServletException;
-import jakarta.servlet.ServletInputStream;
-import jakarta.servlet.ServletOutputStream;
-import jakarta.servlet.ServletRequest;
-import jakarta.servlet.ServletResponse;
-import jakarta.servlet.WriteListener;
-import jakarta.servlet.http.HttpServletRequest;
-import jakarta.servlet.http.HttpServletRequestWrapper;
-import jakarta.servlet.http.HttpServletResponse;
-import jakarta.servlet.http.HttpServletResponseWrapper;
-import java.io.BufferedReader;
-import java.io.ByteArrayOutputStream;
-import java.io.IOException;
-import java.io.InputStreamReader;
-import java.io.OutputStreamWriter;
-import java.io.PrintWriter;
+import jakarta.servlet.*;
+import jakarta.servlet.http.*;
+import java.io.*;
 import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
-import java.sql.Connection;
-import java.sql.PreparedStatement;
-import java.sql.ResultSet;
-import java.sql.SQLException;
+import java.security.*;
+import java.sql.*;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.HexFormat;
-import java.util.LinkedHashMap;
-import java.util.List;
-import java.util.Locale;
-import java.util.Map;
-import java.util.Set;
-import java.util.TreeMap;
-import java.util.UUID;
+import java.util.*;
 import java.util.function.Supplier;
 import javax.sql.DataSource;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.web.filter.OncePerRequestFilter;
+import org.springframework.web.util.ContentCachingResponseWrapper;
 
 /**
  * Runs each {@code Idempotency-Key} once, and gives a retry the stored answer: a filter for Spring MVC and other servlets.
@@ -144,23 +116,18 @@ public class Idempotency extends OncePerRequestFilter {
             }
             return;
         }
-        String key = request.getHeader("Idempotency-Key");
-        // A request without a key runs every time; whether a key is needed is the gateway's policy.
-        if (key == null || key.isEmpty()) {
-            chain.doFilter(request, response);
-            return;
-        }
+        String key = Objects.requireNonNullElse(request.getHeader("Idempotency-Key"), "");
+        String fingerprint = Objects.requireNonNullElse(request.getHeader("Idempotency-Fingerprint"), "");
         String operation = request.getMethod() + " " + request.getRequestURI();
-        if (key.length() > 640) {
-            refuse(response, KEY_TOO_LONG);
+        // A request without a key runs every time; whether a key is needed is the gateway's policy.
+        if (key.isEmpty() || key.length() > 640 || operation.length() > 1024) {
+            if (key.isEmpty()) {
+                chain.doFilter(request, response);
+            } else {
+                refuse(response, key.length() > 640 ? KEY_TOO_LONG : PATH_TOO_LONG);
+            }
             return;
         }
-        if (operation.length() > 1024) {
-            refuse(response, PATH_TOO_LONG);
-            return;
-        }
-        String told = request.getHeader("Idempotency-Fingerprint");
-        String fingerprint = told == null ? "" : told;
         Claim claim = new Claim(operation, key, UUID.randomUUID().toString(), headersOf(response));
         Stored stored;
         try {
@@ -179,7 +146,7 @@ public class Idempotency extends OncePerRequestFilter {
             refuse(response, IN_FLIGHT);
         } else {
             response.setHeader("Idempotent-Replayed", "true");
-            send(response, claim.before, stored.answer, stored.body);
+            send(response, stored.answer, stored.body);
         }
     }
 
@@ -190,7 +157,7 @@ public class Idempotency extends OncePerRequestFilter {
         WholeRequest whole = new WholeRequest(request);
         try {
             chain.doFilter(whole, held);
-            if (held.isBroken(request.getMethod())) {
+            if (held.isBroken(request.getMethod().equals("HEAD"))) {
                 throw new IOException("The body has another length than its header says");
             }
         } catch (Throwable error) {
@@ -215,7 +182,7 @@ public class Idempotency extends OncePerRequestFilter {
             return;
         }
         Answer answer = held.answer(claim.before);
-        byte[] body = held.bytes();
+        byte[] body = held.body();
         if (isFinal) {
             Problem problem;
             try {
@@ -232,7 +199,7 @@ public class Idempotency extends OncePerRequestFilter {
                 return;
             }
         }
-        send(response, null, answer, body);
+        send(response, answer, body);
     }
 
     private void free(Claim claim) {
@@ -243,20 +210,17 @@ public class Idempotency extends OncePerRequestFilter {
         }
     }
 
-    /** Sends an answer; for a replay onto the headers that are set before. */
-    private static void send(HttpServletResponse response, Map<String, List<String>> before, Answer answer, byte[] body)
-            throws IOException {
-        if (before != null) {
-            if (!answer.removed.isEmpty()) {
-                // A single header cannot be removed.
-                Map<String, List<String>> rest = headersOf(response);
-                answer.removed.forEach(rest::remove);
-                restore(response, rest);
-            }
-            set(response, answer.headers);
+    /** Sends an answer, for the first time or again. */
+    private static void send(HttpServletResponse response, Answer answer, byte[] body) throws IOException {
+        Map<String, List<String>> headers = headersOf(response);
+        if (answer.removed.stream().anyMatch(headers::containsKey)) {
+            // A single header cannot be removed.
+            answer.removed.forEach(headers::remove);
+            restore(response, headers);
         }
+        set(response, answer.headers);
         response.setStatus(answer.status);
-        if (answer.trailers != null) {
+        if (!answer.trailers.isEmpty()) {
             response.setTrailerFields(() -> answer.trailers);
             // With a length, which a short body would get, there are no trailers.
             response.flushBuffer();
@@ -271,10 +235,9 @@ public class Idempotency extends OncePerRequestFilter {
         response.setContentType("application/problem+json");
         response.setHeader("Content-Language", "en");
         response.setHeader("Cache-Control", "no-store");
-        switch (problem.retry) {
-            case "wait" -> response.setHeader("Retry-After", "1");
-            case "same_key" -> response.setHeader("Retry-After", "5");
-            default -> { }
+        String after = Map.of("wait", "1", "same_key", "5").get(problem.retry);
+        if (after != null) {
+            response.setHeader("Retry-After", after);
         }
         response.getOutputStream().write(JSON.writeValueAsBytes(problem));
     }
@@ -399,25 +362,8 @@ public class Idempotency extends OncePerRequestFilter {
         }
 
         @Override
-        public ServletInputStream getInputStream() throws IOException {
-            if (stream == null) {
-                stream = new WholeBody(super.getInputStream());
-            }
-            return stream;
-        }
-
-        @Override
-        public BufferedReader getReader() throws IOException {
-            if (reader == null) {
-                String encoding = getCharacterEncoding();
-                reader = new BufferedReader(new InputStreamReader(getInputStream(), encoding == null ? "ISO-8859-1" : encoding));
-            }
-            return reader;
-        }
-
-        @Override
-        public boolean isAsyncSupported() {
-            return false;
+        public AsyncContext startAsync(ServletRequest request, ServletResponse response) {
+            throw new IllegalStateException("A request with an Idempotency-Key cannot be answered asynchronously");
         }
 
         @Override
@@ -426,74 +372,78 @@ public class Idempotency extends OncePerRequestFilter {
         }
 
         @Override
-        public AsyncContext startAsync(ServletRequest request, ServletResponse response) {
-            throw new IllegalStateException("A request with an Idempotency-Key cannot be answered asynchronously");
+        public boolean isAsyncSupported() {
+            return false;
         }
 
-        private class WholeBody extends ServletInputStream {
-            private final ServletInputStream body;
-
-            WholeBody(ServletInputStream body) {
-                this.body = body;
+        @Override
+        public BufferedReader getReader() throws IOException {
+            if (reader == null) {
+                String encoding = Objects.requireNonNullElse(getCharacterEncoding(), "ISO-8859-1");
+                reader = new BufferedReader(new InputStreamReader(getInputStream(), encoding));
             }
+            return reader;
+        }
 
-            @Override
-            public int read(byte[] part, int offset, int length) throws IOException {
-                try {
-                    return body.read(part, offset, length);
-                } catch (IOException error) {
-                    isBroken = true;
-                    throw error;
-                }
-            }
+        @Override
+        public ServletInputStream getInputStream() throws IOException {
+            if (stream == null) {
+                ServletInputStream body = super.getInputStream();
+                stream = new ServletInputStream() {
+                    @Override
+                    public int read(byte[] part, int offset, int length) throws IOException {
+                        try {
+                            return body.read(part, offset, length);
+                        } catch (IOException error) {
+                            isBroken = true;
+                            throw error;
+                        }
+                    }
 
-            @Override
-            public int read() throws IOException {
-                byte[] one = new byte[1];
-                return read(one, 0, 1) < 0 ? -1 : one[0] & 0xff;
-            }
+                    @Override
+                    public int read() throws IOException {
+                        byte[] one = new byte[1];
+                        return read(one, 0, 1) < 0 ? -1 : one[0] & 0xff;
+                    }
 
-            @Override
-            public boolean isFinished() {
-                return body.isFinished();
-            }
+                    @Override
+                    public boolean isFinished() {
+                        return body.isFinished();
+                    }
 
-            @Override
-            public boolean isReady() {
-                return body.isReady();
-            }
+                    @Override
+                    public boolean isReady() {
+                        return body.isReady();
+                    }
 
-            @Override
-            public void setReadListener(ReadListener listener) {
-                body.setReadListener(listener);
+                    @Override
+                    public void setReadListener(ReadListener listener) {
+                        body.setReadListener(listener);
+                    }
+                };
             }
+            return stream;
         }
     }
 
-    /** Keeps the body and {@code sendError} back. Headers and status go to the response itself, which nobody has sent yet. */
-    private static class HeldResponse extends HttpServletResponseWrapper {
-        private final ByteArrayOutputStream body = new ByteArrayOutputStream();
-        private ServletOutputStream stream;
-        private PrintWriter writer;
-        private long length = -1;
-        private Supplier<Map<String, String>> trailers;
+    /** Keeps the body, its length and {@code sendError} back. Other headers and the status go to the response, which is not sent yet. */
+    private static class HeldResponse extends ContentCachingResponseWrapper {
+        private Supplier<Map<String, String>> trailers = Map::of;
         private int error;
         private String message;
-        private boolean isEnded;
+        private boolean isRedirect;
 
         HeldResponse(HttpServletResponse response) {
             super(response);
         }
 
-        byte[] bytes() {
-            if (writer != null) {
-                writer.flush();
-            }
-            return body.toByteArray();
+        byte[] body() {
+            return isRedirect ? new byte[0] : getContentAsByteArray();
         }
 
-        boolean isBroken(String method) {
-            return error == 0 && length >= 0 && !method.equals("HEAD") && getStatus() != SC_NOT_MODIFIED && length != bytes().length;
+        boolean isBroken(boolean isHead) {
+            String length = getHeader("Content-Length");
+            return length != null && error == 0 && !isHead && getStatus() != SC_NOT_MODIFIED && Long.parseLong(length) != body().length;
         }
 
         /** What the handler has changed of the headers. The others are those of filters around, for a replay anew. */
@@ -501,73 +451,38 @@ public class Idempotency extends OncePerRequestFilter {
             Map<String, List<String>> after = headersOf(this);
             List<String> removed = before.keySet().stream().filter(name -> !after.containsKey(name)).toList();
             after.entrySet().removeIf(header -> header.getValue().equals(before.get(header.getKey())));
-            if (length >= 0) {
-                after.put("Content-Length", List.of(Long.toString(length)));
-            }
-            return new Answer(getStatus(), after, removed, trailers == null ? null : trailers.get());
-        }
-
-        @Override
-        public ServletOutputStream getOutputStream() {
-            if (writer != null) {
-                throw new IllegalStateException("getWriter has been called");
-            }
-            if (stream == null) {
-                stream = new HeldBody();
-            }
-            return stream;
+            return new Answer(getStatus(), after, removed, trailers.get());
         }
 
         @Override
         public PrintWriter getWriter() throws IOException {
-            if (stream != null) {
-                throw new IllegalStateException("getOutputStream has been called");
-            }
-            if (writer == null) {
-                // Content-Type tells the encoding.
-                setCharacterEncoding(getCharacterEncoding());
-                writer = new PrintWriter(new OutputStreamWriter(new HeldBody(), getCharacterEncoding()));
-            }
-            return writer;
+            // Content-Type tells the encoding.
+            setCharacterEncoding(getCharacterEncoding());
+            return super.getWriter();
         }
 
         @Override
-        public void flushBuffer() {
-            bytes();
-        }
-
-        /** Until the answer has ended, an error handler may still give another one. */
-        @Override
-        public boolean isCommitted() {
-            return isEnded;
+        public void setLocale(Locale locale) {
+            super.setLocale(locale);
+            // Tomcat does not count the header that this sets among the others.
+            setHeader("Content-Language", locale.toLanguageTag());
         }
 
         @Override
-        public void resetBuffer() {
-            if (isEnded) {
-                throw new IllegalStateException("The answer has ended");
-            }
-            bytes();
-            body.reset();
+        public void setTrailerFields(Supplier<Map<String, String>> fields) {
+            trailers = fields;
         }
 
         @Override
         public void reset() {
-            resetBuffer();
             super.reset();
-            stream = null;
-            writer = null;
-            length = -1;
-            trailers = null;
+            setHeader("Content-Length", null);
         }
 
         @Override
         public void sendError(int status, String text) {
-            resetBuffer();
             error = status;
             message = text;
-            length = -1;
-            isEnded = true;
         }
 
         @Override
@@ -582,108 +497,9 @@ public class Idempotency extends OncePerRequestFilter {
 
         // Servlet 6.1 has this one, too.
         public void sendRedirect(String location, int status, boolean withoutBody) {
-            if (withoutBody) {
-                resetBuffer();
-            }
+            isRedirect = withoutBody;
             setStatus(status);
             setHeader("Location", location);
-            isEnded = true;
-        }
-
-        @Override
-        public void setTrailerFields(Supplier<Map<String, String>> fields) {
-            trailers = fields;
-        }
-
-        // The encoding of a writer does not change any more.
-        @Override
-        public void setCharacterEncoding(String encoding) {
-            if (writer == null) {
-                super.setCharacterEncoding(encoding);
-            }
-        }
-
-        @Override
-        public void setContentType(String type) {
-            String encoding = getCharacterEncoding();
-            super.setContentType(type);
-            if (writer != null) {
-                super.setCharacterEncoding(encoding);
-            }
-        }
-
-        // Tomcat does not count the header that this sets among the others.
-        @Override
-        public void setLocale(Locale locale) {
-            if (writer == null) {
-                super.setLocale(locale);
-            }
-            setHeader("Content-Language", locale.toLanguageTag());
-        }
-
-        @Override
-        public void setContentLength(int count) {
-            setContentLengthLong(count);
-        }
-
-        @Override
-        public void setContentLengthLong(long count) {
-            length = count;
-            super.setContentLengthLong(count);
-        }
-
-        @Override
-        public void setHeader(String name, String value) {
-            if ("Content-Length".equalsIgnoreCase(name) && value != null) {
-                setContentLengthLong(Long.parseLong(value));
-            } else {
-                super.setHeader(name, value);
-            }
-        }
-
-        @Override
-        public void addHeader(String name, String value) {
-            if ("Content-Length".equalsIgnoreCase(name) && value != null) {
-                setContentLengthLong(Long.parseLong(value));
-            } else {
-                super.addHeader(name, value);
-            }
-        }
-
-        @Override
-        public void setIntHeader(String name, int value) {
-            setHeader(name, Integer.toString(value));
-        }
-
-        @Override
-        public void addIntHeader(String name, int value) {
-            addHeader(name, Integer.toString(value));
-        }
-
-        private class HeldBody extends ServletOutputStream {
-            @Override
-            public void write(int one) {
-                if (!isEnded) {
-                    body.write(one);
-                }
-            }
-
-            @Override
-            public void write(byte[] part, int offset, int count) {
-                if (!isEnded) {
-                    body.write(part, offset, count);
-                }
-            }
-
-            @Override
-            public boolean isReady() {
-                return true;
-            }
-
-            @Override
-            public void setWriteListener(WriteListener listener) {
-                throw new IllegalStateException("A request with an Idempotency-Key cannot be answered asynchronously");
-            }
         }
     }
 }

@@ -112,7 +112,8 @@ impl Api {
     /// What a handler makes of a part of a request is not stored.
     fn takes_no_part_of_a_body(&self) -> Result<()> {
         let path = "/bare/body";
-        let request = Request::new("POST", path).header("idempotency-key", "whole").header("content-type", "text/plain");
+        let request =
+            Request::new("POST", path).header("idempotency-key", "whole").header("content-type", "text/plain");
         let before = self.runs(path)?;
         let mut caller = Connection::open(loopback(self.port))?;
         caller.send(&request.clone().header("content-length", "5").body("who").http1())?;

@@ -158,7 +158,10 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         let groups = [sharing(move || ApiSetup::start(framework), tests), around::group(framework)?];
         Ok(groups.map(|group| if is_installed { group } else { group.left_out() }))
     };
-    let all: Result<Vec<_>> = [Framework::FastApi, Framework::Express, Framework::Spring, Framework::GoHttp].into_iter().map(groups).collect();
+    let all: Result<Vec<_>> = [Framework::FastApi, Framework::Express, Framework::Spring, Framework::GoHttp]
+        .into_iter()
+        .map(groups)
+        .collect();
     Ok(all?.into_iter().flatten().collect())
 }
 
