@@ -9,7 +9,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -25,75 +24,60 @@ type order struct {
 	Amount *int    `json:"amount"`
 }
 
-// refusal is an error that the caller gets.
-type refusal struct {
-	status int
-	detail string
-}
-
-func (r refusal) Error() string { return r.detail }
-
-// pay asks the payment provider, which deduplicates by our key: after a crash here, the second attempt moves no money.
-func pay(ctx context.Context, what string, ordered order) (string, error) {
-	body, err := json.Marshal(ordered)
-	if err != nil {
-		return "", err
-	}
-	call, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv("PAYMENTS_URL")+"/"+what, bytes.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	call.Header.Set("Content-Type", "application/json")
-	if key := OperationKey(ctx); key != "" {
-		call.Header.Set("Idempotency-Key", key)
-	}
-	reply, err := client.Do(call)
-	if err != nil {
-		return "", err
-	}
-	defer reply.Body.Close()
-	switch reply.StatusCode {
-	case http.StatusOK:
-		var payment struct{ ID string }
-		err := json.NewDecoder(reply.Body).Decode(&payment)
-		return payment.ID, err
-	case http.StatusPaymentRequired:
-		return "", refusal{reply.StatusCode, "The card was declined"}
-	case http.StatusForbidden:
-		return "", refusal{reply.StatusCode, "The card needs a right that the caller does not have"}
-	}
-	return "", refusal{http.StatusServiceUnavailable, "The payment provider does not answer"}
-}
-
-func write(w http.ResponseWriter, status int, value any) {
+func answerWith(w http.ResponseWriter, status int, members map[string]string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value)
+	_ = json.NewEncoder(w).Encode(members)
 }
 
-// handle gives a handler's error its answer.
-func handle(handler func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := handler(w, r); err != nil {
-			told, ok := err.(refusal)
-			if !ok {
-				log.Print(err)
-				told = refusal{http.StatusInternalServerError, "Something is wrong here"}
+// pay asks the payment provider, which deduplicates by our key: after a crash here, the second attempt moves no money. It answers itself
+// when there is no payment.
+func pay(w http.ResponseWriter, r *http.Request, what string, ordered order) (payment struct{ ID string }, isPaid bool) {
+	body, err := json.Marshal(ordered)
+	if err == nil {
+		r, err = http.NewRequestWithContext(r.Context(), http.MethodPost, os.Getenv("PAYMENTS_URL")+"/"+what, bytes.NewReader(body))
+	}
+	if err != nil {
+		log.Print(err)
+		answerWith(w, http.StatusInternalServerError, nil)
+		return payment, false
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key := OperationKey(r.Context()); key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	status, detail := http.StatusServiceUnavailable, "The payment provider does not answer"
+	reply, err := client.Do(r)
+	if err == nil {
+		defer reply.Body.Close()
+		switch reply.StatusCode {
+		case http.StatusOK:
+			if err = json.NewDecoder(reply.Body).Decode(&payment); err == nil {
+				return payment, true
 			}
-			write(w, told.status, map[string]string{"detail": told.detail})
+			status, detail = http.StatusInternalServerError, "The payment provider answers with something else"
+		case http.StatusPaymentRequired:
+			status, detail = reply.StatusCode, "The card was declined"
+		case http.StatusForbidden:
+			status, detail = reply.StatusCode, "The card needs a right that the caller does not have"
 		}
 	}
+	answerWith(w, status, map[string]string{"detail": detail})
+	return payment, false
 }
 
-// create reads an order and pays for it.
-func create(r *http.Request, what string) (map[string]string, error) {
-	var ordered order
-	err := json.NewDecoder(r.Body).Decode(&ordered)
-	if err != nil || ordered.Item == nil || ordered.Amount == nil {
-		return nil, refusal{http.StatusUnprocessableEntity, "An order or refund has an item and an amount"}
+// create makes a handler that reads an order and pays for it.
+func create(what string, head func(http.Header, string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var ordered order
+		err := json.NewDecoder(r.Body).Decode(&ordered)
+		if err != nil || ordered.Item == nil || ordered.Amount == nil {
+			answerWith(w, http.StatusUnprocessableEntity, map[string]string{"detail": "An order or refund has an item and an amount"})
+		} else if payment, isPaid := pay(w, r, what, ordered); isPaid {
+			head(w.Header(), payment.ID)
+			answerWith(w, http.StatusCreated, map[string]string{"id": payment.ID, "item": *ordered.Item})
+		}
 	}
-	payment, err := pay(r.Context(), what, ordered)
-	return map[string]string{"id": payment, "item": *ordered.Item}, err
 }
 
 func main() {
@@ -112,31 +96,17 @@ func main() {
 	}
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /orders", handle(func(w http.ResponseWriter, r *http.Request) error {
-		paid, err := create(r, "charges")
-		if err != nil {
-			return err
-		}
-		w.Header().Set("Location", "/orders/"+paid["id"])
-		http.SetCookie(w, &http.Cookie{Name: "basket", Path: "/", MaxAge: -1})
-		write(w, http.StatusCreated, paid)
-		return nil
+	mux.HandleFunc("POST /orders", create("charges", func(header http.Header, payment string) {
+		header.Set("Location", "/orders/"+payment)
+		header.Add("Set-Cookie", (&http.Cookie{Name: "basket", Path: "/", MaxAge: -1}).String())
 	}))
-	mux.HandleFunc("POST /refunds", handle(func(w http.ResponseWriter, r *http.Request) error {
-		paid, err := create(r, "refunds")
-		if err == nil {
-			write(w, http.StatusCreated, paid)
-		}
-		return err
-	}))
-	mux.HandleFunc("DELETE /orders/{item}", handle(func(w http.ResponseWriter, r *http.Request) error {
+	mux.HandleFunc("POST /refunds", create("refunds", func(http.Header, string) {}))
+	mux.HandleFunc("DELETE /orders/{item}", func(w http.ResponseWriter, r *http.Request) {
 		item, amount := r.PathValue("item"), 0
-		if _, err := pay(r.Context(), "cancellations", order{&item, &amount}); err != nil {
-			return err
+		if _, isPaid := pay(w, r, "cancellations", order{&item, &amount}); isPaid {
+			w.WriteHeader(http.StatusNoContent)
 		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	}))
+	})
 	address := "127.0.0.1:" + cmp.Or(os.Getenv("PORT"), "9000")
 	fmt.Println("listening on", address)
 	log.Fatal(http.ListenAndServe(address, Idempotency(store, mux)))

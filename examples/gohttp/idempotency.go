@@ -337,10 +337,6 @@ func (h *heldAnswer) SetWriteDeadline(end time.Time) error {
 	return http.NewResponseController(h.w).SetWriteDeadline(end)
 }
 
-func (h *heldAnswer) EnableFullDuplex() error {
-	return http.NewResponseController(h.w).EnableFullDuplex()
-}
-
 // isBroken tells whether the body has another length than its header says.
 func (h *heldAnswer) isBroken() bool {
 	length, err := strconv.Atoi(h.sent.Get("Content-Length"))

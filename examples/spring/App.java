@@ -1,13 +1,9 @@
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
-import java.sql.SQLException;
+import java.net.http.*;
 import java.time.Duration;
 import java.util.Map;
 import org.springframework.boot.SpringApplication;
@@ -17,14 +13,9 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.http.HttpStatus;
 import org.springframework.http.ResponseCookie;
 import org.springframework.http.ResponseEntity;
-import org.springframework.web.bind.annotation.DeleteMapping;
-import org.springframework.web.bind.annotation.PathVariable;
-import org.springframework.web.bind.annotation.PostMapping;
-import org.springframework.web.bind.annotation.RequestBody;
-import org.springframework.web.bind.annotation.RestController;
+import org.springframework.jdbc.core.JdbcTemplate;
+import org.springframework.web.bind.annotation.*;
 import org.springframework.web.server.ResponseStatusException;
-import org.sqlite.SQLiteConfig;
-import org.sqlite.SQLiteDataSource;
 
 /**
  * Takes orders and refunds, each of which calls a payment provider, and does each of them once for each {@code Idempotency-Key}.
@@ -47,7 +38,9 @@ public class App {
     }
 
     public static void main(String[] arguments) {
-        SpringApplication.run(App.class, "--server.address=127.0.0.1", "--server.port=" + setting("PORT", "9000"));
+        String store = "jdbc:sqlite:" + setting("IDEMPOTENCY_DB", "results.db") + "?journal_mode=WAL&busy_timeout=10000";
+        SpringApplication.run(App.class, "--server.address=127.0.0.1", "--server.port=" + setting("PORT", "9000"),
+                "--spring.datasource.url=" + store);
     }
 
     private static String setting(String name, String standard) {
@@ -55,16 +48,11 @@ public class App {
     }
 
     @Bean
-    static Idempotency idempotency() throws SQLException {
-        SQLiteConfig config = new SQLiteConfig();
-        config.setJournalMode(SQLiteConfig.JournalMode.WAL);
-        config.setBusyTimeout(10_000);
-        SQLiteDataSource source = new SQLiteDataSource(config);
-        source.setUrl("jdbc:sqlite:" + setting("IDEMPOTENCY_DB", "results.db"));
+    static Idempotency idempotency(JdbcTemplate jdbc) {
         // The lease is longer than the gateway waits for an answer (60 s in a rendered configuration) and than any handler runs.
-        return new Idempotency(new Idempotency.Store(source,
-                Duration.ofSeconds(Long.parseLong(setting("IDEMPOTENCY_LEASE_SECONDS", "90"))),
-                Duration.ofSeconds(Long.parseLong(setting("IDEMPOTENCY_RETENTION_SECONDS", "86400")))));
+        Duration lease = Duration.ofSeconds(Long.parseLong(setting("IDEMPOTENCY_LEASE_SECONDS", "90")));
+        Duration retention = Duration.ofSeconds(Long.parseLong(setting("IDEMPOTENCY_RETENTION_SECONDS", "86400")));
+        return new Idempotency(new Idempotency.Store(jdbc, lease, retention));
     }
 
     record Order(String item, Integer amount) { }
@@ -104,10 +92,7 @@ public class App {
         }
         HttpResponse<String> reply = client.send(call.build(), HttpResponse.BodyHandlers.ofString());
         return switch (reply.statusCode()) {
-            case 200 -> {
-                JsonNode payment = json.readTree(reply.body());
-                yield payment.get("id").asText();
-            }
+            case 200 -> json.readTree(reply.body()).get("id").asText();
             case 402 -> throw new ResponseStatusException(HttpStatus.PAYMENT_REQUIRED, "The card was declined");
             case 403 -> throw new ResponseStatusException(HttpStatus.FORBIDDEN, "The card needs a right that the caller does not have");
             default -> throw new ResponseStatusException(HttpStatus.SERVICE_UNAVAILABLE, "The payment provider does not answer");

@@ -4,13 +4,12 @@ import jakarta.servlet.http.*;
 import java.io.*;
 import java.nio.charset.StandardCharsets;
 import java.security.*;
-import java.sql.*;
 import java.time.Duration;
 import java.util.*;
 import java.util.function.Supplier;
-import javax.sql.DataSource;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.web.filter.OncePerRequestFilter;
 import org.springframework.web.util.ContentCachingResponseWrapper;
 
@@ -19,8 +18,8 @@ import org.springframework.web.util.ContentCachingResponseWrapper;
  *
  * <pre>{@code
  * @Bean
- * Idempotency idempotency(DataSource source) throws SQLException {
- *     return new Idempotency(new Idempotency.Store(source, Duration.ofSeconds(60), Duration.ofDays(1)));
+ * Idempotency idempotency(JdbcTemplate jdbc) {
+ *     return new Idempotency(new Idempotency.Store(jdbc, Duration.ofSeconds(60), Duration.ofDays(1)));
  * }
  * }</pre>
  *
@@ -58,7 +57,7 @@ public class Idempotency extends OncePerRequestFilter {
             ON CONFLICT (operation, key) DO UPDATE
             SET fingerprint = excluded.fingerprint, owner = excluded.owner, expires_at = excluded.expires_at, status = NULL, headers = NULL, body = NULL
             WHERE idempotency_results.expires_at <= NOW""".replace("NOW", NOW);
-    private static final String FIND = "SELECT fingerprint, status, headers, body FROM idempotency_results WHERE operation = ? AND key = ?";
+    private static final String FIND = "SELECT fingerprint, headers, body FROM idempotency_results WHERE operation = ? AND key = ?";
     // Only the owner stores its answer: an attempt that was slower than its lease has lost the key to a later one.
     private static final String KEEP = """
             UPDATE idempotency_results SET status = ?, headers = ?, body = ?, expires_at = NOW + ?
@@ -132,7 +131,7 @@ public class Idempotency extends OncePerRequestFilter {
         Stored stored;
         try {
             stored = store.claim(claim, fingerprint) ? null : store.find(claim);
-        } catch (SQLException | IOException error) {
+        } catch (RuntimeException error) {
             LOG.error("The store cannot be asked", error);
             refuse(response, STORE_DOWN);
             return;
@@ -188,7 +187,7 @@ public class Idempotency extends OncePerRequestFilter {
             try {
                 // A later attempt may have claimed the key since this one's lease ended.
                 problem = store.keep(claim, answer, body) ? null : IN_FLIGHT;
-            } catch (SQLException | IOException error) {
+            } catch (RuntimeException | IOException error) {
                 LOG.error("The answer cannot be stored", error);
                 problem = NOT_KEPT;
             }
@@ -205,7 +204,7 @@ public class Idempotency extends OncePerRequestFilter {
     private void free(Claim claim) {
         try {
             store.free(claim);
-        } catch (SQLException error) {
+        } catch (RuntimeException error) {
             LOG.error("The key cannot be freed: its claim ends with its lease", error);
         }
     }
@@ -291,63 +290,50 @@ public class Idempotency extends OncePerRequestFilter {
 
     /** The table. The lease is longer than the longest request runs. */
     public static class Store {
-        private final DataSource source;
+        private final JdbcTemplate jdbc;
         private final double lease;
         private final double retention;
 
-        public Store(DataSource source, Duration lease, Duration retention) throws SQLException {
-            this.source = source;
+        public Store(JdbcTemplate jdbc, Duration lease, Duration retention) {
+            this.jdbc = jdbc;
             this.lease = lease.toMillis() / 1000.0;
             this.retention = retention.toMillis() / 1000.0;
-            run(TABLE);
+            jdbc.execute(TABLE);
         }
 
-        private int run(String statement, Object... values) throws SQLException {
-            try (Connection connection = source.getConnection(); PreparedStatement prepared = prepare(connection, statement, values)) {
-                return prepared.executeUpdate();
-            }
+        boolean claim(Claim claim, String fingerprint) {
+            return jdbc.update(CLAIM, claim.operation, claim.key, fingerprint, claim.owner, lease) == 1;
         }
 
-        private static PreparedStatement prepare(Connection connection, String statement, Object... values) throws SQLException {
-            PreparedStatement prepared = connection.prepareStatement(statement);
-            for (int place = 0; place < values.length; place++) {
-                prepared.setObject(place + 1, values[place]);
-            }
-            return prepared;
-        }
-
-        boolean claim(Claim claim, String fingerprint) throws SQLException {
-            return run(CLAIM, claim.operation, claim.key, fingerprint, claim.owner, lease) == 1;
-        }
-
-        Stored find(Claim claim) throws SQLException, IOException {
-            try (Connection connection = source.getConnection();
-                    PreparedStatement prepared = prepare(connection, FIND, claim.operation, claim.key);
-                    ResultSet row = prepared.executeQuery()) {
+        Stored find(Claim claim) {
+            return jdbc.query(FIND, row -> {
                 // An attempt that has just freed the key was in flight.
-                if (!row.next()) {
-                    return new Stored("", null, null);
-                }
-                String headers = row.getString("headers");
-                Answer answer = headers == null ? null : JSON.readValue(headers, Answer.class);
-                return new Stored(row.getString("fingerprint"), answer, row.getBytes("body"));
-            }
+                return row.next() ? new Stored(row.getString(1), answerOf(row.getString(2)), row.getBytes(3)) : new Stored("", null, null);
+            }, claim.operation, claim.key);
         }
 
-        boolean keep(Claim claim, Answer answer, byte[] body) throws SQLException, IOException {
+        boolean keep(Claim claim, Answer answer, byte[] body) throws IOException {
             Map<String, List<String>> lines = new LinkedHashMap<>(answer.headers);
             lines.keySet().removeIf(name -> NOT_STORED.contains(name.toLowerCase(Locale.ROOT)));
             String headers = JSON.writeValueAsString(new Answer(answer.status, lines, answer.removed, answer.trailers));
-            return run(KEEP, answer.status, headers, body, retention, claim.operation, claim.key, claim.owner) == 1;
+            return jdbc.update(KEEP, answer.status, headers, body, retention, claim.operation, claim.key, claim.owner) == 1;
         }
 
-        void free(Claim claim) throws SQLException {
-            run(FREE, claim.operation, claim.key, claim.owner);
+        void free(Claim claim) {
+            jdbc.update(FREE, claim.operation, claim.key, claim.owner);
         }
 
         /** Run it every hour or so. Correctness does not depend on it. */
-        public int deleteExpired() throws SQLException {
-            return run(DELETE_EXPIRED);
+        public int deleteExpired() {
+            return jdbc.update(DELETE_EXPIRED);
+        }
+
+        private static Answer answerOf(String headers) {
+            try {
+                return headers == null ? null : JSON.readValue(headers, Answer.class);
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
         }
     }
 

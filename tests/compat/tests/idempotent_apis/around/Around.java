@@ -14,11 +14,11 @@ import org.springframework.boot.web.servlet.FilterRegistrationBean;
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.io.FileSystemResource;
 import org.springframework.http.ResponseEntity;
+import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.web.bind.annotation.*;
 import org.springframework.web.cors.CorsConfiguration;
 import org.springframework.web.filter.CorsFilter;
 import org.springframework.web.filter.OncePerRequestFilter;
-import org.sqlite.SQLiteDataSource;
 
 /** What handlers do with an answer, between filters around the one of examples/spring and inside it. {@code around.json} has the requests. */
 @SpringBootConfiguration
@@ -29,7 +29,8 @@ public class Around {
 
     public static void main(String[] arguments) {
         SpringApplication.run(Around.class, "--server.address=127.0.0.1", "--server.port=" + System.getenv("PORT"),
-                "--server.compression.enabled=true", "--server.compression.mime-types=text/plain");
+                "--server.compression.enabled=true", "--server.compression.mime-types=text/plain",
+                "--spring.datasource.url=jdbc:sqlite:" + System.getenv("IDEMPOTENCY_DB"));
     }
 
     private static <T extends Filter> FilterRegistrationBean<T> at(int order, T filter, String path) {
@@ -40,10 +41,8 @@ public class Around {
     }
 
     @Bean
-    static FilterRegistrationBean<Idempotency> idempotency() throws Exception {
-        SQLiteDataSource source = new SQLiteDataSource();
-        source.setUrl("jdbc:sqlite:" + System.getenv("IDEMPOTENCY_DB"));
-        return at(2, new Idempotency(new Idempotency.Store(source, Duration.ofDays(1), Duration.ofDays(1))), "/*");
+    static FilterRegistrationBean<Idempotency> idempotency(JdbcTemplate jdbc) {
+        return at(2, new Idempotency(new Idempotency.Store(jdbc, Duration.ofDays(1), Duration.ofDays(1))), "/*");
     }
 
     @Bean

@@ -37,28 +37,38 @@ func sessions(next http.Handler) http.Handler {
 		if cookie, err := r.Cookie("session"); err == nil {
 			_, _ = fmt.Sscan(cookie.Value, &own.Items)
 		}
-		next.ServeHTTP(&headed{ResponseWriter: w, head: func() {
+		answer := &headed{ResponseWriter: w, head: func() {
 			if own.isUsed {
 				http.SetCookie(w, &http.Cookie{Name: "session", Value: fmt.Sprint(own.Items)})
 			}
-		}}, r.WithContext(context.WithValue(r.Context(), sessionKey{}, own)))
+		}}
+		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), sessionKey{}, own)))
 	})
 }
 
-// headed calls a function before the head.
+// headed calls a function before the head, and may have another way for the body.
 type headed struct {
 	http.ResponseWriter
-	head func()
-	once sync.Once
+	head  func()
+	isOut bool
+	body  *gzip.Writer
 }
 
 func (h *headed) WriteHeader(status int) {
-	h.once.Do(h.head)
+	if !h.isOut {
+		h.isOut = true
+		h.head()
+	}
 	h.ResponseWriter.WriteHeader(status)
 }
 
 func (h *headed) Write(part []byte) (int, error) {
-	h.once.Do(h.head)
+	if !h.isOut {
+		h.WriteHeader(http.StatusOK)
+	}
+	if h.body != nil {
+		return h.body.Write(part)
+	}
 	return h.ResponseWriter.Write(part)
 }
 
@@ -67,50 +77,22 @@ func (h *headed) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 // compressed compresses a body that has a type and is not compressed yet.
 func compressed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Add("Vary", "Accept-Encoding")
-		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-			next.ServeHTTP(w, r)
-			return
+		header := w.Header()
+		header.Add("Vary", "Accept-Encoding")
+		answer := &headed{ResponseWriter: w}
+		answer.head = func() {
+			takes := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+			if takes && header.Get("Content-Type") != "" && header.Get("Content-Encoding") == "" {
+				header.Del("Content-Length")
+				header.Set("Content-Encoding", "gzip")
+				answer.body = gzip.NewWriter(w)
+			}
 		}
-		zipped := &zipping{ResponseWriter: w}
-		next.ServeHTTP(zipped, r)
-		if zipped.to != nil {
-			_ = zipped.to.Close()
+		next.ServeHTTP(answer, r)
+		if answer.body != nil {
+			_ = answer.body.Close()
 		}
 	})
-}
-
-type zipping struct {
-	http.ResponseWriter
-	to *gzip.Writer
-}
-
-func (z *zipping) WriteHeader(status int) {
-	if header := z.Header(); header.Get("Content-Type") != "" && header.Get("Content-Encoding") == "" {
-		header.Del("Content-Length")
-		header.Set("Content-Encoding", "gzip")
-		z.to = gzip.NewWriter(z.ResponseWriter)
-	}
-	z.ResponseWriter.WriteHeader(status)
-}
-
-func (z *zipping) Write(part []byte) (int, error) {
-	if z.to == nil && z.Header().Get("Content-Encoding") == "" {
-		z.WriteHeader(http.StatusOK)
-	}
-	if z.to == nil {
-		return z.ResponseWriter.Write(part)
-	}
-	return z.to.Write(part)
-}
-
-func (z *zipping) Unwrap() http.ResponseWriter { return z.ResponseWriter }
-
-func (z *zipping) FlushError() error {
-	if z.to != nil {
-		_ = z.to.Flush()
-	}
-	return http.NewResponseController(z.ResponseWriter).Flush()
 }
 
 func secured(next http.Handler) http.Handler {
@@ -142,12 +124,7 @@ func recovered(next http.Handler) http.Handler {
 	})
 }
 
-func text(value string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, value) }
-}
-
 func handlers() map[string]http.HandlerFunc {
-	typed := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/plain") }
 	return map[string]http.HandlerFunc{
 		"cart": func(w http.ResponseWriter, r *http.Request) {
 			own := r.Context().Value(sessionKey{}).(*session)
@@ -173,7 +150,7 @@ func handlers() map[string]http.HandlerFunc {
 		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusSeeOther) },
 		"file":     func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "file.txt") },
 		"stream": func(w http.ResponseWriter, _ *http.Request) {
-			typed(w)
+			w.Header().Set("Content-Type", "text/plain")
 			for _, piece := range pieces {
 				_, _ = io.Copy(w, strings.NewReader(piece))
 				if err := http.NewResponseController(w).Flush(); err != nil {
@@ -182,7 +159,7 @@ func handlers() map[string]http.HandlerFunc {
 			}
 		},
 		"breaks": func(w http.ResponseWriter, _ *http.Request) {
-			typed(w)
+			w.Header().Set("Content-Type", "text/plain")
 			_, _ = io.WriteString(w, "partial")
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
@@ -206,7 +183,7 @@ func handlers() map[string]http.HandlerFunc {
 			w.Header().Set("X-A", "1")
 			w.WriteHeader(http.StatusAccepted)
 		},
-		"sniffed": text("<!doctype html><p>"),
+		"sniffed": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<!doctype html><p>") },
 		"untyped": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = nil
 			_, _ = io.WriteString(w, "<!doctype html><p>")
