@@ -207,13 +207,13 @@ func Idempotency(store *Store, handler http.Handler) http.Handler {
 		handler.ServeHTTP(held, inner)
 		// The server removes the files of a form, and middlewares around read the pattern.
 		r.MultipartForm, r.Pattern = inner.MultipartForm, inner.Pattern
-		if body.isBroken || held.isBroken() {
+		if held.isBroken() {
 			// It is broken off, as it would be without this middleware.
 			panic(http.ErrAbortHandler)
 		}
 
 		given := held.answer()
-		if isFinal(given.Status) {
+		if isFinal(given.Status) && !body.isBroken {
 			stored := given
 			stored.Headers = given.Headers.Clone()
 			for _, name := range notStored {

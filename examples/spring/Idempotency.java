@@ -481,7 +481,7 @@ public class Idempotency extends OncePerRequestFilter {
             sendRedirect(location, SC_FOUND, true);
         }
 
-        // Servlet 6.1 has this one, too.
+        // Servlet 6.1 has this one, too. The location stays relative: a caller resolves it.
         public void sendRedirect(String location, int status, boolean withoutBody) {
             isRedirect = withoutBody;
             setStatus(status);

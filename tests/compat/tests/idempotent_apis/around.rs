@@ -71,8 +71,11 @@ pub(super) fn group(framework: Framework) -> Result<Group> {
         .into_iter()
         .filter(is_for)
         .map(|row| Test::new(format!("around: {}", row.name), move |api: &Api| api.plays(&row)).within(name));
-    let broken = Test::new("around: a body that ends early", Api::takes_no_part_of_a_body).within(name);
-    Ok(sharing(move || Api::start(framework), tests.chain([broken]).collect()))
+    let others = [
+        Test::new("around: a body that ends early", Api::takes_no_part_of_a_body).within(name),
+        Test::new("around: the same path below two others", Api::tells_paths_apart).within(name),
+    ];
+    Ok(sharing(move || Api::start(framework), tests.chain(others).collect()))
 }
 
 /// The handlers of `around/`, each between other middlewares.
@@ -125,6 +128,15 @@ impl Api {
             ensure!(reply.status == 409 || reply.body == b"WHOLE", "{reply:?}");
             Ok(reply.status == 200)
         })
+    }
+
+    /// A router that cuts the begin of a path off does not make two operations one.
+    fn tells_paths_apart(&self) -> Result<()> {
+        for path in ["/bare/empty", "/session/empty"] {
+            let reply = self.send(&Request::new("POST", path).header("idempotency-key", "two paths"))?;
+            ensure!(reply.status == 204 && part(&reply, MARK.0).is_null(), "{path}: {reply:?}");
+        }
+        Ok(())
     }
 
     fn plays(&self, row: &Row) -> Result<()> {

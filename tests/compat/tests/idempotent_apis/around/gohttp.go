@@ -96,6 +96,7 @@ func compressed(next http.Handler) http.Handler {
 }
 
 func secured(next http.Handler) http.Handler {
+	next = http.MaxBytesHandler(next, 8)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Access-Control-Allow-Credentials", "true")
 		next.ServeHTTP(w, r)
@@ -167,7 +168,6 @@ func handlers() map[string]http.HandlerFunc {
 		"hints": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Link", "</a.css>; rel=preload")
 			w.WriteHeader(http.StatusEarlyHints)
-			w.Header().Del("Link")
 			_, _ = io.WriteString(w, "{}")
 		},
 		"invalid": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(99) },
@@ -175,7 +175,11 @@ func handlers() map[string]http.HandlerFunc {
 			w.Header().Set("Trailer", "X-Sum")
 			_, _ = io.WriteString(w, "ok")
 			w.Header().Set("X-Sum", "7")
-			w.Header().Set(http.TrailerPrefix+"X-Other", "8")
+		},
+		"unannounced": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "ok")
+			w.(http.Flusher).Flush()
+			w.Header().Set(http.TrailerPrefix+"X-Sum", "7")
 		},
 		"twice": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusCreated)
