@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -215,10 +216,10 @@ func Idempotency(store *Store, handler http.Handler) http.Handler {
 		given := held.answer()
 		if isFinal(given.Status) && !body.isBroken {
 			stored := given
-			stored.Headers = given.Headers.Clone()
-			for _, name := range notStored {
-				delete(stored.Headers, name)
-			}
+			stored.Headers, stored.Trailers = eachValue(given.Headers, toText), eachValue(given.Trailers, toText)
+			maps.DeleteFunc(stored.Headers, func(name string, _ []string) bool {
+				return slices.Contains(notStored, http.CanonicalHeaderKey(name))
+			})
 			// Strings and lists of strings are always valid JSON.
 			headers, _ := json.Marshal(stored)
 			kept, err := store.changes(keep, given.Status, string(headers), held.body.Bytes(), store.retention, operation, key, owner)
@@ -262,9 +263,38 @@ func replay(w http.ResponseWriter, store *Store, operation, key, fingerprint str
 	if err := json.Unmarshal(headers, &stored); err != nil {
 		return err
 	}
-	stored.Headers["Idempotent-Replayed"] = []string{"true"}
+	stored.Headers, stored.Trailers = eachValue(stored.Headers, toBytes), eachValue(stored.Trailers, toBytes)
+	stored.Headers.Set("Idempotent-Replayed", "true")
 	send(w, stored, body)
 	return nil
+}
+
+func eachValue(header http.Header, change func(string) string) http.Header {
+	changed := http.Header{}
+	for name, values := range header {
+		changed[name] = nil
+		for _, value := range values {
+			changed[name] = append(changed[name], change(value))
+		}
+	}
+	return changed
+}
+
+// A header has bytes, and JSON has characters: each byte becomes the character of its number (Latin-1).
+func toText(value string) string {
+	var text strings.Builder
+	for _, char := range []byte(value) {
+		text.WriteRune(rune(char))
+	}
+	return text.String()
+}
+
+func toBytes(text string) string {
+	var value []byte
+	for _, char := range text {
+		value = append(value, byte(char))
+	}
+	return string(value)
 }
 
 // wholeBody knows whether the request has come whole: what a handler answers to a part of one is no answer to the request.

@@ -23,15 +23,17 @@ import org.springframework.web.util.ContentCachingResponseWrapper;
  * }
  * }</pre>
  *
- * Spring Boot puts a filter without an order inside all others, and there it belongs: what filters around it do (refuse callers, compress,
- * add CORS headers) is not stored, and they do it for a replay, too. An answer of {@code sendError} is made in a second dispatch, to the error
- * page, so a registration by hand has to name the dispatcher types REQUEST and ERROR. With a key there are no asynchronous requests:
- * {@code startAsync} fails. The answers are in a table of SQLite, which several processes of one machine can share. For PostgreSQL two things
- * differ: {@code NOW} and the type of {@code body} ({@code bytea}).
+ * Spring Boot puts a filter without an order inside all others, and there it belongs: what filters around it do (refuse callers,
+ * compress, add CORS headers) is not stored, and they do it for a replay, too. An answer of {@code sendError} is made in a second
+ * dispatch, to the error page, so a registration by hand has to name the dispatcher types REQUEST and ERROR. With a key there are no
+ * asynchronous requests: {@code startAsync} fails. The answers are in a table of SQLite, which several processes of one machine can
+ * share. For PostgreSQL two things differ: {@code NOW} and the type of {@code body} ({@code bytea}).
  */
 public class Idempotency extends OncePerRequestFilter {
-    /** The name of a request's attribute: a key that is the same in every attempt. The handler passes it to services that it calls, and puts
-     * it into a unique column of rows that it inserts, so that an attempt that runs again after a crash or a 5xx does nothing twice. */
+    /**
+     * The name of a request's attribute: a key that is the same in every attempt. The handler passes it to services that it calls, and
+     * puts it into a unique column of rows that it inserts, so that an attempt that runs again after a crash or a 5xx does nothing twice.
+     */
     public static final String OPERATION_KEY = "idempotency.operation_key";
 
     // The database's clock decides about leases, so that the clocks of several machines need not agree.
@@ -65,9 +67,9 @@ public class Idempotency extends OncePerRequestFilter {
     private static final String FREE = "DELETE FROM idempotency_results WHERE operation = ? AND key = ? AND owner = ? AND status IS NULL";
     private static final String DELETE_EXPIRED = "DELETE FROM idempotency_results WHERE expires_at <= " + NOW;
 
-    // An answer with one of these statuses is not stored. After 401 and 403 a caller gets a right or a new token and sends the same key again.
-    // After 408, 425, 429 and 5xx it expects that the work is tried again; nobody knows how far it came, so the handler's own steps have to be
-    // safe to repeat (OPERATION_KEY).
+    // An answer with one of these statuses is not stored. After 401 and 403 a caller gets a right or a new token and sends the same key
+    // again. After 408, 425, 429 and 5xx it expects that the work is tried again; nobody knows how far it came, so the handler's own steps
+    // have to be safe to repeat (OPERATION_KEY).
     private static final Set<Integer> NOT_FINAL = Set.of(401, 403, 408, 425, 429);
     // Headers of one answer or one connection. A stored Set-Cookie would be a credential in the table, and a replay would put an old session
     // in the place of a newer one. A caller that lost the first answer gets its cookie from the next request that sets one.
@@ -355,11 +357,6 @@ public class Idempotency extends OncePerRequestFilter {
         @Override
         public AsyncContext startAsync() {
             return startAsync(this, null);
-        }
-
-        @Override
-        public boolean isAsyncSupported() {
-            return false;
         }
 
         @Override

@@ -1,5 +1,5 @@
-//! The middlewares of `examples/fastapi`, `express`, `spring` and `gohttp` behind the filter in a real Envoy: each key has one effect, whatever
-//! happens between the claim and the stored answer. All frameworks have the same tests. An effect is a call of the payment provider,
+//! The middlewares of `examples/fastapi`, `express`, `spring` and `gohttp` behind the filter in a real Envoy: each key has one effect,
+//! whatever happens between the claim and the stored answer. All frameworks have the same tests. An effect is a call of the payment provider,
 //! which is the test's: it can hold an answer back, so that a request is in flight as long as the test wants.
 
 mod around;

@@ -150,6 +150,10 @@ public class Around {
                 body.print("partial");
                 response.sendError(404, "Nothing is here");
             }
+            case "bytes" -> {
+                response.setHeader("X-B", "ÿ");
+                response.setHeader("set-cookie", "a=1");
+            }
             case "forbidden" -> response.sendError(403);
             case "async" -> {
                 return (Callable<String>) () -> "later";

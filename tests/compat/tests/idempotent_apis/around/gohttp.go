@@ -22,29 +22,24 @@ import (
 
 var pieces = []string{"one, ", "two, ", "three"}
 
-// The session of a request.
-type session struct {
-	Items  int
-	isUsed bool
-}
-
-type sessionKey struct{}
-
 // sessions keeps a session in a cookie, which it sets with the head of an answer.
 func sessions(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		own := &session{}
+		items := 0
 		if cookie, err := r.Cookie("session"); err == nil {
-			_, _ = fmt.Sscan(cookie.Value, &own.Items)
+			_, _ = fmt.Sscan(cookie.Value, &items)
 		}
+		before := items
 		answer := &headed{ResponseWriter: w, head: func() {
-			if own.isUsed {
-				http.SetCookie(w, &http.Cookie{Name: "session", Value: fmt.Sprint(own.Items)})
+			if items != before {
+				http.SetCookie(w, &http.Cookie{Name: "session", Value: fmt.Sprint(items)})
 			}
 		}}
-		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), sessionKey{}, own)))
+		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), sessionKey{}, &items)))
 	})
 }
+
+type sessionKey struct{}
 
 // headed calls a function before the head, and may have another way for the body.
 type headed struct {
@@ -105,7 +100,9 @@ func secured(next http.Handler) http.Handler {
 
 func presets(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, value := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "X-Gone": "1", "X-Api-Version": "3", "Vary": "origin"} {
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Cache-Control": "no-store", "X-Gone": "1", "X-Api-Version": "3", "Vary": "origin",
+		} {
 			w.Header().Set(name, value)
 		}
 		http.SetCookie(w, &http.Cookie{Name: "seen", Value: "1"})
@@ -128,9 +125,9 @@ func recovered(next http.Handler) http.Handler {
 func handlers() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"cart": func(w http.ResponseWriter, r *http.Request) {
-			own := r.Context().Value(sessionKey{}).(*session)
-			own.Items, own.isUsed = own.Items+1, true
-			_, _ = fmt.Fprintf(w, `{"items":%d}`, own.Items)
+			items := r.Context().Value(sessionKey{}).(*int)
+			*items++
+			_, _ = fmt.Fprintf(w, `{"items":%d}`, *items)
 		},
 		"cookies": func(w http.ResponseWriter, _ *http.Request) {
 			http.SetCookie(w, &http.Cookie{Name: "a", Value: "1"})
@@ -188,6 +185,10 @@ func handlers() map[string]http.HandlerFunc {
 			w.WriteHeader(http.StatusAccepted)
 		},
 		"sniffed": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<!doctype html><p>") },
+		"bytes": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-B", "\xff")
+			w.Header()["set-cookie"] = []string{"a=1"}
+		},
 		"untyped": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = nil
 			_, _ = io.WriteString(w, "<!doctype html><p>")
