@@ -27,6 +27,7 @@ EDGE_GUARDS ?= .tools/guards
 EDGE_RPC_CLIENTS ?= .tools/rpc-clients
 EDGE_OPENAPI_TOOLS ?= .tools/openapi-tools
 EDGE_RECIPES ?= .tools/recipes
+EDGE_IDEMPOTENT_APIS ?= .tools/idempotent-apis
 EDGE_RELEASE_TOOLS ?= .tools/release-tools
 EDGE_KRAKEND ?= target/krakend
 EDGE_CLIENTS ?= target/clients
@@ -43,10 +44,11 @@ override EDGE_GUARDS := $(abspath $(EDGE_GUARDS))
 override EDGE_RPC_CLIENTS := $(abspath $(EDGE_RPC_CLIENTS))
 override EDGE_OPENAPI_TOOLS := $(abspath $(EDGE_OPENAPI_TOOLS))
 override EDGE_RECIPES := $(abspath $(EDGE_RECIPES))
+override EDGE_IDEMPOTENT_APIS := $(abspath $(EDGE_IDEMPOTENT_APIS))
 override EDGE_RELEASE_TOOLS := $(abspath $(EDGE_RELEASE_TOOLS))
 override EDGE_KRAKEND := $(abspath $(EDGE_KRAKEND))
 override EDGE_CLIENTS := $(abspath $(EDGE_CLIENTS))
-export EDGE_HOST EDGE_WASM EDGE_DYNAMIC_MODULE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_RECIPES EDGE_RELEASE_TOOLS EDGE_KRAKEND EDGE_CLIENTS
+export EDGE_HOST EDGE_WASM EDGE_DYNAMIC_MODULE EDGE_ENVOY EDGE_RESTATE EDGE_OPENBAO EDGE_PROMETHEUS EDGE_PROMTOOL EDGE_SDKS EDGE_PATH_READERS EDGE_GUARDS EDGE_RPC_CLIENTS EDGE_OPENAPI_TOOLS EDGE_RECIPES EDGE_IDEMPOTENT_APIS EDGE_RELEASE_TOOLS EDGE_KRAKEND EDGE_CLIENTS
 
 # CLI_PROFILE=dev builds faster, and reads large files slowly.
 CLI_PROFILE ?= fast
@@ -72,6 +74,7 @@ OTHER_TOOLS_NEEDED := $(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENBAO)),openbao)
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RPC_CLIENTS)),rpc-clients) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_OPENAPI_TOOLS)),openapi-tools) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RECIPES)),recipes) \
+	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_IDEMPOTENT_APIS)),idempotent-apis) \
 	$(if $(filter $(CURDIR)/.tools/%,$(EDGE_RELEASE_TOOLS)),release-tools)
 
 .PHONY: help

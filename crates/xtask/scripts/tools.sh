@@ -3,7 +3,7 @@
 # this file, except for Prometheus, for which Debian's signed index is the check. It writes nothing outside of the project,
 # and needs no network for a tool that is already installed.
 #
-# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|binaryen|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ...
+# usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|binaryen|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|idempotent-apis|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ...
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -457,6 +457,13 @@ recipes() {
         node python go java
 }
 
+# The servers of examples/spring and examples/gohttp, and those of `around`, which the end-to-end test `idempotent_apis` runs.
+idempotent_apis() {
+    local also=("$ROOT"/examples/gohttp/*.go "$ROOT"/examples/spring/*.java "$ROOT/examples/spring/pom.xml")
+    collection idempotent-apis "$ROOT/tests/compat/tests/idempotent_apis/around" \
+        "Spring Boot and SQLite's drivers from Maven Central and Go's proxy (about 80 MB)" spring gohttp
+}
+
 rpc_clients_go() {
     local go
     go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
@@ -514,10 +521,10 @@ fetch_node() {
     npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier
 }
 
-# fetch_java SUMS: fetches what $lock/pom.xml needs into the directory `jars`, and compares it with a file of checksums.
+# fetch_java SUMS [POM]: fetches what POM needs ($lock/pom.xml without it) into the directory `jars`, and compares it with a file of checksums.
 fetch_java() {
     has mvn && has javac || { say "a JDK (17 or newer) and Maven are needed"; return 1; }
-    mvn --quiet --batch-mode --file "$lock/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+    mvn --quiet --batch-mode --file "${2:-$lock/pom.xml}" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
         "-DoutputDirectory=$PWD/jars" || return 1
     (cd jars && sha256sum --quiet --check "$1")
 }
@@ -591,7 +598,21 @@ recipes_java() {
     fetch_java "$lock/java.sha256" && javac -cp 'jars/*' -d classes "$sources/Clients.java" "$ROOT"/examples/retries/*.java
 }
 
-USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|binaryen|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ..."
+idempotent_apis_spring() {
+    fetch_java "$lock/spring.sha256" "$ROOT/examples/spring/pom.xml" &&
+        javac -parameters -cp 'jars/*' -d classes "$ROOT"/examples/spring/*.java "$sources/Around.java"
+}
+
+idempotent_apis_gohttp() {
+    local go
+    go=$(find_go 1.25 "$lock") || { say "Go 1.25 or newer is needed"; return 1; }
+    mkdir api around && cp "$ROOT"/examples/gohttp/*.go api && cp "$ROOT/examples/gohttp/idempotency.go" "$sources/gohttp.go" around &&
+        cp "$lock/go.mod" "$lock/go.sum" . || return 1
+    export GOTOOLCHAIN=local GOWORK=off GOFLAGS='-mod=readonly -modcacherw' GOMODCACHE=$WORK/modules CGO_ENABLED=0
+    "$go" build -trimpath -o orders ./api && "$go" build -trimpath -o others ./around
+}
+
+USAGE="usage: crates/xtask/scripts/tools.sh envoy|envoy-VERSION|restate|binaryen|openbao|prometheus|sdks|path-readers|guards|rpc-clients|openapi-tools|recipes|idempotent-apis|release-tools|kubernetes-crds|envoy-gateway|istio|crane|wasm-toolchain ..."
 [ $# -gt 0 ] || die "nothing to install" "$USAGE"
 mkdir -p "$TOOLS"
 for tool in "$@"; do
@@ -615,6 +636,7 @@ for tool in "$@"; do
         rpc-clients) rpc_clients ;;
         openapi-tools) openapi_tools ;;
         recipes) recipes ;;
+        idempotent-apis) idempotent_apis ;;
         release-tools) release_tools ;;
         kubernetes-crds) "$ROOT/crates/xtask/scripts/kubernetes-crds.sh" ;;
         crane) crane ;;

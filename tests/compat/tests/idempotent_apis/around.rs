@@ -1,19 +1,19 @@
 //! The middlewares of the examples between others: sessions, compression, CORS, security headers, and what handlers do with an answer in all
 //! forms of their platform. With a key an answer is as without one, and a replay is as the first answer, but for cookies. `around.json` has
-//! the requests for both frameworks.
+//! the requests for all frameworks.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use e2e::raw::{self, Reply, Request};
-use e2e::runner::{Group, Test, sharing};
+use e2e::raw::{self, Connection, Reply, Request};
+use e2e::runner::{Group, Test, sharing, until};
 use harness::ports::{free, loopback};
 use harness::process::Process;
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Framework, node, python, until_it_listens};
+use super::{Framework, POLL, go, java, node, python, until_it_listens};
 
 /// What is of one moment, of one connection, or how a body is written on it.
 const OF_ONE_ANSWER: [&str; 7] =
@@ -26,21 +26,23 @@ const MARK: (&str, &str) = ("idempotent-replayed", "true");
 #[serde(deny_unknown_fields)]
 struct Row {
     name: String,
-    /// The one framework that it is for
+    /// The frameworks that it is for, if not for all
     #[serde(default)]
-    only: Option<String>,
+    only: Vec<String>,
     #[serde(default = "post")]
     method: String,
     path: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    #[serde(default)]
+    body: String,
     /// Without a key the platform answers something else.
     #[serde(default)]
     alone: bool,
     /// Whether the answer is stored
     #[serde(default = "yes")]
     r#final: bool,
-    /// Headers that a middleware around adds when the handler has run
+    /// Headers that a middleware around adds when the handler has run, or `body` if an answer that is not stored tells the time
     #[serde(default)]
     around: Vec<String>,
     /// How many cookies a handler or a session sets
@@ -64,12 +66,16 @@ const fn yes() -> bool {
 pub(super) fn group(framework: Framework) -> Result<Group> {
     let rows: Vec<Row> = serde_json::from_str(include_str!("around.json"))?;
     let name = framework.name();
-    let is_for = |row: &Row| row.only.as_deref().is_none_or(|only| only == name);
+    let is_for = |row: &Row| row.only.is_empty() || row.only.iter().any(|only| only == name);
     let tests = rows
         .into_iter()
         .filter(is_for)
         .map(|row| Test::new(format!("around: {}", row.name), move |api: &Api| api.plays(&row)).within(name));
-    Ok(sharing(move || Api::start(framework), tests.collect()))
+    let others = [
+        Test::new("around: a body that ends early", Api::takes_no_part_of_a_body).within(name),
+        Test::new("around: the same path below two others", Api::tells_paths_apart).within(name),
+    ];
+    Ok(sharing(move || Api::start(framework), tests.chain(others).collect()))
 }
 
 /// The handlers of `around/`, each between other middlewares.
@@ -86,7 +92,10 @@ impl Api {
         let mut command = match framework {
             Framework::FastApi => python(port, "fastapi_app:app", &folder),
             Framework::Express => node(port, &folder.join("express.js")),
+            Framework::Spring => java(port, "Around"),
+            Framework::GoHttp => go(port, "others"),
         };
+        command.current_dir(&folder);
         command.env("IDEMPOTENCY_DB", directory.path().join("results.db"));
         let log = directory.path().join("api.log");
         let process = until_it_listens(port, Process::spawn("the API", &mut command, &log)?)?;
@@ -103,8 +112,35 @@ impl Api {
         Ok(runs.get(path).and_then(Value::as_u64).unwrap_or_default())
     }
 
+    /// What a handler makes of a part of a request is not stored.
+    fn takes_no_part_of_a_body(&self) -> Result<()> {
+        let path = "/bare/body";
+        let request =
+            Request::new("POST", path).header("idempotency-key", "whole").header("content-type", "text/plain");
+        let before = self.runs(path)?;
+        let mut caller = Connection::open(loopback(self.port))?;
+        caller.send(&request.clone().header("content-length", "5").body("who").http1())?;
+        until("the handler runs", POLL, || Ok(self.runs(path)? > before))?;
+        drop(caller);
+        until("the whole request is answered", POLL, || {
+            let reply = self.send(&request.clone().body("whole"))?;
+            ensure!(matches!(reply.status, 200 | 409) && part(&reply, MARK.0).is_null(), "{reply:?}");
+            ensure!(reply.status == 409 || reply.body == b"WHOLE", "{reply:?}");
+            Ok(reply.status == 200)
+        })
+    }
+
+    /// A router that cuts the begin of a path off does not make two operations one.
+    fn tells_paths_apart(&self) -> Result<()> {
+        for path in ["/bare/empty", "/session/empty"] {
+            let reply = self.send(&Request::new("POST", path).header("idempotency-key", "two paths"))?;
+            ensure!(reply.status == 204 && part(&reply, MARK.0).is_null(), "{path}: {reply:?}");
+        }
+        Ok(())
+    }
+
     fn plays(&self, row: &Row) -> Result<()> {
-        let mut request = Request::new(&row.method, row.path.as_str());
+        let mut request = Request::new(&row.method, row.path.as_str()).body(row.body.as_str());
         for (name, value) in &row.headers {
             request = request.header(name, value.as_str());
         }
@@ -155,8 +191,17 @@ fn is_like(one: &Reply, other: &Reply, others: &[String]) -> bool {
         lines.sort();
         lines
     };
-    (one.status, &one.reason, &one.body, &one.trailers) == (other.status, &other.reason, &other.body, &other.trailers)
+    // gzip writes the time into bytes 4 to 7 of its head.
+    let body = |reply: &Reply| {
+        let mut body = reply.body.clone();
+        if let [0x1f, 0x8b, _, _, time @ .., _, _] = body.get_mut(..10).unwrap_or_default() {
+            time.fill(0);
+        }
+        body
+    };
+    (one.status, &one.reason, &one.trailers) == (other.status, &other.reason, &other.trailers)
         && lines(one) == lines(other)
+        && (others.iter().any(|part| part == "body") || body(one) == body(other))
 }
 
 /// A part of an answer, as a row names it.

@@ -1,5 +1,5 @@
-//! The middlewares of `examples/fastapi` and `examples/express` behind the filter in a real Envoy: each key has one effect, whatever
-//! happens between the claim and the stored answer. Both frameworks have the same tests. An effect is a call of the payment provider,
+//! The middlewares of `examples/fastapi`, `express`, `spring` and `gohttp` behind the filter in a real Envoy: each key has one effect,
+//! whatever happens between the claim and the stored answer. All frameworks have the same tests. An effect is a call of the payment provider,
 //! which is the test's: it can hold an answer back, so that a request is in flight as long as the test wants.
 
 mod around;
@@ -41,6 +41,8 @@ const LONG_TYPE: &str = "service_account_of_a_machine_with_a_very_long_name_aa";
 enum Framework {
     FastApi,
     Express,
+    Spring,
+    GoHttp,
 }
 
 impl Framework {
@@ -48,6 +50,8 @@ impl Framework {
         match self {
             Self::FastApi => "fastapi",
             Self::Express => "express",
+            Self::Spring => "spring",
+            Self::GoHttp => "gohttp",
         }
     }
 }
@@ -146,24 +150,38 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         let tests = tests.into_iter().map(|test| test.within(name)).collect();
         let is_installed = packages(framework).is_dir();
         if !is_installed {
+            let (_, tool) = collection(framework);
             eprintln!(
-                "SKIPPED: {name} is not installed, so examples/{name} is not tested. `crates/xtask/scripts/tools.sh path-readers` installs it."
+                "SKIPPED: {name} is not installed, so examples/{name} is not tested. `crates/xtask/scripts/tools.sh {tool}` installs it."
             );
         }
         let groups = [sharing(move || ApiSetup::start(framework), tests), around::group(framework)?];
         Ok(groups.map(|group| if is_installed { group } else { group.left_out() }))
     };
-    let all: Result<Vec<_>> = [Framework::FastApi, Framework::Express].into_iter().map(groups).collect();
+    let all: Result<Vec<_>> = [Framework::FastApi, Framework::Express, Framework::Spring, Framework::GoHttp]
+        .into_iter()
+        .map(groups)
+        .collect();
     Ok(all?.into_iter().flatten().collect())
 }
 
-/// Where the packages of a framework are installed.
+/// The variable that says where a framework is installed, and the tool that it is installed with.
+const fn collection(framework: Framework) -> (&'static str, &'static str) {
+    match framework {
+        Framework::FastApi | Framework::Express => ("EDGE_PATH_READERS", "path-readers"),
+        Framework::Spring | Framework::GoHttp => ("EDGE_IDEMPOTENT_APIS", "idempotent-apis"),
+    }
+}
+
+/// Where the packages or programs of a framework are installed.
 fn packages(framework: Framework) -> PathBuf {
-    let installed =
-        env::var_os("EDGE_PATH_READERS").map_or_else(|| repository().join(".tools/path-readers"), PathBuf::from);
+    let (variable, tool) = collection(framework);
+    let installed = env::var_os(variable).map_or_else(|| repository().join(".tools").join(tool), PathBuf::from);
     installed.join(match framework {
         Framework::FastApi => "fastapi/packages",
         Framework::Express => "express/node_modules",
+        Framework::Spring => "spring",
+        Framework::GoHttp => "gohttp",
     })
 }
 
@@ -328,6 +346,21 @@ fn node(port: u16, program: &Path) -> Command {
     command
 }
 
+/// Runs a class that is compiled beside the filter of the example.
+fn java(port: u16, class: &str) -> Command {
+    let (mut command, files) = (Command::new("java"), packages(Framework::Spring));
+    let path = format!("{}:{}", files.join("classes").display(), files.join("jars/*").display());
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &path, class]).env("PORT", port.to_string());
+    command
+}
+
+/// Runs a program that is built with the middleware of the example.
+fn go(port: u16, program: &str) -> Command {
+    let mut command = Command::new(packages(Framework::GoHttp).join(program));
+    command.env("PORT", port.to_string());
+    command
+}
+
 fn until_it_listens(port: u16, mut process: Process) -> Result<Process> {
     runtime()?
         .block_on(process.ready(READY, async || {
@@ -342,6 +375,8 @@ fn run(framework: Framework, port: u16, payments: SocketAddr, directory: &Path, 
     let mut command = match framework {
         Framework::FastApi => python(port, "app:app", &examples.join("fastapi")),
         Framework::Express => node(port, &examples.join("express/app.js")),
+        Framework::Spring => java(port, "App"),
+        Framework::GoHttp => go(port, "orders"),
     };
     for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
         command.env_remove(proxy);

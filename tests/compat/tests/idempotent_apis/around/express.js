@@ -43,6 +43,11 @@ on("/breaks", (request, response) => {
   response.type("text/plain").write("partial");
   throw new Error("after the first bytes");
 });
+on("/body", async (request, response) => {
+  let body = "";
+  for await (const part of request) body += part;
+  response.send(body.toUpperCase());
+});
 on("/hints", (request, response) => {
   response.writeEarlyHints({ link: "</a.css>; rel=preload" });
   response.json({});

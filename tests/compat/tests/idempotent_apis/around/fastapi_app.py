@@ -72,6 +72,11 @@ def breaks():
     return StreamingResponse(pieces(), media_type="text/plain")
 
 
+@on("/body")
+async def body(request: Request):
+    return PlainTextResponse((await request.body()).upper())
+
+
 @on("/background")
 def background(tasks: BackgroundTasks):
     tasks.add_task(lambda: runs.update(["background"]))
