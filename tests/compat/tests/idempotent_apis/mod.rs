@@ -455,7 +455,7 @@ fn in_flight(setup: &ApiSetup) -> Result<()> {
 }
 
 fn at_once(setup: &ApiSetup) -> Result<()> {
-    const CLIENTS: usize = 16;
+    const CLIENTS: usize = 1_000;
     let item = "at-once";
     let order = setup.order(item)?;
     let start = Barrier::new(CLIENTS);
