@@ -172,6 +172,9 @@ fn serve(stream: TcpStream, state: &State) -> Result<()> {
     Ok(())
 }
 
+/// What a key has in it whose request Restate says to be under way.
+pub const UNDER_WAY: &str = "under-way";
+
 fn is_claim(request: &Message) -> bool {
     request.start.starts_with(b"POST /restate/call/IdempotencyGuard/claim ")
 }
@@ -184,6 +187,11 @@ pub fn restate_answer(request: &Message) -> Option<Answer> {
     }
     let is_asked = |path: &&str| request.start.starts_with(format!("POST {path} ").as_bytes());
     let path = ["/restate/lookup", "/restate/output"].into_iter().find(is_asked)?;
+    let is_under_way = request.body.windows(UNDER_WAY.len()).any(|part| part == UNDER_WAY.as_bytes());
+    if path == "/restate/output" && is_under_way {
+        let body = br#"{"code":470,"message":"the invocation exists but has not completed yet","source":"ingress"}"#;
+        return Some(Answer { status: 470, body: body.to_vec(), ..Answer::default() });
+    }
     let (status, body) = restate_reply(path, &request.body);
     Some(Answer { status, body, ..Answer::default() })
 }

@@ -1,5 +1,5 @@
-//! What pages show of Envoy's own configuration beside the filter: the codes of another taxonomy as a header (docs/backends.md), and
-//! the tenant of callers who are not logged in (docs/identity.md).
+//! What pages show of Envoy's own configuration beside the filter: the codes of another taxonomy as a header and the errors of a
+//! protocol (docs/backends.md), and the tenant of callers who are not logged in (docs/identity.md).
 
 use std::fs;
 
@@ -12,6 +12,8 @@ use harness::tools::repository;
 use serde_json::{Value, json};
 
 const LISTENER: &str = "mapping";
+/// A listener for clients of ACP.
+const ACP: &str = "acp";
 /// A listener for callers who are not logged in.
 const ANONYMOUS: &str = "anonymous";
 
@@ -19,6 +21,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         Test::new("a header with the codes of another taxonomy", own_codes),
         Test::new("callers who are not logged in", anonymous),
+        Test::new("the table of ACP, row by row", acp),
     ];
     Ok(vec![sharing(start, tests)])
 }
@@ -53,7 +56,80 @@ fn start() -> Result<TestGateway> {
     let policy = cases.get("policy").context("no policy")?.to_string();
     let filter = block("identity.md", "Callers who are not logged in")?.get(0).context("no filter")?.clone();
     let changes = vec![Change::EveryPath, Change::Before(filter)];
-    TestGateway::start(&[mapped, (ANONYMOUS.to_owned(), ListenerSpec { policy, changes })])
+    let anonymous = (ANONYMOUS.to_owned(), ListenerSpec { policy, changes });
+    TestGateway::start(&[mapped, (ACP.to_owned(), acp_listener()?), anonymous])
+}
+
+/// What policies/profiles/acp.json has, with a route for each of its checks.
+fn acp_listener() -> Result<ListenerSpec> {
+    let profile = fs::read_to_string(repository().join("policies/profiles/acp.json"))?;
+    let profile: Value = serde_json::from_str(&profile)?;
+    let member = |name: &str| profile.get(name).cloned().with_context(|| format!("the profile lacks {name}"));
+    let route = |name: &str, off: &str| -> Result<Value> {
+        let mut route = member("route")?;
+        let members = route.as_object_mut().context("no object")?;
+        members.insert("endpoint".to_owned(), json!(name));
+        members.insert("path".to_owned(), json!(format!("/{name}")));
+        members.insert("target".to_owned(), json!("Sessions/create"));
+        members.remove(off);
+        if off == "collision" {
+            members.remove("fingerprint");
+        }
+        Ok(route)
+    };
+    let policy = json!({
+        "version": 1,
+        "identity": {"sources": [{
+            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+        }]},
+        "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true, "guard": {"service": "SessionsGuard"}},
+        "routes": [route("compared", "in_flight")?, route("asked", "collision")?],
+    });
+    let replies = member("manager")?.get("local_reply_config").cloned().context("no local_reply_config")?;
+    let filters = member("http_filters")?;
+    let mut changes = vec![Change::EveryPath, Change::Manager("local_reply_config", replies)];
+    changes.extend(filters.as_array().into_iter().flatten().map(|filter| Change::Before(filter.clone())));
+    Ok(ListenerSpec { policy: policy.to_string(), changes })
+}
+
+/// Section 6.4 of ACP, and the key that answers repeat.
+fn acp(gateway: &TestGateway) -> Result<()> {
+    let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+    let answer = |status: u16, body: &[u8]| e2e::capture::Answer {
+        status,
+        headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
+        body: body.to_vec(),
+        trailers: Vec::new(),
+    };
+    let under_way = format!("order:{}", e2e::capture::UNDER_WAY);
+    let other = answer(200, br#""1j.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA""#);
+    for (path, key, upstream, status, code) in [
+        ("/compared", None, &other, 400, "idempotency_key_required"),
+        ("/compared", Some("a,b"), &other, 400, "idempotency_key_invalid"),
+        ("/compared", Some("order:1"), &other, 422, "idempotency_conflict"),
+        ("/asked", Some(under_way.as_str()), &other, 409, "idempotency_in_flight"),
+    ] {
+        let request = Request::new("POST", path).bearer(&token).body("{}");
+        let request = key.into_iter().fold(request, |request, key| request.header("idempotency-key", key));
+        let reply = gateway.http1_answered(ACP, &request, upstream)?.reply;
+        let header = |name: &str| reply.header(name).map(|value| String::from_utf8_lossy(value).into_owned());
+        ensure!(reply.status == status, "{code}: {reply:?}");
+        ensure!(header("content-type").as_deref() == Some("application/json"), "{code}: {reply:?}");
+        ensure!(header("retry-after").is_some() == (status == 409), "{code}: {reply:?}");
+        ensure!(header("idempotency-key").as_deref() == key, "{code}: {reply:?}");
+        let body = reply.json();
+        ensure!(body.get("code") == Some(&json!(code)), "{code}: {reply:?}");
+        ensure!(
+            body.get("type") == Some(&json!("invalid_request")) && body.get("message").is_some(),
+            "{code}: {reply:?}"
+        );
+    }
+    let done = answer(200, br#"{"id":"session_1"}"#);
+    let request = Request::new("POST", "/asked").bearer(&token).header("idempotency-key", "order:2").body("{}");
+    let reply = gateway.http1_answered(ACP, &request, &done)?.reply;
+    ensure!(reply.status == 200 && reply.header("idempotency-key") == Some(b"order:2"), "{reply:?}");
+    Ok(())
 }
 
 fn own_codes(gateway: &TestGateway) -> Result<()> {

@@ -115,7 +115,12 @@ impl<'d> Forwarding<'d> {
         let hosts = config.get("virtual_hosts").and_then(Value::as_array).into_iter().flatten();
         let routes = hosts.flat_map(|host| {
             let routes = host.get("routes").and_then(Value::as_array).into_iter().flatten();
-            routes.filter(|route| route.get("route").is_some()).map(move |route| (host, route))
+            // A listener for Prometheus leads to the admin interface (docs/production.md).
+            let is_backends = |route: &&Value| {
+                route.get("route").is_some()
+                    && route.pointer("/match/path").is_none_or(|path| path != "/stats/prometheus")
+            };
+            routes.filter(is_backends).map(move |route| (host, route))
         });
         Some(Self { config, routes: routes.collect() })
     }
@@ -249,6 +254,11 @@ mod tests {
             (&off, json!({"route": {"cluster": "c"}}), Some(Standing::Off("a".to_owned()))),
             (&json!({"name": "other"}), forwards(json!({})), Some(Standing::Missing)),
             (&json!({"name": "other"}), json!({"direct_response": {"status": 200}}), None),
+            (
+                &json!({"name": "other"}),
+                json!({"match": {"path": "/stats/prometheus"}, "route": {"cluster": "admin"}}),
+                None,
+            ),
         ] {
             let found = standings(&dump(filter.clone(), route), true);
             let expected: Vec<_> = expected.into_iter().map(|standing| ("l".to_owned(), standing)).collect();

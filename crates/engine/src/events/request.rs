@@ -142,7 +142,7 @@ fn apply_policy<'a>(
         return Ok(flow);
     }
     let caller = Caller::of(exchange, policy, matched.route, headers, attributes);
-    let keys = KeyReading::of_clients(matched.route.and_then(|route| route.key.as_deref()), &now_unix_ms);
+    let keys = KeyReading::of_clients(policy.key_rules(matched.route), &now_unix_ms);
     let decision = decide_key(exchange, policy, &request, &keys, &caller)?;
     if matched.mode == Mode::Shadow {
         policy.key_places().iter().for_each(|name| head.edited.keep(name));

@@ -184,6 +184,7 @@ impl Exchange {
                     Unmatched::Prohibited => PolicyKind::Prohibited,
                     Unmatched::HandlerInternalC => PolicyKind::HandlerInternalC,
                 };
+                self.show_undeclared(policy, line);
                 Ok(MatchedRoute::unmatched(policy, kind))
             }
         }
@@ -201,15 +202,19 @@ impl Exchange {
             self.note(|| TraceEvent::WouldBeRefused(Box::new(problem.clone())));
             self.place = Place::Unknown;
         }
-        // Whoever reads the log looks for the route that the policy lacks.
-        let is_shown = policy.mode == Mode::Shadow && policy.key_in_logs == KeyInLogs::Hash;
-        if is_shown && self.route_index().is_none() {
-            self.facts.sent_path = Some(shape(line.raw_path));
-        }
+        self.show_undeclared(policy, line);
         if !passes {
             return Err(problem);
         }
         Ok(MatchedRoute { refused: Some(Box::new(problem)), ..MatchedRoute::unmatched(policy, PolicyKind::Prohibited) })
+    }
+
+    /// In shadow mode whoever reads the log looks for the route that the policy lacks.
+    fn show_undeclared(&mut self, policy: &Policy, line: RequestLine<'_>) {
+        let is_shown = policy.mode == Mode::Shadow && policy.key_in_logs == KeyInLogs::Hash;
+        if is_shown && self.route_index().is_none() {
+            self.facts.sent_path = Some(shape(line.raw_path));
+        }
     }
 
     /// Keeps the values of the path's parameters that the route's `Location` will need.

@@ -186,6 +186,7 @@ impl Compiler<'_> {
         Policy {
             asks_backends,
             key_places,
+            key: document.key.clone(),
             request_names,
             members: document.members.clone(),
             only_watches,

@@ -24,6 +24,7 @@ pub(crate) mod template;
 pub(crate) mod text_index;
 
 pub use crate::backend::{BackendAbilities, BackendKind, OPERATION_ID};
+use crate::key::KeyRules;
 pub use document::{
     Answers, DocumentMembers, KeyInLogs, KeySubject, LiveSecret, Mode, PolicyKind, Scope, Secret, SecretReader,
     Unmatched, parse_duration,
@@ -89,6 +90,8 @@ pub struct Policy {
     names: TextIndex,
     /// The headers in which clients send keys, beside `Idempotency-Key` and those that the filter writes.
     key_places: Vec<String>,
+    /// The document's rules for keys, for requests that no route declares.
+    key: Option<Arc<KeyRules>>,
     /// Lets the names of request headers pass that concern the filter.
     request_names: NamePrefilter,
     /// The backend of requests whose route names none.
@@ -189,6 +192,11 @@ impl Policy {
     /// The headers in which clients send keys, and which a backend gets in shadow mode.
     pub(crate) fn key_places(&self) -> &[String] {
         &self.key_places
+    }
+
+    /// The rules for the keys of a route's clients.
+    pub(crate) fn key_rules<'p>(&'p self, route: Option<&'p Route>) -> Option<&'p KeyRules> {
+        route.map_or(self.key.as_deref(), |route| route.key.as_deref())
     }
 
     /// All backends, the default first.

@@ -27,7 +27,7 @@ proptest! {
         let charset = if visible { KeyCharset::Visible } else { KeyCharset::Unreserved };
         let found = key::read_as(charset.grammar(), lines.iter().copied()).map_err(|invalid| invalid.reason().name());
         let text = found.as_ref().map(|found| found.as_ref().map(|(raw, _)| raw.as_str().to_owned())).map_err(|why| *why);
-        prop_assert_eq!(&text, &model::read_key(&lines, KeyRulesModel { visible }));
+        prop_assert_eq!(&text, &model::read_key(&lines, KeyRulesModel { visible, named: false }));
         if let (Ok(Some((_, form))), [line]) = (found, lines.as_slice()) {
             prop_assert_eq!(form == KeySyntax::Quoted, line.trim_ascii_start().starts_with(b"\""));
         }

@@ -106,11 +106,17 @@ pub(crate) struct BackendModel {
 pub(crate) struct KeyRulesModel {
     /// Whether keys may hold every visible ASCII character except the comma
     pub(crate) visible: bool,
+    /// Whether keys may be in [`OWN_KEY`], too
+    pub(crate) named: bool,
 }
 
 impl KeyRulesModel {
     fn document(self) -> Json {
-        json!({"charset": if self.visible { "visible" } else { "unreserved" }})
+        let mut rules = json!({"charset": if self.visible { "visible" } else { "unreserved" }});
+        if self.named {
+            rules["from"] = json!([OWN_KEY]);
+        }
+        rules
     }
 }
 
@@ -138,6 +144,8 @@ pub(crate) struct PolicyModel {
 
 /// The header of future keys.
 pub(crate) const FUTURE_KEY: &str = "future-key";
+/// Where clients may send their keys, too
+pub(crate) const OWN_KEY: &str = "own-key";
 /// The header of `key_header`.
 pub(crate) const KEY_COPY: &str = "x-idempotency-key";
 
@@ -202,6 +210,12 @@ impl fmt::Debug for PolicyModel {
 }
 
 impl PolicyModel {
+    /// Whether some rules have keys in [`OWN_KEY`].
+    pub(crate) fn names_keys(&self) -> bool {
+        let mut rules = self.routes.iter().filter_map(|route| route.keys);
+        self.keys.named || rules.any(|rules| rules.named)
+    }
+
     /// The simplest policy with these routes.
     pub(crate) fn of_routes(routes: Vec<RouteModel>) -> Self {
         let at = |name| Place::Metadata(vec!["jwt_authn", "jwt", name]);
@@ -220,7 +234,7 @@ impl PolicyModel {
             mark_all: false,
             unmatched: "REJECT",
             identity,
-            keys: KeyRulesModel { visible: false },
+            keys: KeyRulesModel { visible: false, named: false },
             parameters: false,
             future_keys: false,
             key_copies: false,

@@ -155,7 +155,7 @@ fn route() -> impl Strategy<Value = RouteModel> {
     let either = |one, other| prop_oneof![Just(one), Just(other)];
     let collision = (either("enforce", "observe"), either("raw", "json"));
     let collision = option::of(collision.prop_map(|(mode, fingerprint)| [mode, fingerprint]));
-    let keys = any::<bool>().prop_map(|visible| KeyRulesModel { visible });
+    let keys = (any::<bool>(), prop::bool::weighted(0.3)).prop_map(|(visible, named)| KeyRulesModel { visible, named });
     let flags = (collision, any::<bool>(), prop_oneof![3 => Just(false), 1 => Just(true)], 0_usize..2);
     let rules = (option::weighted(0.3, keys), flags);
     let rest = (option::weighted(0.3, any::<bool>()), option::weighted(0.2, identity()), query, rules);
@@ -302,7 +302,7 @@ pub(crate) fn policy() -> impl Strategy<Value = PolicyModel> {
     let unmatched = select(vec!["REJECT", "PROHIBITED", "HANDLER_INTERNAL_C"]);
     let likely = || prop_oneof![3 => Just(true), 1 => Just(false)];
     let modes = (likely().prop_map(|enforce| !enforce), likely());
-    let keys = any::<bool>().prop_map(|visible| KeyRulesModel { visible });
+    let keys = (any::<bool>(), prop::bool::weighted(0.3)).prop_map(|(visible, named)| KeyRulesModel { visible, named });
     let rules = (keys, any::<bool>(), any::<[bool; 2]>(), any::<bool>());
     (modes, unmatched, backends(), identity(), rules, vec(route(), 1..7)).prop_map(
         |((shadow, gateway_routes), unmatched, (mut backends, names), mut identity, rules, generated)| {

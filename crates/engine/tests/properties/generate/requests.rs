@@ -1,6 +1,6 @@
 //! Requests made of near misses.
 
-use super::documents::{FUTURE_KEY, HOOK_TOKEN, KEY_COPY, PolicyModel, Segment};
+use super::documents::{FUTURE_KEY, HOOK_TOKEN, KEY_COPY, OWN_KEY, PolicyModel, Segment};
 use super::policies::{HEADERS, NAMESPACES, PAYLOADS, policy};
 use crate::properties::model::percent_encoded;
 use base64::Engine as _;
@@ -224,7 +224,8 @@ fn spelled(name: &str, noise: u8) -> Vec<u8> {
 /// Lines of any kind, in plain and in other spellings.
 fn odd_lines(most: usize) -> BoxedStrategy<Vec<OwnedLine>> {
     let noise = || prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
-    let key = (noise(), key_value()).prop_map(|(noise, value)| (spelled("idempotency-key", noise), value));
+    let name = select(vec!["idempotency-key", OWN_KEY]);
+    let key = (name, noise(), key_value()).prop_map(|(name, noise, value)| (spelled(name, noise), value));
     let identity = (select([&HEADERS[..], &PAYLOADS].concat()), noise(), identity_text())
         .prop_map(|(name, noise, value)| (spelled(name, noise), value.into_bytes()));
     let other = (select(OTHER_HEADERS.to_vec()), noise(), "[a-z ]{0,5}")

@@ -41,3 +41,11 @@ pub(crate) fn read_key(lines: &[&[u8]], rules: KeyRulesModel) -> Result<Option<S
         _ => Ok(Some(String::from_utf8(value).unwrap())),
     }
 }
+
+/// The key that the lines of both headers mean.
+pub(crate) fn read_keys(lines: &[&[u8]], own: &[&[u8]], rules: KeyRulesModel) -> Result<Option<String>, &'static str> {
+    match (read_key(lines, rules)?, read_key(own, rules)?) {
+        (Some(one), Some(other)) if one != other => Err("places"),
+        (one, other) => Ok(one.or(other)),
+    }
+}

@@ -7,7 +7,7 @@ mod paths;
 mod routes;
 
 use super::generate::{
-    BackendModel, FUTURE_KEY, KEY_COPY, Kind, PARAMETERS, PolicyModel, RouteModel, ScopeModel, Segment,
+    BackendModel, FUTURE_KEY, KEY_COPY, Kind, OWN_KEY, PARAMETERS, PolicyModel, RouteModel, ScopeModel, Segment,
 };
 use direct::requests::{OwnedLine, Request};
 use serde_json::Value as Json;
@@ -16,7 +16,7 @@ use paths::{MALFORMED, hides_dots};
 use routes::{by_method, is_authority, is_other_spelling};
 
 pub(crate) use caller::{CallerModel, caller, percent_encoded};
-pub(crate) use key::read_key;
+pub(crate) use key::{read_key, read_keys};
 pub(crate) use paths::{normalised, percent_decoded, segments, with_slashes};
 pub(crate) use routes::{Declared, declared, methods, values};
 
@@ -71,6 +71,7 @@ pub(crate) fn is_stripped(policy: &PolicyModel, backend: usize, name: &[u8]) -> 
     name == "idempotency-key"
         || (policy.future_keys && name == FUTURE_KEY)
         || (policy.key_copies && name == KEY_COPY)
+        || (policy.names_keys() && name == OWN_KEY)
         || (policy.parameters && name.starts_with(PARAMETERS))
         || (!backend.keep.contains(&name.as_str())
             && (always.contains(&name.as_str())
@@ -267,12 +268,14 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
 
     // The key.
     let lines: Vec<&[u8]> = key_lines(&request.headers);
+    let own = request.headers.iter().filter(|(name, _)| rules.named && name == OWN_KEY.as_bytes());
+    let own: Vec<&[u8]> = own.map(|(_, value)| value.as_slice()).collect();
     let decided: Result<Option<String>, Expected> = match kind {
         _ if is_watched => refused("watched"),
         Kind::HandlerInternalC => Ok(None),
-        Kind::Prohibited if lines.is_empty() => Ok(None),
+        Kind::Prohibited if lines.is_empty() && own.is_empty() => Ok(None),
         Kind::Prohibited => refused("idempotency_key_prohibited"),
-        Kind::RequiredA | Kind::Accepted => match read_key(&lines, rules) {
+        Kind::RequiredA | Kind::Accepted => match read_keys(&lines, &own, rules) {
             Err(reason) => Err(Expected::Refused("idempotency_key_invalid", Some(reason))),
             Ok(None) if kind == Kind::RequiredA => refused("idempotency_key_required"),
             Ok(None) => Ok(None),
@@ -307,7 +310,11 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
     let mut headers: Vec<OwnedLine> = request
         .headers
         .iter()
-        .filter(|(name, _)| !is_stripped(policy, index, name) || (stays && name == b"idempotency-key"))
+        .filter(|(name, _)| {
+            !is_stripped(policy, index, name)
+                || (stays && name == b"idempotency-key")
+                || (shadow && name == OWN_KEY.as_bytes())
+        })
         .cloned()
         .collect();
     let mut set = |name: &str, value: &[u8]| {
