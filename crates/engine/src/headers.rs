@@ -63,6 +63,17 @@ pub enum FieldValue<'a> {
 }
 
 impl<'a> Headers<'a> {
+    /// Whether the body has a content coding, so that its bytes are not the text that a backend reads.
+    pub(crate) fn have_coding(&self) -> bool {
+        match self.field("content-encoding") {
+            FieldValue::Absent => false,
+            FieldValue::One(coding) => {
+                !coding.trim_ascii().is_empty() && !coding.trim_ascii().eq_ignore_ascii_case(b"identity")
+            }
+            FieldValue::Many => true,
+        }
+    }
+
     /// Takes the lines in the order of the wire. The names have to be in lower case.
     pub fn new(lines: Vec<(&'a [u8], &'a [u8])>) -> Self {
         Self { lines }

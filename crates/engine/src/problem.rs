@@ -130,12 +130,13 @@ impl Problem {
 
     /// The key does not fit the grammar.
     pub fn key_invalid(why: KeyError) -> Self {
-        Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, why.detail()) }
+        let advice = why.is_of_body().then_some(Retry::NewRequest);
+        Self { reason: Some(why.reason()), advice, ..Self::new(Code::KeyInvalid, why.detail()) }
     }
 
     /// The key breaks a rule of the policy, or does not fit the grammar.
     pub fn key_refused(why: KeyError, rules: &KeyRules) -> Self {
-        Self { reason: Some(why.reason()), ..Self::new(Code::KeyInvalid, rules.detail(why)) }
+        Self { detail: rules.detail(why), ..Self::key_invalid(why) }
     }
 
     /// A key was sent to a route that accepts none.

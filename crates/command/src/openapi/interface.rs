@@ -14,10 +14,19 @@ pub(crate) enum KeyUse {
     Required,
     /// It is used if it is there.
     Optional,
+    /// It is used if it is there, and so is one in other places.
+    AnyPlace,
     /// A request with one is refused.
     Refused,
     /// It is taken off the request.
     Removed,
+}
+
+impl KeyUse {
+    /// Whether it becomes a key.
+    const fn takes(self) -> bool {
+        matches!(self, Self::Required | Self::Optional | Self::AnyPlace)
+    }
 }
 
 /// The problem documents with one status.
@@ -61,14 +70,16 @@ pub(crate) struct RouteInterface<'p> {
 impl<'p> RouteInterface<'p> {
     /// What callers see of a route of this policy.
     pub(crate) fn new(policy: &'p Policy, route: &'p Route) -> Self {
+        let has_places = route.key.as_deref().is_some_and(|rules| !rules.from.is_empty());
         let key = match route.policy {
             _ if route.webhook.is_some() => KeyUse::Removed,
+            PolicyKind::RequiredA | PolicyKind::Accepted if has_places => KeyUse::AnyPlace,
             PolicyKind::RequiredA => KeyUse::Required,
             PolicyKind::Accepted => KeyUse::Optional,
             PolicyKind::Prohibited => KeyUse::Refused,
             PolicyKind::RequiredB | PolicyKind::HandlerInternalC => KeyUse::Removed,
         };
-        let takes_keys = matches!(key, KeyUse::Required | KeyUse::Optional);
+        let takes_keys = key.takes();
         // Another backend than one whose results are found refuses duplicates in flight by itself.
         let refuses = |own: &RouteNeeds| {
             own.refuses_in_flight
@@ -98,7 +109,7 @@ impl<'p> RouteInterface<'p> {
 
     /// Whether the route makes keys of what callers send.
     pub(crate) const fn takes_keys(&self) -> bool {
-        matches!(self.key, KeyUse::Required | KeyUse::Optional)
+        self.key.takes()
     }
 
     /// Whether the route takes deliveries of a webhook.
@@ -121,7 +132,7 @@ impl<'p> RouteInterface<'p> {
 
 /// The codes that the filter can answer on a route.
 fn refusals(policy: &Policy, route: &Route, key: KeyUse) -> Vec<RefusalStatus> {
-    let takes_keys = matches!(key, KeyUse::Required | KeyUse::Optional);
+    let takes_keys = key.takes();
     let is_webhook = route.webhook.is_some();
     let own = policy.needs_of(route);
     let compares = takes_keys && own.is_some_and(|own| own.collision.refuses());
@@ -131,7 +142,7 @@ fn refusals(policy: &Policy, route: &Route, key: KeyUse) -> Vec<RefusalStatus> {
     let names_caller = route.target.as_deref().is_some_and(Target::needs_identity);
     let needs_identity = !is_webhook && (takes_keys || names_caller);
     let can_give = |code: Code| match code {
-        Code::KeyRequired => key == KeyUse::Required,
+        Code::KeyRequired => takes_keys && route.policy == PolicyKind::RequiredA,
         Code::KeyInvalid => takes_keys,
         Code::KeyProhibited => key == KeyUse::Refused,
         Code::PathAmbiguous | Code::DependencyUnavailable | Code::InternalError | Code::PolicyInvalid => true,

@@ -2,6 +2,7 @@
 
 use super::{findings, folder, run, run_with};
 use crate::check::{all_lints, lint_of};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The policy with another answer to requests that no route declares.
@@ -175,6 +176,21 @@ fn exit_statuses_are_those_of_check() {
     assert_eq!(run(&["--allow", "openapi-no-route"], "openapi-no-route"), 0);
     assert_eq!(run(&["--allow", "not-openapi"], "not-openapi"), 2);
     assert_eq!(super::run(&["check", "policy.json", "--openapi", "none.yaml"]).status, 2);
+}
+
+/// A key may be in the body instead, so the header is neither missing nor required.
+#[test]
+fn a_header_is_not_asked_for_where_keys_have_other_places() {
+    let policy = std::fs::read_to_string(folder().join("policy.json")).unwrap();
+    let policy = policy.replacen("\"version\": 1,", "\"version\": 1, \"key\": {\"from\": [\"/request_id\"]},", 1);
+    for case in ["openapi-key-missing", "openapi-key-required", "openapi-incomplete-key"] {
+        let file = described(case);
+        let description = file.path().to_str().unwrap();
+        assert_eq!(findings("-", description, &policy), Vec::<Value>::new(), "{case}");
+    }
+    let file = described("openapi-key-missing");
+    let overlay = run_with(&["overlay", "-", "--openapi", file.path().to_str().unwrap()], &policy);
+    assert!(!overlay.output.contains("name: Idempotency-Key"), "{}{}", overlay.output, overlay.errors);
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn apply_policy<'a>(
     let keys = KeyReading::of_clients(policy.key_rules(matched.route), &now_unix_ms);
     let decision = decide_key(exchange, policy, &request, &keys, &caller)?;
     if matched.mode == Mode::Shadow {
-        policy.key_places().iter().for_each(|name| head.edited.keep(name));
+        policy.key_places().iter().for_each(|name| head.edited.keep_sent_key(name));
     }
     let request = RoutedRequest { line, path, matched, edited: &head.edited, headers };
     forward_when_ready(exchange, policy, decision, &request, None, effects)

@@ -10,7 +10,7 @@ use super::trace::TraceStep;
 use super::{Effect, Exchange, RequestFlow};
 use crate::headers::{FieldValue, Headers};
 use crate::identity::Identity;
-use crate::key::{KeyRules, find_in_body};
+use crate::key::{KeyError, KeyRules, find_in_body};
 use crate::policy::{Mode, PolicyKind, Route};
 use crate::problem::Problem;
 
@@ -47,17 +47,42 @@ pub(crate) fn await_body_key(
         exchange.begin(TraceStep::Identity);
         return Err(Problem::identity(why));
     }
+    if let Ok(caller) = &caller {
+        exchange.facts.verified_identity = Some(caller.clone());
+    }
+    if headers.have_coding() {
+        // The backend would read another text.
+        exchange.body_key = Some(Box::new(Err(KeyError::BodyNotJson)));
+        return Ok(None);
+    }
     exchange.begin(TraceStep::Body);
     body_can_be_awaited(headers, limit)?;
-    Ok(Some(Pause::until(Awaits::Key { limit }, ReadsKey(caller.ok()))))
+    let is_watched = matched.mode == Mode::Shadow;
+    Ok(Some(Pause::until(Awaits::Key { limit }, ReadsKey { caller: caller.ok(), is_watched })))
 }
 
-/// A request whose body is read for its key; with its caller, if that is known.
-struct ReadsKey(Option<Identity>);
+/// In shadow mode, what enforcing would say of a request whose body may hold the key and was not read. `Some(None)`: nobody knows.
+pub(crate) fn unread_body(matched: &MatchedRoute<'_, '_>, headers: &Headers<'_>) -> Option<Option<Problem>> {
+    let route = matched.route.filter(|route| route.key.as_deref().is_some_and(KeyRules::reads_body))?;
+    let is_unread = matched.mode == Mode::Shadow && matched.kind.is_case_a() && headers.content_length() != Some(0);
+    is_unread.then(|| body_can_be_awaited(headers, route.max_body_bytes).err())
+}
+
+/// A request whose body is read for its key.
+struct ReadsKey {
+    /// Its caller, if that is known
+    caller: Option<Identity>,
+    /// Whether it is in shadow mode
+    is_watched: bool,
+}
 
 impl Continuation for ReadsKey {
     fn caller(&self) -> Option<&Identity> {
-        self.0.as_ref()
+        self.caller.as_ref()
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.is_watched
     }
 
     fn resume<'a>(

@@ -5,6 +5,7 @@ use crate::backend::{Backend, restate};
 use crate::bytes::equal;
 use crate::headers::{Headers, IDEMPOTENCY_KEY, same_name, sorted};
 use crate::identity::Attributes;
+use crate::key::is_forged;
 use crate::policy::Policy;
 use crate::policy::path::split_query;
 use crate::problem::{CallerProtocol, Problem};
@@ -187,6 +188,18 @@ impl<'a> EditedLines<'a> {
     pub(crate) fn has_only(&self, name: &str, value: &str) -> bool {
         let mut lines = self.strip.iter().filter(|(line, _)| *line == name.as_bytes());
         lines.next().is_some_and(|(_, sent)| *sent == value.as_bytes()) && lines.next().is_none()
+    }
+
+    /// Leaves a client's key of this name to the backend, as in shadow mode the one in `Idempotency-Key`: not if it is repeated, or looks
+    /// like a namespaced one.
+    pub(crate) fn keep_sent_key(&mut self, name: &str) {
+        let mut lines = self.lines_of(name);
+        if let (Some(line), None) = (lines.next(), lines.next())
+            && !is_forged(line)
+        {
+            drop(lines);
+            self.keep(name);
+        }
     }
 
     /// The values of the lines with this name, among those to remove.

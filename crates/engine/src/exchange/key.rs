@@ -2,6 +2,7 @@
 //! in the namespace of its caller. Signed callers' keys have a grammar of their own.
 
 use super::Exchange;
+use super::body_key::unread_body;
 use super::caller::Caller;
 use super::decision::{CallerKey, Decision, EnforcedDecision};
 use super::facts::KeyPresence;
@@ -106,6 +107,7 @@ fn evaluate_key(
 ) -> Result<Decision, Problem> {
     let RoutedRequest { matched, edited, .. } = *request;
     exchange.begin(TraceStep::Key);
+    let body_is_read = exchange.body_key.is_some();
     let has_key = edited.has_key() || syntax_elsewhere(edited, keys, exchange.body_key.as_deref()).is_some();
     if !has_key {
         exchange.note(|| TraceEvent::NoKey);
@@ -136,6 +138,14 @@ fn evaluate_key(
     if matched.mode == Mode::Enforce {
         return result.map(|key| key.map_or_else(Decision::default, Decision::Keyed));
     }
+    // Nobody knows whether the body holds a key.
+    let result = match unread_body(matched, request.headers).filter(|_| !has_key && !body_is_read) {
+        Some(said) => {
+            exchange.facts.key = KeyPresence::Unread;
+            said.map_or(Ok(None), Err)
+        }
+        None => result,
+    };
     let enforced = match result {
         Ok(Some(key)) => EnforcedDecision::Keyed(key),
         Ok(None) => EnforcedDecision::Unkeyed(None),

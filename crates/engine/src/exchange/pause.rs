@@ -131,6 +131,11 @@ pub(crate) trait Continuation {
         false
     }
 
+    /// Whether it goes on without what it waits for, if there is no memory for it.
+    fn may_go_on(&self) -> bool {
+        false
+    }
+
     /// The headers that control the gateway's router, which the filter sets when the request goes on.
     fn router(&self) -> Option<&'static RouterHints> {
         None
@@ -180,10 +185,14 @@ pub(crate) trait Check {
     ) -> Result<Option<Box<dyn Check>>, Problem>;
 }
 
-/// A request whose caller is known, and which is evaluated again.
-struct AnotherLook;
+/// A request whose caller is known, and which is evaluated again; with whom it names as its sender.
+struct AnotherLook(Arc<str>);
 
 impl Continuation for AnotherLook {
+    fn sender(&self, _: &Policy) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
     fn resume<'a>(
         self: Box<Self>,
         _: &mut Exchange,
@@ -219,8 +228,18 @@ impl Pause {
     }
 
     /// Has a request wait for its end, which is evaluated again then: its caller is known.
-    pub(crate) fn before_another_look(limit: u64) -> Self {
-        Self { awaits: Awaits::End { limit }, continuation: Box::new(AnotherLook) }
+    pub(crate) fn before_another_look(limit: u64, sender: Arc<str>) -> Self {
+        Self { awaits: Awaits::End { limit }, continuation: Box::new(AnotherLook(sender)) }
+    }
+
+    /// Whether it goes on without what it waits for, if there is no memory for it.
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.continuation.may_go_on()
+    }
+
+    /// Whom it names as its sender, if nobody has verified who sends it.
+    pub(crate) fn sender(&self, policy: &Policy) -> Arc<str> {
+        self.continuation.sender(policy)
     }
 
     /// What it waits for.

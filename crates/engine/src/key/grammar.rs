@@ -88,6 +88,11 @@ impl KeyError {
         }
     }
 
+    /// Whether another key would not help: the request has to be another one.
+    pub(crate) const fn is_of_body(self) -> bool {
+        matches!(self, Self::BodyNotJson | Self::Twice | Self::NotString | Self::Places)
+    }
+
     /// The `detail` of the problem document: what the client has to change. For the errors of a policy's rules
     /// [`super::KeyRules::detail`] has the limits too.
     pub const fn detail(self) -> &'static str {
@@ -100,14 +105,10 @@ impl KeyError {
             Self::Places => {
                 "The request has different idempotency keys in two places. Send one of them, or the same key in both."
             }
-            Self::Multiple => {
-                "More than one idempotency key was sent. Send exactly one Idempotency-Key header with one key and no comma."
-            }
-            Self::Empty => {
-                "The Idempotency-Key header is empty. Send a key of 1 to 255 characters, or leave the header out."
-            }
+            Self::Multiple => "More than one idempotency key was sent. Send one key, in one line and without a comma.",
+            Self::Empty => "The idempotency key is empty. Send a key of 1 to 255 characters, or none.",
             Self::Syntax => {
-                "The Idempotency-Key header begins with a double quote but is no Structured Field string (RFC 8941). \
+                "The idempotency key begins with a double quote but is no Structured Field string (RFC 8941). \
                  Send the key bare, or close the quote."
             }
             Self::Length => "The idempotency key is longer than 255 characters.",

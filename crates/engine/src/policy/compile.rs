@@ -166,7 +166,7 @@ impl Compiler<'_> {
         self.check_key_headers(&identities, caller_headers.as_ref(), &providers, &places);
         let mut removed = document.written_headers(&identities);
         let key_places = places.iter().map(|(_, name)| (*name).to_owned());
-        let key_places: Vec<String> = key_places.filter(|name| !removed.contains(name)).collect();
+        let key_places: Vec<String> = key_places.collect();
         let written = removed.len();
         removed.extend(key_places.iter().cloned());
         for (declared, backend) in document.backends.iter().zip(&mut backends) {

@@ -88,7 +88,7 @@ pub struct Policy {
     /// The routes by their endpoints, in the space [`ENDPOINTS`]; and the first path segments that are closed to clients, in
     /// the spaces from [`SERVICES`] on, one for each backend
     names: TextIndex,
-    /// The headers in which clients send keys, beside `Idempotency-Key` and those that the filter writes.
+    /// The headers in which clients send keys, beside `Idempotency-Key`.
     key_places: Vec<String>,
     /// The document's rules for keys, for requests that no route declares.
     key: Option<Arc<KeyRules>>,
@@ -189,7 +189,7 @@ impl Policy {
         is_marked.then(|| self.backend_of(route).mark.as_str())
     }
 
-    /// The headers in which clients send keys, and which a backend gets in shadow mode.
+    /// The headers in which clients send keys, beside `Idempotency-Key`.
     pub(crate) fn key_places(&self) -> &[String] {
         &self.key_places
     }

@@ -349,6 +349,10 @@ impl Stream {
         if let Err(why) = counted {
             self.cancel_lookup(configuration);
             return match self.pending.take() {
+                Some(pending) if pending.pause.may_go_on() => {
+                    self.exchange.body_key = Some(Box::new(Ok(None)));
+                    self.decide(host, configuration, pending.message.arrived())
+                }
                 Some(pending) => self.refuse_to_wait(host, pending.pause, why),
                 None => FilterAction::Pause,
             };
@@ -368,7 +372,7 @@ impl Stream {
         answer: LookupAnswer,
     ) -> Resumption {
         let PendingRequest { pause, message } = pending;
-        let awaited = pause.awaits();
+        let (awaited, sender) = (pause.awaits(), pause.sender(policy));
         let (headers, mut effects) = (Headers::default(), Vec::new());
         let resumed = Resumed { policy, headers: &headers, event: PauseEvent::Answer(answer) };
         match pause.resume(&mut self.exchange, resumed, &mut effects) {
@@ -379,7 +383,7 @@ impl Stream {
             // A gateway lets the whole body go on, or what comes of it: a request whose body is awaited goes on with its end.
             RequestFlow::Again => match awaited {
                 Awaits::Caller { limit: Some(limit) } if !message.has_body => {
-                    self.pending = Some(PendingRequest { pause: Pause::before_another_look(limit), message });
+                    self.pending = Some(PendingRequest { pause: Pause::before_another_look(limit, sender), message });
                     Resumption::Waits
                 }
                 _ => Resumption::Again(message.arrived()),

@@ -9,7 +9,7 @@ use crate::exchange::{
     PayloadDigest, RequestFlow, Resumed, RoutedRequest, TraceEvent, TraceStep, UnverifiedRequest, Verifier,
     body_can_be_awaited, send,
 };
-use crate::headers::{FieldValue, Headers};
+use crate::headers::Headers;
 use crate::identity::Identity;
 use crate::key;
 use crate::lookup::{LookupAnswer, LookupFailure, LookupRequest, StoreAnswer, StoreKind};
@@ -110,7 +110,7 @@ pub(crate) fn await_delivery(
     let provider_rules = policy.provider(provider).filter(|_| is_bound).ok_or_else(Problem::webhook_unknown)?;
     body_can_be_awaited(headers, limit).inspect_err(|_| exchange.begin(TraceStep::Body))?;
     let reads_members = matched.target().is_some_and(|target| !target.members().is_empty());
-    if is_encoded(headers) && (reads_members || provider_rules.parses_body()) {
+    if headers.have_coding() && (reads_members || provider_rules.parses_body()) {
         return Err(Problem::unsupported_content_encoding());
     }
     let listed = static_binding.filter(|binding| !binding.secrets.is_empty() || policy.openbao().is_none());
@@ -396,14 +396,4 @@ fn identifier(
 fn webhook_id_and_provider<'r>(block: &'r WebhookBlock, matched: &MatchedRoute<'_, 'r>) -> Option<(&'r str, &'r str)> {
     let id = block.id.as_deref().or_else(|| matched.value("webhook_id"))?;
     Some((id, block.provider.as_deref().or_else(|| matched.value("provider"))?))
-}
-
-fn is_encoded(headers: &Headers<'_>) -> bool {
-    match headers.field("content-encoding") {
-        FieldValue::Absent => false,
-        FieldValue::One(coding) => {
-            !coding.trim_ascii().is_empty() && !coding.trim_ascii().eq_ignore_ascii_case(b"identity")
-        }
-        FieldValue::Many => true,
-    }
 }

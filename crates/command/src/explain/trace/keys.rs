@@ -93,7 +93,12 @@ impl Told<'_> {
 
     /// The key of a client, or of a signed caller.
     fn client_key(&self, found: &Found<'_>, syntax: KeySyntax) -> Step {
-        let shown = self.values(KEY).join(", ");
+        let shown = match self.values(KEY).join(", ") {
+            none if none.is_empty() && self.key_lines().next().is_none() => {
+                "What is in another place (`key.from`)".to_owned()
+            }
+            sent => format!("`{sent}`"),
+        };
         let form = match syntax {
             KeySyntax::Quoted => "a Structured Field string",
             KeySyntax::Repeated => "more than one value",
@@ -103,10 +108,10 @@ impl Told<'_> {
         let text = match (found.problem, raw) {
             (Some(problem), _) => {
                 let reason = problem.reason.map_or("", Reason::name);
-                format!("`{shown}` is {form} and is refused, reason {reason}: {}", problem.detail)
+                format!("{shown} is {form} and is refused, reason {reason}: {}", problem.detail)
             }
-            (None, Some(raw)) => format!("`{shown}` is {form}; the key is {raw}, {}.", characters(raw.len())),
-            (None, None) => format!("`{shown}` is {form}."),
+            (None, Some(raw)) => format!("{shown} is {form}; the key is {raw}, {}.", characters(raw.len())),
+            (None, None) => format!("{shown} is {form}."),
         };
         let rules = self.route.and_then(|route| route.key.as_deref());
         // The rules are for clients, and not for callers that sign.

@@ -39,7 +39,8 @@ pub(super) fn check<'t>(
             format!("`{title}` has no header parameter `{KEY_HEADER}`, so clients cannot make its retries safe"),
             "add the parameter with `required: false`, or apply what `overlay` writes",
         ),
-        (None, KeyUse::Refused | KeyUse::Removed) => {}
+        (None, KeyUse::AnyPlace | KeyUse::Refused | KeyUse::Removed) => {}
+        (Some(key), KeyUse::AnyPlace) => schema(key, at, &title, interface, references, found),
         (Some(key), KeyUse::Required | KeyUse::Optional) => {
             let is_required = interface.key == KeyUse::Required;
             if key.is_required != is_required {

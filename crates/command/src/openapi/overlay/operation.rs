@@ -23,7 +23,7 @@ pub(super) fn parameter(interface: &RouteInterface<'_>) -> Option<Value> {
             "Names one intended effect, so that a retry with the same key and the same request does not repeat it. Without a key every \
              request runs. A UUID is a good key.",
         ),
-        KeyUse::Refused | KeyUse::Removed => return None,
+        KeyUse::AnyPlace | KeyUse::Refused | KeyUse::Removed => return None,
     };
     Some(json!({
         "name": KEY_HEADER,

@@ -1,7 +1,7 @@
 //! The rules for clients' keys, and keys where none is allowed: which routes they are for, and what contradicts them.
 
 use super::{Compiler, RouteDocument};
-use crate::key::{KeyCharset, KeyFormat, KeyRules};
+use crate::key::{KeyCharset, KeyFormat, KeyPlace, KeyRules};
 use crate::policy::document::KeySubject;
 use crate::policy::target::Target;
 use std::sync::Arc;
@@ -26,6 +26,16 @@ impl Compiler<'_> {
                 format!("/routes/{index}/key"),
                 "only a REQUIRED_A or ACCEPTED route without `webhook` takes keys of clients",
             );
+        }
+        let is_lost =
+            |place: &&KeyPlace| place.header().is_some() && !route.key.iter().any(|own| own.from.contains(*place));
+        let mut places = self.document.key.iter().flat_map(|rules| &rules.from);
+        if let Some(lost) = places.find(is_lost).filter(|_| route.key.is_some() && takes_keys) {
+            let message = format!(
+                "this route has rules of its own without `{}`, so a key that a client sends there is removed unread: name it here, too",
+                lost.name
+            );
+            self.warnings.add(format!("/routes/{index}/key/from"), message);
         }
         if route.subject == KeySubject::None {
             let at = format!("/routes/{index}/subject");

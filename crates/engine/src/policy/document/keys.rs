@@ -84,7 +84,7 @@ const MAX_PLACES: usize = 4;
 #[inline(never)]
 fn read_places(at: &JsonCursor<'_>, issues: &mut Issues) -> Vec<KeyPlace> {
     let names = at.list(issues, parse_place).unwrap_or_default();
-    if names.is_empty() {
+    if at.items(issues).is_some_and(|items| items.is_empty()) {
         issues.add(&at.pointer, "name a place, or leave the member out");
     }
     check_few(at, &names, MAX_PLACES, issues);

@@ -307,13 +307,18 @@ fn verdict(policy: &PolicyModel, request: &Request) -> Result<Expected, Expected
 
     // What is forwarded.
     let backend = &policy.backends[index];
+    let mut own_lines = request.headers.iter().filter(|(name, _)| policy.names_keys() && name == OWN_KEY.as_bytes());
+    let own_stays = match (own_lines.next(), own_lines.next()) {
+        (Some((_, line)), None) => shadow && !NAMESPACED.is_match(line),
+        _ => false,
+    };
     let mut headers: Vec<OwnedLine> = request
         .headers
         .iter()
         .filter(|(name, _)| {
             !is_stripped(policy, index, name)
                 || (stays && name == b"idempotency-key")
-                || (shadow && name == OWN_KEY.as_bytes())
+                || (own_stays && name == OWN_KEY.as_bytes())
         })
         .cloned()
         .collect();
