@@ -85,6 +85,38 @@ fn long(path: &str) -> &'static [u8] {
     Box::leak(format!("{path}?{}", "q".repeat(1024 * 1024 - 2000)).into_bytes().into_boxed_slice())
 }
 
+/// In shadow mode a request whose body may hold the key waits for it only if there is room: nothing is refused.
+#[test]
+fn a_watched_request_goes_on_without_room() {
+    let route = r#""routes": [{"endpoint": "later", "path": "/later", "policy": "REQUIRED_A", "mode": "shadow", "key": {"from": ["/k"]}}, "#;
+    let source = r#""identity": {"sources": [{"name": "a", "headers_owned_by": "x", "tenant": "x-t", "project": "x-p", "subject": {"field": "x-s"}}]}, "#;
+    let document = POLICY.replace(r#""routes": ["#, &[source, route].concat());
+    let mut shared = configuration(&document);
+    let later = [
+        (b":method".as_slice(), b"POST".as_slice()),
+        (b":authority", b"a"),
+        (b":path", b"/later"),
+        (b"content-length", b"9"),
+    ];
+    let watched = |shared: &mut Configuration, id| {
+        let gateway = requesting(&later);
+        let mut stream = Stream::new(id, shared);
+        let action = stream.on_request_headers(&gateway, shared, false);
+        assert_eq!(statuses(&gateway), [0; 0]);
+        (stream, action)
+    };
+    assert_eq!(watched(&mut shared, 1).1, FilterAction::Pause);
+    let to = |path: &'static [u8]| {
+        requesting(&DELIVERY.map(|(name, value)| (name, if name == b":path" { path } else { value })))
+    };
+    let looked_up = long("/h/gitlab/wh_looked_up");
+    let waiting: Vec<_> = (10..19).map(|id| begin(&mut shared, id, &to(looked_up))).collect();
+    assert!(waiting.last().is_some_and(|(_, replies)| replies == &[503]), "there is room");
+    let mut actions =
+        (100..5000).map(|id| watched(&mut shared, id)).collect::<Vec<_>>().into_iter().map(|(_, action)| action);
+    assert!(actions.any(|action| action == FilterAction::Continue), "there is room for all of them");
+}
+
 /// A delivery whose webhook has to be looked up needs room, and one whose webhook is in the cache does not.
 #[test]
 fn a_cached_answer_needs_no_room() {

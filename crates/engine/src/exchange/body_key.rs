@@ -38,7 +38,7 @@ pub(crate) fn await_body_key(
     matched: &MatchedRoute<'_, '_>,
 ) -> Result<Option<RequestFlow>, Problem> {
     let IncomingRequest { policy, headers, attributes } = incoming;
-    if exchange.body_key.is_some() || !reads_body_key(matched, headers) {
+    if exchange.body_key.is_some() || exchange.leaves_body || !reads_body_key(matched, headers) {
         return Ok(None);
     }
     let limit = matched.route.map_or(0, |route| route.max_body_bytes);

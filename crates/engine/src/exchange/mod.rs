@@ -129,6 +129,8 @@ pub struct Exchange {
     pub(crate) holder: Option<Arc<KeyHolder>>,
     /// What was found in the body, if it may hold the key and has been read
     pub(crate) body_key: Option<Box<KeyInBody>>,
+    /// Whether the body may hold the key and is not read, since there is no memory for the wait
+    pub(crate) leaves_body: bool,
     /// What the client expects of an answer
     pub(crate) protocol: CallerProtocol,
     /// The text of the gateway's id of the request, which problem documents repeat if it is a UUID
@@ -231,6 +233,7 @@ impl Exchange {
             verifier: Verifier::Nobody,
             holder: None,
             body_key: None,
+            leaves_body: false,
             protocol: CallerProtocol::default(),
             request_id: None,
             path_values: Vec::new(),

@@ -350,7 +350,7 @@ impl Stream {
             self.cancel_lookup(configuration);
             return match self.pending.take() {
                 Some(pending) if pending.pause.may_go_on() => {
-                    self.exchange.body_key = Some(Box::new(Ok(None)));
+                    self.exchange.leaves_body = true;
                     self.decide(host, configuration, pending.message.arrived())
                 }
                 Some(pending) => self.refuse_to_wait(host, pending.pause, why),
