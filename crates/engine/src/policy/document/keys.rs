@@ -24,7 +24,7 @@ members! {
         schema r#"{"type": "array", "minItems": 1, "maxItems": 4, "uniqueItems": true, "items": {"type": "string", "pattern": "^(?:[!#$%&'+.^`|~0-9A-Za-z-]+|(?:/(?:[^~/]|~[01])*){1,8})$"}, "examples": [["/idempotency_key"], ["paypal-request-id"]]}"#;
 
     /// The characters of keys. `unreserved`: `A-Z a-z 0-9 . _ ~ -`. `visible`: every visible ASCII character but the comma, for keys such
-    /// as `order:123`, `a/b` or base64; only with `format` `any`. A key has at most 255 characters and does not begin with `t-`. A value
+    /// as `order:123`, `a/b` or base64; only with `format` `any`. A value
     /// that begins with `"` is always a Structured Field string, with `\"` for a quote and `\\` for a backslash.
     CHARSET: Choice<KeyCharset> { words: &KeyCharset::WORDS } = "charset", "Characters";
 
