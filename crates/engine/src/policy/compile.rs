@@ -165,8 +165,13 @@ impl Compiler<'_> {
         let places = document.key_places();
         self.check_key_headers(&identities, caller_headers.as_ref(), &providers, &places);
         let mut removed = document.written_headers(&identities);
-        let key_places = places.iter().map(|(_, name)| (*name).to_owned());
-        let key_places: Vec<String> = key_places.collect();
+        // Each name once: a request in shadow mode goes through all of them.
+        let mut key_places: Vec<String> = Vec::new();
+        for (_, name) in &places {
+            if key_places.iter().all(|known| known != name) {
+                key_places.push((*name).to_owned());
+            }
+        }
         let written = removed.len();
         removed.extend(key_places.iter().cloned());
         for (declared, backend) in document.backends.iter().zip(&mut backends) {

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Framework, POLL, go, java, node, python, until_it_listens};
+use super::POLL;
+use super::servers::{Framework, go, java, node, python, until_it_listens};
 
 /// What is of one moment, of one connection, or how a body is written on it.
 const OF_ONE_ANSWER: [&str; 7] =

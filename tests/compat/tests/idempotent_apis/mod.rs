@@ -4,10 +4,8 @@
 
 mod around;
 mod payments;
+mod servers;
 
-use std::env;
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -17,18 +15,16 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::{self, Reply, Request};
-use e2e::runner::{Group, Test, runtime, sharing, until};
-use harness::ports::{free, loopback, loopback_url};
+use e2e::runner::{Group, Test, sharing, until};
+use harness::ports::{free, loopback};
 use harness::process::Process;
-use harness::tools::repository;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::idempotent_apis::payments::{Payment, Payments};
+use crate::idempotent_apis::servers::{Framework, Times, collection, packages, run};
 
-/// How long an API may take to listen on a busy machine.
-const READY: Duration = Duration::from_secs(60);
 /// Between two attempts of a client that waits for a lease to end.
 const POLL: Duration = Duration::from_millis(50);
 /// The listeners: one with ordinary callers, and one whose callers' names are as long as they may be.
@@ -36,32 +32,6 @@ const API: &str = "api";
 const LONG: &str = "long";
 /// 53 letters, so that with the longest tenant, project, subject and raw key there are 640 bytes.
 const LONG_TYPE: &str = "service_account_of_a_machine_with_a_very_long_name_aa";
-
-#[derive(Clone, Copy, Debug)]
-enum Framework {
-    FastApi,
-    Express,
-    Spring,
-    GoHttp,
-}
-
-impl Framework {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::FastApi => "fastapi",
-            Self::Express => "express",
-            Self::Spring => "spring",
-            Self::GoHttp => "gohttp",
-        }
-    }
-}
-
-/// How long the API keeps claims and answers, in seconds.
-#[derive(Clone, Copy)]
-struct Times {
-    lease: u32,
-    retention: u32,
-}
 
 /// No lease and no retention ends during a test.
 const LASTING: Times = Times { lease: 86_400, retention: 86_400 };
@@ -163,26 +133,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         .map(groups)
         .collect();
     Ok(all?.into_iter().flatten().collect())
-}
-
-/// The variable that says where a framework is installed, and the tool that it is installed with.
-const fn collection(framework: Framework) -> (&'static str, &'static str) {
-    match framework {
-        Framework::FastApi | Framework::Express => ("EDGE_PATH_READERS", "path-readers"),
-        Framework::Spring | Framework::GoHttp => ("EDGE_IDEMPOTENT_APIS", "idempotent-apis"),
-    }
-}
-
-/// Where the packages or programs of a framework are installed.
-fn packages(framework: Framework) -> PathBuf {
-    let (variable, tool) = collection(framework);
-    let installed = env::var_os(variable).map_or_else(|| repository().join(".tools").join(tool), PathBuf::from);
-    installed.join(match framework {
-        Framework::FastApi => "fastapi/packages",
-        Framework::Express => "express/node_modules",
-        Framework::Spring => "spring",
-        Framework::GoHttp => "gohttp",
-    })
 }
 
 /// The gateway, the API behind it, and the payment provider behind that.
@@ -327,64 +277,6 @@ fn is_expected(reply: &Reply, expect: &Expected, earlier: &[Reply]) -> Result<()
         ensure!(is_new, "the answer of another request");
     }
     Ok(())
-}
-
-/// Runs an application of `folder` with FastAPI, beside the middleware of the example.
-fn python(port: u16, application: &str, folder: &Path) -> Command {
-    let mut command = Command::new("python3");
-    command.args(["-m", "uvicorn", "--host", "127.0.0.1", "--port", &port.to_string(), application, "--app-dir"]);
-    command.arg(folder).env("PYTHONDONTWRITEBYTECODE", "1");
-    let example = repository().join("examples/fastapi");
-    command.env("PYTHONPATH", format!("{}:{}", packages(Framework::FastApi).display(), example.display()));
-    command
-}
-
-/// Runs a program with the packages of Express.
-fn node(port: u16, program: &Path) -> Command {
-    let mut command = Command::new("node");
-    command.arg(program).env("NODE_PATH", packages(Framework::Express)).env("PORT", port.to_string());
-    command
-}
-
-/// Runs a class that is compiled beside the filter of the example.
-fn java(port: u16, class: &str) -> Command {
-    let (mut command, files) = (Command::new("java"), packages(Framework::Spring));
-    let path = format!("{}:{}", files.join("classes").display(), files.join("jars/*").display());
-    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &path, class]).env("PORT", port.to_string());
-    command
-}
-
-/// Runs a program that is built with the middleware of the example.
-fn go(port: u16, program: &str) -> Command {
-    let mut command = Command::new(packages(Framework::GoHttp).join(program));
-    command.env("PORT", port.to_string());
-    command
-}
-
-fn until_it_listens(port: u16, mut process: Process) -> Result<Process> {
-    runtime()?
-        .block_on(process.ready(READY, async || {
-            TcpStream::connect(loopback(port)).map(drop).context("the API does not listen yet")
-        }))?;
-    Ok(process)
-}
-
-/// Starts the API of an example, and waits until it listens.
-fn run(framework: Framework, port: u16, payments: SocketAddr, directory: &Path, times: Times) -> Result<Process> {
-    let examples = repository().join("examples");
-    let mut command = match framework {
-        Framework::FastApi => python(port, "app:app", &examples.join("fastapi")),
-        Framework::Express => node(port, &examples.join("express/app.js")),
-        Framework::Spring => java(port, "App"),
-        Framework::GoHttp => go(port, "orders"),
-    };
-    for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
-        command.env_remove(proxy);
-    }
-    command.env("PAYMENTS_URL", loopback_url(payments.port())).env("IDEMPOTENCY_DB", directory.join("results.db"));
-    command.env("IDEMPOTENCY_LEASE_SECONDS", times.lease.to_string());
-    command.env("IDEMPOTENCY_RETENTION_SECONDS", times.retention.to_string());
-    until_it_listens(port, Process::spawn("the API", &mut command, &directory.join("api.log"))?)
 }
 
 /// What a thread returned.
