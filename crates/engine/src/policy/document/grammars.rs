@@ -5,6 +5,7 @@ use super::header_names::{
     IDENTITY_TAKEN, MEANT, MEANT_FAMILIES, NO_API_KEYS, RETRY_FAMILIES, RETRY_TAKEN, UNCOMPARED, UNCOMPARED_FAMILIES,
 };
 use super::routes;
+use crate::headers::IDEMPOTENCY_KEY;
 use crate::policy::members::description::Grammar;
 
 /// Makes the grammars of their blocks: a description, the name of the definition, the title, the schema.
@@ -108,6 +109,12 @@ grammars! {
 
     "extraHeader", "", header_but(&MEANT_FAMILIES, &MEANT);
 
+    /// The name of a header, or a JSON pointer to a member of a JSON body.
+    "keyPlace", "Place of keys", format!(
+        r##"{{"if": {{"type": "string", "pattern": "^(?:/|{}$)"}}, "then": {{"type": "string", "pattern": "^(?:[^/]+|(?:/(?:[^~/]|~[01])*){{1,8}})$"}}, "else": {{"$ref": "#/$defs/extraHeader"}}}}"##,
+        any_case(IDEMPOTENCY_KEY)
+    );
+
     /// A header's name with - instead of _, none that has a meaning of its own (`idempotency-key`, `x-edge-idempotency`, `host`,
     /// `content-length`, `transfer-encoding`, `connection`).
     "identityHeader", "Header", header_but(&[], &IDENTITY_TAKEN);
@@ -141,15 +148,17 @@ fn header_but(families: &[&str], names: &[&str]) -> String {
 
 /// A pattern of these names, and of all that begin with one of the families; in upper or lower case.
 fn none_of(families: &[&str], names: &[&str]) -> String {
-    let any_case = |text: &&str| {
-        let letters = text.chars().map(|char| match char {
-            'a'..='z' => format!("[{}{char}]", char.to_ascii_uppercase()),
-            other => other.to_string(),
-        });
-        letters.collect::<String>()
-    };
-    let families: Vec<String> = families.iter().map(any_case).collect();
-    let names = names.iter().map(any_case).collect::<Vec<_>>().join("|");
+    let families: Vec<String> = families.iter().map(|family| any_case(family)).collect();
+    let names = names.iter().map(|name| any_case(name)).collect::<Vec<_>>().join("|");
     let names = format!("(?:{names})$");
     format!("^(?:{})", families.into_iter().chain([names]).collect::<Vec<_>>().join("|"))
+}
+
+/// A pattern of a text in upper or lower case.
+fn any_case(text: &str) -> String {
+    let letters = text.chars().map(|char| match char {
+        'a'..='z' => format!("[{}{char}]", char.to_ascii_uppercase()),
+        other => other.to_string(),
+    });
+    letters.collect()
 }

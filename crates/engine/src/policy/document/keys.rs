@@ -21,7 +21,7 @@ members! {
     /// a pointer the filter waits for the body, up to `max_body_bytes`, in shadow mode only where `Content-Length` fits. Signed callers
     /// and webhooks are not concerned.
     FROM: Custom {} = "from", "Places of keys",
-        schema r#"{"type": "array", "minItems": 1, "maxItems": 4, "uniqueItems": true, "items": {"type": "string", "pattern": "^(?:[!#$%&'+.^`|~0-9A-Za-z-]+|(?:/(?:[^~/]|~[01])*){1,8})$"}, "examples": [["/idempotency_key"], ["paypal-request-id"]]}"#;
+        schema r##"{"type": "array", "minItems": 1, "maxItems": 4, "uniqueItems": true, "items": {"$ref": "#/$defs/keyPlace"}, "examples": [["/idempotency_key"], ["paypal-request-id"]]}"##;
 
     /// The characters of keys. `unreserved`: `A-Z a-z 0-9 . _ ~ -`. `visible`: every visible ASCII character but the comma, for keys such
     /// as `order:123`, `a/b` or base64; only with `format` `any`. A value
