@@ -20,6 +20,7 @@ use restate_sdk::prelude::*;
 pub mod guard;
 pub mod program;
 pub mod promises;
+pub mod recorder;
 
 /// How often a call that found no running service is tried again before Restate pauses it: for a year and longer, because a paused
 /// call would need an operator. Restate's default is 70 attempts, about an hour.

@@ -15,6 +15,7 @@ mod openapi;
 mod path_readers;
 mod platforms;
 mod recipes;
+mod recorded;
 mod reference_clients;
 mod rpc;
 mod sample_client;
@@ -28,6 +29,7 @@ mod tutorials;
 const MODULES: &[Module] = &[
     ("reference_clients", reference_clients::groups),
     ("recipes", recipes::groups),
+    ("recorded", recorded::groups),
     ("lookups", lookups::groups),
     ("guards", guards::groups),
     ("idempotent_apis", idempotent_apis::groups),

@@ -4,7 +4,7 @@
 
 mod around;
 mod payments;
-mod servers;
+pub(crate) mod servers;
 
 use std::process::Command;
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};

@@ -73,7 +73,7 @@ pub(super) fn python(port: u16, application: &str, folder: &Path) -> Command {
 }
 
 /// Runs a program with the packages of Express.
-pub(super) fn node(port: u16, program: &Path) -> Command {
+pub(crate) fn node(port: u16, program: &Path) -> Command {
     let mut command = Command::new("node");
     command.arg(program).env("NODE_PATH", packages(Framework::Express)).env("PORT", port.to_string());
     command

@@ -233,7 +233,7 @@ fn policy(routes: &[Route]) -> String {
 }
 
 /// `EDGE_PATH_READERS`, else `.tools/path-readers`: a directory for each backend.
-fn installed() -> PathBuf {
+pub(crate) fn installed() -> PathBuf {
     std::env::var_os("EDGE_PATH_READERS").map_or_else(|| repository().join(".tools/path-readers"), PathBuf::from)
 }
 

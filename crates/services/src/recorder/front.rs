@@ -1,0 +1,184 @@
+//! What stands between the gateway and an API: it has the call run in Restate under the request's key, and answers as the API did.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+
+use super::api::{Api, Passing, client, kept, whole};
+use super::envelope::{Answer, Call, Lines, Outcome, decode, encode};
+use super::problem::Problem;
+
+/// With several APIs the filter writes here which one a request is for.
+const BACKEND: &str = "x-edge-idempotency";
+const KEY: &str = "idempotency-key";
+const FINGERPRINT: &str = "idempotency-fingerprint";
+const REPLAYED: &str = "idempotent-replayed";
+const RETRY: &str = "idempotency-retry";
+/// How often a key can be tried anew because the API did nothing under it, as long as Restate keeps answers.
+const TRIES: u32 = 64;
+
+pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// The proxy.
+pub(super) struct Front {
+    pub(super) apis: Arc<BTreeMap<String, Api>>,
+    /// For each API, how many calls more may be under way
+    places: BTreeMap<String, Semaphore>,
+    /// Restate's handler
+    handler: Uri,
+    restate: Client<HttpConnector, Full<Bytes>>,
+    passing: Passing,
+}
+
+impl Front {
+    /// `restate` is the address of Restate's ingress.
+    pub(super) fn new(apis: Arc<BTreeMap<String, Api>>, restate: &str) -> Result<Self> {
+        let handler = format!("{}/restate/call/Recorder/call", restate.trim_end_matches('/'));
+        let handler: Uri = handler.parse().with_context(|| format!("`{restate}` is no URL"))?;
+        ensure!(handler.scheme_str() == Some("http"), "expected `http://HOST:PORT` of Restate's ingress");
+        let places = apis.iter().map(|(name, api)| (name.clone(), Semaphore::new(api.upstream.max_calls))).collect();
+        Ok(Self { apis, places, handler, restate: client(), passing: client() })
+    }
+
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        let answer = match request.headers().contains_key(KEY) {
+            true => self.keyed(request).await,
+            false => self.unkeyed(request).await,
+        };
+        Ok(answer.unwrap_or_else(Problem::answer))
+    }
+
+    /// The API that the filter names, or the only one.
+    fn api(&self, headers: &HeaderMap) -> Result<(&str, &Api), Problem> {
+        let named =
+            headers.get(BACKEND).and_then(|name| name.to_str().ok()).and_then(|name| self.apis.get_key_value(name));
+        let only = if self.apis.len() == 1 { self.apis.first_key_value() } else { None };
+        let (name, api) = named.or(only).ok_or(Problem::NoUpstream)?;
+        Ok((name, api))
+    }
+
+    async fn unkeyed(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+        let (_, api) = self.api(request.headers())?;
+        if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
+            return Err(Problem::Upgrade);
+        }
+        let response = api.pass(request, &self.passing).await.map_err(|_| Problem::Unreachable)?;
+        Ok(response.map(BodyExt::boxed_unsync))
+    }
+
+    async fn keyed(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+        let (name, api) = self.api(request.headers())?;
+        let (head, body) = request.into_parts();
+        if head.headers.contains_key(UPGRADE) || head.method == Method::CONNECT {
+            return Err(Problem::Upgrade);
+        }
+        let key = one(&head.headers, KEY)?.ok_or(Problem::Key)?;
+        let fingerprint = one(&head.headers, FINGERPRINT)?;
+        let _place = match self.places.get(name).map(Semaphore::try_acquire) {
+            Some(Ok(place)) => place,
+            _ => return Err(Problem::Busy),
+        };
+        let body =
+            whole(body, api.upstream.max_body_bytes).await.map_err(|error| match error.is::<LengthLimitError>() {
+                true => Problem::TooLarge(api.upstream.max_body_bytes),
+                false => Problem::Interrupted,
+            })?;
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
+        let operation = operation(&head.method, head.uri.path());
+        let authority = head.uri.authority().map(|authority| authority.as_str());
+        let call = Call {
+            nonce: nonce(),
+            upstream: name.to_owned(),
+            method: head.method.to_string(),
+            target,
+            fingerprint,
+            headers: Lines::of(&kept(&head.headers, authority, &api.upstream)),
+        };
+        let envelope = Bytes::from(encode(&call, &body).map_err(|_| Problem::Store)?);
+        for attempt in 0..TRIES {
+            let key = format!("{attempt}.{operation}.{key}");
+            let (answer, body) = self.run(&key, envelope.clone()).await.map_err(|error| {
+                eprintln!("{key}: {error:#}");
+                Problem::Store
+            })?;
+            if matches!((&call.fingerprint, &answer.fingerprint), (Some(this), Some(first)) if this != first) {
+                return Err(Problem::Reused);
+            }
+            let replayed = answer.nonce != call.nonce;
+            // An earlier request found that the API did nothing, so this one may try.
+            if !(replayed && answer.outcome.is_free()) {
+                return told(&answer, body, replayed);
+            }
+        }
+        Err(Problem::Exhausted)
+    }
+
+    /// Has Restate run a call under a key, or waits for the one that runs, or gets what is kept.
+    async fn run(&self, key: &str, envelope: Bytes) -> Result<(Answer, Bytes)> {
+        let request = Request::post(self.handler.clone())
+            .header(KEY, key)
+            .header(CONTENT_TYPE, "application/octet-stream")
+            .body(Full::new(envelope))?;
+        let response = self.restate.request(request).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        ensure!(status == StatusCode::OK, "Restate answered {status}: {}", String::from_utf8_lossy(&body));
+        decode(body)
+    }
+}
+
+/// The answer of the API, as it came.
+fn told(answer: &Answer, body: Bytes, replayed: bool) -> Result<Response<Body>, Problem> {
+    let status = match answer.outcome {
+        Outcome::Answered(status) | Outcome::Refused(status) => status,
+        Outcome::TooLong(status) => return Err(Problem::TooLong(status)),
+        Outcome::Unreachable => return Err(Problem::Unreachable),
+        Outcome::Unknown => return Err(Problem::Unknown),
+    };
+    let mut response = Response::new(full(body));
+    *response.status_mut() = StatusCode::from_u16(status).map_err(|_| Problem::Store)?;
+    *response.headers_mut() = answer.headers.headers();
+    // What the API itself says in these headers is about nothing that it did.
+    response.headers_mut().remove(REPLAYED);
+    response.headers_mut().remove(RETRY);
+    if replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// The value of a header that may stand there once.
+fn one(headers: &HeaderMap, name: &str) -> Result<Option<String>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next().map(|value| value.to_str().map(str::to_owned).map_err(|_| Problem::Key)).transpose()?;
+    if values.next().is_some() { Err(Problem::Key) } else { Ok(first) }
+}
+
+/// Keys of different operations are different keys, as with the middlewares of `examples/`.
+fn operation(method: &Method, path: &str) -> String {
+    let digest = Sha256::digest(format!("{method} {path}"));
+    URL_SAFE_NO_PAD.encode(digest.get(..12).unwrap_or_default())
+}
+
+/// Tells this request from all others.
+fn nonce() -> String {
+    format!("{:032x}", fastrand::u128(..))
+}
+
+pub(super) fn full(body: Bytes) -> Body {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}

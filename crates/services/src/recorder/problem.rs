@@ -1,0 +1,155 @@
+//! The recorder's own answers: problem documents (RFC 9457) with the codes of docs/callers.md.
+
+use bytes::Bytes;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+use serde_json::json;
+
+use super::front::{Body, full};
+
+/// Why the recorder does not answer as the API did.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Problem {
+    /// The policy's backend has no upstream of its name.
+    NoUpstream,
+    /// The request asks for an upgraded connection.
+    Upgrade,
+    /// The key cannot be read.
+    Key,
+    /// The body is longer than this.
+    TooLarge(usize),
+    /// The client's body ended early.
+    Interrupted,
+    /// As many calls as may be are under way.
+    Busy,
+    /// Restate does not answer.
+    Store,
+    /// The key belongs to another request.
+    Reused,
+    /// The API cannot be reached.
+    Unreachable,
+    /// The API answered with this status, and with too long a body.
+    TooLong(u16),
+    /// Nobody knows what the API did.
+    Unknown,
+    /// The API did nothing, too often.
+    Exhausted,
+}
+
+impl Problem {
+    /// Status, code, title, detail, advice, and the seconds of `Retry-After`.
+    fn text(self) -> (u16, &'static str, &'static str, String, &'static str, Option<u8>) {
+        let text =
+            |status, code, title, detail: &str, retry, after| (status, code, title, detail.to_owned(), retry, after);
+        match self {
+            Self::NoUpstream => text(
+                503,
+                "policy_invalid",
+                "Policy invalid",
+                "The recorder has no upstream with the name of this backend.",
+                "same_key",
+                Some(5),
+            ),
+            Self::Upgrade => text(
+                400,
+                "request_invalid",
+                "Request invalid",
+                "An upgraded connection does not go through the recorder: route it to the API.",
+                "new_request",
+                None,
+            ),
+            Self::Key => text(
+                400,
+                "idempotency_key_invalid",
+                "Idempotency key invalid",
+                "Idempotency-Key and Idempotency-Fingerprint are one header each.",
+                "new_key",
+                None,
+            ),
+            Self::TooLarge(most) => (
+                413,
+                "body_too_large",
+                "Body too large",
+                format!("The body may have {most} bytes."),
+                "new_request",
+                None,
+            ),
+            Self::Interrupted => {
+                text(400, "request_invalid", "Request invalid", "The body is not complete.", "same_key", None)
+            }
+            Self::Busy => text(
+                503,
+                "dependency_unavailable",
+                "Dependency unavailable",
+                "The API has as many calls under way as it may have. Nothing was done.",
+                "same_key",
+                Some(1),
+            ),
+            Self::Store => text(
+                503,
+                "dependency_unavailable",
+                "Dependency unavailable",
+                "The store of answers does not answer. A retry with the same key finds out what was done.",
+                "same_key",
+                Some(5),
+            ),
+            Self::Reused => text(
+                422,
+                "idempotency_key_reused",
+                "Idempotency key reused",
+                "The key belongs to a request with other content.",
+                "new_key",
+                None,
+            ),
+            Self::Unreachable => text(
+                503,
+                "dependency_unavailable",
+                "Dependency unavailable",
+                "The API cannot be reached. Nothing was done.",
+                "same_key",
+                Some(5),
+            ),
+            Self::TooLong(status) => (
+                502,
+                "answer_unavailable",
+                "Answer unavailable",
+                format!("The work was done with status {status}, and its answer is too long to keep."),
+                "never",
+                None,
+            ),
+            Self::Unknown => text(
+                500,
+                "outcome_unknown",
+                "Outcome unknown",
+                "The call was interrupted, and nobody knows whether its work was done. Find out before you send a new key.",
+                "never",
+                None,
+            ),
+            Self::Exhausted => text(
+                503,
+                "dependency_unavailable",
+                "Dependency unavailable",
+                "The API has refused this key too often.",
+                "new_key",
+                None,
+            ),
+        }
+    }
+
+    pub(super) fn answer(self) -> Response<Body> {
+        let (status, code, title, detail, retry, after) = self.text();
+        let document = json!({
+            "type": "about:blank", "title": title, "status": status, "detail": detail, "code": code, "retry": retry,
+        });
+        let mut response = Response::new(full(Bytes::from(document.to_string())));
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert("idempotency-retry", HeaderValue::from_static(retry));
+        if let Some(after) = after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(u16::from(after)));
+        }
+        response
+    }
+}

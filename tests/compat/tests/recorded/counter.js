@@ -1,0 +1,28 @@
+// An API that knows nothing of idempotency keys. It writes down what it does, one line for each request, before it answers.
+"use strict";
+
+const fs = require("fs");
+const { randomBytes } = require("crypto");
+const express = require("express");
+
+const app = express();
+const held = [];
+app.use(express.raw({ type: () => true, limit: "4mb" }));
+app.get("/release", (_, response) => {
+  held.splice(0).forEach((answer) => answer());
+  response.end();
+});
+app.all("/{*path}", (request, response) => {
+  const { status = "200", bytes = "40", after, location, hold } = request.query;
+  fs.appendFileSync(process.env.EFFECTS, `${request.method} ${request.path}\n`);
+  const answer = () => {
+    if (after) response.set("retry-after", after);
+    if (location) response.set("location", location);
+    response.append("set-cookie", "a=1").append("set-cookie", "b=2").set("content-type", "application/octet-stream");
+    response.set("x-seen", JSON.stringify([request.originalUrl, request.headers, request.body?.toString?.("base64") ?? ""]));
+    response.status(Number(status)).send(randomBytes(Number(bytes)));
+  };
+  if (hold) held.push(answer);
+  else answer();
+});
+app.listen(Number(process.env.PORT), "127.0.0.1", 1024);

@@ -1,0 +1,142 @@
+//! Programs that are killed while calls are under way.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use e2e::raw::{self, Reply, Request};
+use e2e::runner::{Group, Test, separate, until};
+use harness::ports::loopback;
+
+use super::{POLL, Part, Recorded, is_problem};
+
+/// `EDGE_RECORDED_OPERATIONS`: how many operations there are while programs are killed.
+const OPERATIONS: usize = 400;
+const CLIENTS: usize = 50;
+/// How often a program is killed meanwhile.
+const KILLS: usize = 9;
+
+pub(super) fn group() -> Group {
+    let one = |name: &str, test: fn() -> Result<()>| Test::new(name.to_owned(), move |(): &()| test());
+    separate(vec![
+        one("a call that was cut has an unknown outcome", || cut("fail")),
+        one("with retry a call that was cut runs again", || cut("retry")),
+        one("programs are killed in turn, with fail", || killed("fail")),
+        one("programs are killed in turn, with retry", || killed("retry")),
+    ])
+}
+
+pub(super) fn side_by_side<T: Send>(count: usize, send: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let (start, send) = (Barrier::new(count), &send);
+    thread::scope(|scope| {
+        let start = &start;
+        let one = |number| {
+            scope.spawn(move || {
+                start.wait();
+                send(number)
+            })
+        };
+        let clients: Vec<_> = (0..count).map(one).collect();
+        clients.into_iter().map(|client| client.join().map_err(|_| anyhow!("a client panicked"))?).collect()
+    })
+}
+
+/// The recorder is killed while the API works, then the API itself.
+fn cut(on_unknown: &str) -> Result<()> {
+    let setup = Recorded::start(on_unknown)?;
+    for (item, part) in [("cut-recorder", Part::Recorder), ("cut-api", Part::Api)] {
+        let effect = format!("POST /orders/{item}");
+        let target = format!("/orders/{item}?hold=1");
+        let request = setup.request("POST", &target)?.header("idempotency-key", item).body("{}");
+        thread::scope(|scope| {
+            let lost = scope.spawn(|| setup.send(&request));
+            until("the API works", POLL, || Ok(setup.effects(&effect)? == 1))?;
+            setup.crash(part)?;
+            if on_unknown == "retry" {
+                until("the API works again", POLL, || Ok(setup.effects(&effect)? >= 2))?;
+                let release = Request::new("GET", "/release");
+                raw::exchange(loopback(setup.ports.api), "GET", &release.http1())?;
+            }
+            lost.join().map_err(|_| anyhow!("a client panicked"))?.map(drop)
+        })?;
+        for _ in 0..2 {
+            let reply = settled(&setup, &request)?;
+            match on_unknown {
+                "fail" => is_problem(&reply, 500, "outcome_unknown", "never")?,
+                _ => ensure!(reply.status == 200, "{reply:?}"),
+            }
+        }
+        ensure!(setup.effects(&effect)? == if on_unknown == "fail" { 1 } else { 2 }, "{:?}", setup.effects(&effect));
+    }
+    Ok(())
+}
+
+/// Sends a request until the answer is no more that of a gateway, a recorder or a Restate that is away.
+fn settled(setup: &Recorded, request: &Request) -> Result<Reply> {
+    let last = Mutex::new(None);
+    until("the request has an answer", POLL, || {
+        let Ok(reply) = setup.send(request) else { return Ok(false) };
+        let is_away = matches!(reply.status, 502..=504);
+        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reply);
+        Ok(!is_away)
+    })?;
+    last.into_inner().unwrap_or_else(PoisonError::into_inner).context("no answer")
+}
+
+fn killed(on_unknown: &str) -> Result<()> {
+    let operations =
+        std::env::var("EDGE_RECORDED_OPERATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(OPERATIONS);
+    let setup = Recorded::start(on_unknown)?;
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let kills = (1..=KILLS).map(|kill| kill * operations / (KILLS + 1));
+    let answers = thread::scope(|scope| {
+        let killer = scope.spawn(|| -> Result<()> {
+            for (at, part) in kills.zip([Part::Recorder, Part::Api, Part::Restate].into_iter().cycle()) {
+                until("operations are done", POLL, || Ok(done.load(Ordering::Relaxed) >= at))?;
+                setup.crash(part)?;
+            }
+            Ok(())
+        });
+        let answers = side_by_side(CLIENTS, |_| {
+            let mut answers = BTreeMap::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= operations {
+                    return Ok(answers);
+                }
+                let item = format!("k{number}");
+                let request =
+                    setup.request("POST", &format!("/orders/{item}"))?.header("idempotency-key", item.as_str());
+                let first = settled(&setup, &request.body("{}"))?;
+                let request =
+                    setup.request("POST", &format!("/orders/{item}"))?.header("idempotency-key", item.as_str());
+                let again = settled(&setup, &request.body("{}"))?;
+                ensure!(
+                    (first.status, &first.body) == (again.status, &again.body),
+                    "{item}: {first:?}, then {again:?}"
+                );
+                done.fetch_add(1, Ordering::Relaxed);
+                answers.insert(item, first);
+            }
+        });
+        killer.join().map_err(|_| anyhow!("the killer panicked"))??;
+        answers
+    })?;
+    let answers: BTreeMap<String, Reply> = answers.into_iter().flatten().collect();
+    ensure!(answers.len() == operations, "{} operations have an answer", answers.len());
+    let mut unknown = 0;
+    for (item, reply) in &answers {
+        let effects = setup.effects(&format!("POST /orders/{item}"))?;
+        if reply.status == 200 {
+            ensure!(effects == 1 || effects > 1 && on_unknown == "retry", "{item}: {effects} effects and {reply:?}");
+        } else {
+            is_problem(reply, 500, "outcome_unknown", "never")?;
+            ensure!(on_unknown == "fail" && effects <= 1, "{item}: {effects} effects and {reply:?}");
+            unknown += 1;
+        }
+    }
+    println!("{operations} operations, {KILLS} kills, {unknown} unknown outcomes");
+    Ok(())
+}

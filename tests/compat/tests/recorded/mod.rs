@@ -1,0 +1,402 @@
+//! The program `recorder` in front of an Express API that knows nothing of keys, behind the filter in a real Envoy, with a real Restate.
+
+mod crashes;
+
+use std::fs;
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::config::{Change, ListenerSpec};
+use e2e::gateway::{TestEnvironment, TestGateway, tools};
+use e2e::raw::{self, Reply, Request};
+use e2e::runner::{Group, Test, runtime, sharing, until};
+use harness::ports::{Ports, free, loopback, loopback_url};
+use harness::process::Process;
+use harness::restate::{Restate, RestateOptions};
+use harness::tools::built;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::idempotent_apis::servers::node;
+use crate::path_readers::installed;
+
+/// How long a program may take to listen on a busy machine.
+const READY: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
+const LISTENER: &str = "recorded";
+/// In `x-seen`
+const TARGET: usize = 0;
+const HEADERS: usize = 1;
+const BODY: usize = 2;
+
+pub(crate) fn groups() -> Result<Vec<Group>> {
+    let one = |name: &str, test: fn(&Recorded) -> Result<()>| Test::new(name.to_owned(), test);
+    let tests = vec![
+        one("a replay is the first answer byte for byte", replay),
+        one("requests without a key go through, each of them", unkeyed),
+        one("what the API gets", what_the_api_gets),
+        one("other tenants, other operations, other content", other_requests),
+        one("errors are kept, and what did nothing is not", errors),
+        one("many at once have one effect", at_once),
+        one("bounds", bounds),
+        one("no request chooses where it goes", forgery),
+        one("metrics and upstreams", status),
+    ];
+    let groups = [sharing(|| Recorded::start("fail"), tests), crashes::group()];
+    let is_installed = installed().join("express/node_modules").is_dir();
+    if !is_installed {
+        eprintln!(
+            "SKIPPED: Express is not installed, so the recorder has no API. `crates/xtask/scripts/tools.sh path-readers` installs it."
+        );
+    }
+    Ok(groups.map(|group| if is_installed { group } else { group.left_out() }).into())
+}
+
+/// The gateway, the recorder, Restate and the API.
+pub(super) struct Recorded {
+    gateway: TestGateway,
+    directory: TempDir,
+    ports: RecorderPorts,
+    processes: Mutex<Processes>,
+}
+
+/// Where the programs listen.
+#[derive(Clone, Copy)]
+struct RecorderPorts {
+    api: u16,
+    front: u16,
+    service: u16,
+    status: u16,
+    ingress: u16,
+}
+
+struct Processes {
+    api: Process,
+    recorder: Process,
+    restate: Restate,
+}
+
+/// What is killed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    Api,
+    Recorder,
+    Restate,
+}
+
+impl Recorded {
+    pub(super) fn start(on_unknown: &str) -> Result<Self> {
+        let (directory, free_ports) = (tempfile::tempdir()?, Ports::free()?);
+        let ports = RecorderPorts {
+            api: free()?,
+            front: free()?,
+            service: free_ports.service,
+            status: free()?,
+            ingress: free_ports.restate_ingress,
+        };
+        let upstream = json!({
+            "url": loopback_url(ports.api), "on_unknown": on_unknown, "retry_for": "3s", "timeout": "20s", "max_calls": 1500,
+            "keep_headers": ["x-api-key"],
+        });
+        fs::write(directory.path().join("recorder.json"), json!({"upstreams": {"counter": upstream}}).to_string())?;
+        let api = api(ports, &directory)?;
+        let mut restate = runtime()?.block_on(Restate::start(RestateOptions {
+            program: tools()?.restate,
+            run_dir: directory.path().to_owned(),
+            ingress_port: ports.ingress,
+            admin_port: free_ports.restate_admin,
+            node_port: free_ports.restate_node,
+            env: Vec::new(),
+        }))?;
+        let recorder = recorder(ports, &directory)?;
+        runtime()?.block_on(restate.register(&loopback_url(ports.service)))?;
+        let route = |name: &str, methods: &[&str], path: &str, policy: &str, members: Value| {
+            let mut route = json!({"endpoint": name, "methods": methods, "path": path, "policy": policy});
+            if let (Some(route), Value::Object(members)) = (route.as_object_mut(), members) {
+                route.extend(members);
+            }
+            route
+        };
+        let policy = json!({
+            "version": 1,
+            "identity": {"sources": [{
+                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+            }]},
+            "backend": {"kind": "generic"},
+            "routes": [
+                route("orders.create", &["POST"], "/orders/{item}", "REQUIRED_A", json!({"collision": "forward"})),
+                route("orders.change", &["PUT"], "/orders/{item}", "REQUIRED_A", json!({})),
+                route("notes.create", &["POST"], "/notes/{item}", "ACCEPTED", json!({})),
+                route("orders.get", &["GET"], "/orders/{item}", "PROHIBITED", json!({})),
+            ],
+        });
+        let spec = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
+        let around = TestEnvironment { backend: Some(loopback(ports.front)), ..TestEnvironment::default() };
+        let gateway = TestGateway::start_within(&around, &[(LISTENER.to_owned(), spec)])?;
+        Ok(Self { gateway, directory, ports, processes: Mutex::new(Processes { api, recorder, restate }) })
+    }
+
+    fn processes(&self) -> MutexGuard<'_, Processes> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a part with SIGKILL and starts it again.
+    pub(super) fn crash(&self, part: Part) -> Result<()> {
+        let mut processes = self.processes();
+        match part {
+            Part::Api => {
+                processes.api.kill()?;
+                processes.api = api(self.ports, &self.directory)?;
+            }
+            Part::Recorder => {
+                processes.recorder.kill()?;
+                processes.recorder = recorder(self.ports, &self.directory)?;
+            }
+            Part::Restate => runtime()?.block_on(processes.restate.restart())?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn request(&self, method: &str, target: &str) -> Result<Request> {
+        self.request_of("acme", method, target)
+    }
+
+    fn request_of(&self, tenant: &str, method: &str, target: &str) -> Result<Request> {
+        let token = self.gateway.token(&json!({"tenant_id": tenant, "project_id": "shop", "sub": "alice"}))?;
+        Ok(Request::new(method, target).bearer(&token))
+    }
+
+    pub(super) fn send(&self, request: &Request) -> Result<Reply> {
+        raw::exchange(self.gateway.address(LISTENER)?, &request.method, &request.http1())
+    }
+
+    /// How often the API did this.
+    pub(super) fn effects(&self, effect: &str) -> Result<usize> {
+        let path = self.directory.path().join("effects.log");
+        if !path.exists() {
+            return Ok(0);
+        }
+        Ok(fs::read_to_string(path)?.lines().filter(|line| *line == effect).count())
+    }
+
+    fn tell(&self, path: &str) -> Result<String> {
+        let reply = raw::exchange(loopback(self.ports.status), "GET", &Request::new("GET", path).http1())?;
+        Ok(String::from_utf8_lossy(&reply.body).into_owned())
+    }
+}
+
+fn api(ports: RecorderPorts, directory: &TempDir) -> Result<Process> {
+    let program = harness::tools::repository().join("tests/compat/tests/recorded/counter.js");
+    let mut command = node(ports.api, &program);
+    command.env("EFFECTS", directory.path().join("effects.log"));
+    listening("the API", ports.api, &mut command, directory)
+}
+
+fn recorder(ports: RecorderPorts, directory: &TempDir) -> Result<Process> {
+    let mut command = Command::new(built("EDGE_RECORDER", "recorder")?);
+    command
+        .arg("--config")
+        .arg(directory.path().join("recorder.json"))
+        .args(["--restate", &loopback_url(ports.ingress)]);
+    for (option, port) in [("--listen", ports.front), ("--service", ports.service), ("--status", ports.status)] {
+        command.args([option, &loopback(port).to_string()]);
+    }
+    listening("the recorder", ports.service, &mut command, directory)
+}
+
+fn listening(name: &str, port: u16, command: &mut Command, directory: &TempDir) -> Result<Process> {
+    let mut process = Process::spawn(name, command, &directory.path().join(format!("{port}.log")))?;
+    let listens = async || TcpStream::connect(loopback(port)).map(drop).context("it does not listen");
+    runtime()?.block_on(process.ready(READY, listens))?;
+    Ok(process)
+}
+
+/// What the API says it got.
+fn seen(reply: &Reply, part: usize) -> Result<Value> {
+    let seen: Value = serde_json::from_str(reply.text_header("x-seen").context("no x-seen")?)?;
+    Ok(seen.get(part).cloned().unwrap_or_default())
+}
+
+fn is_replay_of(reply: &Reply, first: &Reply) -> Result<()> {
+    let lines = |reply: &Reply| -> Vec<(String, Vec<u8>)> {
+        let marks = ["idempotent-replayed", "idempotency-status", "idempotency-retry", "x-envoy-upstream-service-time"];
+        reply.headers.iter().filter(|(name, _)| !marks.contains(&name.as_str())).cloned().collect()
+    };
+    ensure!(reply.text_header("idempotent-replayed") == Some("true"), "no mark: {reply:?}");
+    ensure!(first.header("idempotent-replayed").is_none(), "the first answer is marked: {first:?}");
+    let same = (reply.status, &reply.body, lines(reply)) == (first.status, &first.body, lines(first));
+    ensure!(same, "{reply:?}\n is not {first:?}");
+    Ok(())
+}
+
+pub(super) fn is_problem(reply: &Reply, status: u16, code: &str, retry: &str) -> Result<()> {
+    let document = reply.json();
+    let is = |member: &str, value: &str| document.get(member).and_then(Value::as_str) == Some(value);
+    let told = reply.status == status && is("code", code) && is("retry", retry);
+    ensure!(told && reply.header("idempotent-replayed").is_none(), "not {status} {code} {retry}: {reply:?}");
+    Ok(())
+}
+
+fn replay(setup: &Recorded) -> Result<()> {
+    let bytes: Vec<u8> = (0..=255).collect();
+    for (item, status, content_type) in [
+        ("a", 201, "multipart/form-data; boundary=x"),
+        ("b", 404, "application/octet-stream"),
+        ("c", 500, "text/plain"),
+        ("d", 302, "a/b"),
+    ] {
+        let target = format!("/orders/{item}?status={status}&location=http%3A%2F%2Fexample.com%2F");
+        let request = setup.request("POST", &target)?.header("idempotency-key", item);
+        let request = request.header("content-type", content_type).body(bytes.clone());
+        let first = setup.send(&request)?;
+        ensure!(first.status == status && first.body.len() == 40, "{first:?}");
+        ensure!(first.headers.iter().filter(|(name, _)| name == "set-cookie").count() == 2, "{first:?}");
+        for _ in 0..2 {
+            is_replay_of(&setup.send(&request)?, &first)?;
+        }
+        ensure!(setup.effects(&format!("POST /orders/{item}"))? == 1, "{item} ran again");
+    }
+    Ok(())
+}
+
+fn unkeyed(setup: &Recorded) -> Result<()> {
+    let note = setup.request("POST", "/notes/unkeyed")?.body("{}");
+    let get = setup.request("GET", "/orders/unkeyed?bytes=3000000")?;
+    let bodies = [setup.send(&note)?.body, setup.send(&note)?.body];
+    ensure!(bodies[0] != bodies[1] && setup.effects("POST /notes/unkeyed")? == 2, "one of them did not run");
+    let answer = setup.send(&get)?;
+    ensure!(answer.status == 200 && answer.body.len() == 3_000_000, "{} {}", answer.status, answer.body.len());
+    Ok(())
+}
+
+fn what_the_api_gets(setup: &Recorded) -> Result<()> {
+    let request = setup.request("POST", "/orders/gets?a=%2F&b=%C3%A9")?.header("idempotency-key", "gets");
+    let request = request.header("cookie", "c=1").header("x-api-key", "k").header("accept-encoding", "gzip");
+    let request = request.header("connection", "x-tenant").header("x-own", "1").body("body");
+    let reply = setup.send(&request)?;
+    ensure!(seen(&reply, TARGET)? == json!("/orders/gets?a=%2F&b=%C3%A9"), "{reply:?}");
+    ensure!(seen(&reply, BODY)? == json!("Ym9keQ=="), "{reply:?}");
+    let headers = seen(&reply, HEADERS)?;
+    let is = |name: &str| headers.get(name).and_then(Value::as_str);
+    ensure!(is("x-own") == Some("1") && is("x-api-key") == Some("k"), "{headers}");
+    ensure!(is("idempotency-key") == Some("t-acme:shop:user:alice:gets"), "{headers}");
+    for gone in ["authorization", "cookie", "accept-encoding", "transfer-encoding"] {
+        ensure!(is(gone).is_none(), "{gone}: {headers}");
+    }
+    Ok(())
+}
+
+fn other_requests(setup: &Recorded) -> Result<()> {
+    let order = |tenant: &str, target: &str| -> Result<Request> {
+        Ok(setup.request_of(tenant, "POST", target)?.header("idempotency-key", "other").body("tea, 1"))
+    };
+    let first = setup.send(&order("acme", "/orders/other")?)?;
+    for (what, request) in [
+        ("another tenant", order("globex", "/orders/other")?),
+        ("another path", order("acme", "/orders/other2")?),
+        ("another method", setup.request("PUT", "/orders/other")?.header("idempotency-key", "other").body("tea, 1")),
+    ] {
+        let reply = setup.send(&request)?;
+        ensure!(reply.status == 200 && reply.header("idempotent-replayed").is_none(), "{what}: {reply:?}");
+        ensure!(reply.body != first.body, "{what} got the answer of another request");
+    }
+    let gold = order("acme", "/orders/other")?.body("gold bar, 99999");
+    is_problem(&setup.send(&gold)?, 422, "idempotency_key_reused", "new_key")?;
+    is_replay_of(&setup.send(&order("acme", "/orders/other")?)?, &first)?;
+    ensure!(setup.effects("POST /orders/other")? == 2, "not one effect for each tenant");
+    Ok(())
+}
+
+fn errors(setup: &Recorded) -> Result<()> {
+    for (item, query, kept) in [
+        ("e402", "status=402", true),
+        ("e500", "status=500", true),
+        ("e503", "status=503", true),
+        ("e503-after", "status=503&after=9", false),
+        ("e429", "status=429&after=9", false),
+    ] {
+        let target = format!("/orders/{item}?{query}");
+        let request = setup.request("POST", &target)?.header("idempotency-key", item).body("{}");
+        let (first, again) = (setup.send(&request)?, setup.send(&request)?);
+        ensure!(first.body != again.body || kept, "{item} is kept: {again:?}");
+        if kept {
+            is_replay_of(&again, &first)?;
+        }
+        let effects = setup.effects(&format!("POST /orders/{item}"))?;
+        ensure!(effects == if kept { 1 } else { 2 }, "{item}: {effects}");
+    }
+    Ok(())
+}
+
+fn at_once(setup: &Recorded) -> Result<()> {
+    const CLIENTS: usize = 1_000;
+    let request = setup.request("POST", "/orders/at-once")?.header("idempotency-key", "at-once").body("{}");
+    let replies = crashes::side_by_side(CLIENTS, |_| setup.send(&request))?;
+    let first =
+        replies.iter().find(|reply| reply.header("idempotent-replayed").is_none()).context("no first answer")?;
+    let others = replies.iter().filter(|reply| reply.header("idempotent-replayed").is_some());
+    for reply in others.clone() {
+        is_replay_of(reply, first)?;
+    }
+    ensure!(others.count() == CLIENTS - 1 && setup.effects("POST /orders/at-once")? == 1, "more than one effect");
+    Ok(())
+}
+
+fn bounds(setup: &Recorded) -> Result<()> {
+    let post = |item: &str, query: &str| -> Result<Request> {
+        Ok(setup.request("POST", &format!("/orders/{item}?{query}"))?.header("idempotency-key", item))
+    };
+    let long = setup.request("PUT", "/orders/long")?.header("idempotency-key", "long").body(vec![b'a'; (1 << 20) + 1]);
+    is_problem(&setup.send(&long)?, 413, "body_too_large", "new_request")?;
+    ensure!(setup.effects("PUT /orders/long")? == 0, "it ran");
+    let most = post("most", "bytes=1048576")?.body("{}");
+    let first = setup.send(&most)?;
+    ensure!(first.body.len() == 1 << 20, "{}", first.body.len());
+    is_replay_of(&setup.send(&most)?, &first)?;
+    let more = post("more", "bytes=1048577")?.body("{}");
+    for _ in 0..2 {
+        is_problem(&setup.send(&more)?, 502, "answer_unavailable", "never")?;
+    }
+    ensure!(setup.effects("POST /orders/more")? == 1, "it ran again");
+    Ok(())
+}
+
+fn forgery(setup: &Recorded) -> Result<()> {
+    // The other host is a listener that would answer: the recorder's own.
+    let elsewhere = loopback(setup.ports.status);
+    for (item, request) in [
+        ("f1", setup.request("POST", &format!("http://{elsewhere}/orders/f1"))?),
+        ("f2", setup.request("POST", "/orders/f2")?.header("x-edge-idempotency", "other")),
+        ("f3", setup.request("POST", &format!("/orders/f3?location=http%3A%2F%2F{elsewhere}%2Fmetrics&status=307"))?),
+        ("f4", setup.request("POST", "/orders/f4")?.header("x-forwarded-host", elsewhere.to_string())),
+    ] {
+        let reply = setup.send(&request.header("idempotency-key", item).body("{}"))?;
+        ensure!(setup.effects(&format!("POST /orders/{item}"))? == 1, "{item} did not get to the API: {reply:?}");
+        ensure!(reply.header("x-seen").is_some(), "{item}: {reply:?}");
+    }
+    for target in
+        [format!("http://x@{elsewhere}/orders/f5"), format!("//{elsewhere}/orders/f5"), format!("@{elsewhere}/metrics")]
+    {
+        let reply = setup.send(&setup.request("POST", &target)?.header("idempotency-key", "f5").body("{}"))?;
+        ensure!(!String::from_utf8_lossy(&reply.body).contains("edge_recorder"), "{target}: {reply:?}");
+    }
+    Ok(())
+}
+
+fn status(setup: &Recorded) -> Result<()> {
+    let request = setup.request("POST", "/orders/status")?.header("idempotency-key", "status").body("{}");
+    setup.send(&request)?;
+    let line = r#"edge_recorder_calls_total{upstream="counter",outcome="answered"}"#;
+    ensure!(setup.tell("/metrics")?.lines().any(|text| text.starts_with(line)), "{}", setup.tell("/metrics")?);
+    ensure!(
+        serde_json::from_str::<Value>(&setup.tell("/upstreams")?)?
+            == json!({"counter": format!("{}/", loopback_url(setup.ports.api))}),
+        "{}",
+        setup.tell("/upstreams")?
+    );
+    until("no call is under way", POLL, || Ok(setup.tell("/metrics")?.contains("edge_recorder_calls_running 0")))
+}
