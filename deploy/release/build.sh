@@ -48,7 +48,7 @@ for processor in "${PROCESSORS[@]}"; do
     crates/xtask/scripts/build-dynamic-module.sh --arch "$processor" --glibc "$GLIBC"
     step "the programs for $processor"
     folder=$(deploy/release/command.sh "$processor")
-    for program in edge-idempotency idempotency-guard promises; do cp "$folder/$program" "$OUT/$program-$processor"; done
+    for program in edge-idempotency idempotency-guard promises recorder; do cp "$folder/$program" "$OUT/$program-$processor"; done
 done
 cp dist/libedge_idempotency-aarch64.so "$OUT/"
 cp dist/libedge_idempotency.so "$OUT/libedge_idempotency-x86_64.so"
@@ -67,7 +67,7 @@ sbom edge_idempotency.wasm edge-idempotency wasm32-unknown-unknown
 for processor in "${PROCESSORS[@]}"; do
     sbom "libedge_idempotency-$processor.so" edge-idempotency-dynamic-module "$processor-unknown-linux-gnu"
     sbom "edge-idempotency-$processor" edge-idempotency-command "$processor-unknown-linux-musl"
-    for program in idempotency-guard promises; do
+    for program in idempotency-guard promises recorder; do
         sbom "$program-$processor" edge-idempotency-services "$processor-unknown-linux-musl"
     done
 done

@@ -30,7 +30,7 @@ sums() {
     (cd "$RELEASE" && sha256sum --quiet --check SHA256SUMS)
     same "every file is in SHA256SUMS" "$(cd "$RELEASE" && find . -type f ! -name SHA256SUMS | wc -l)" "$(wc -l <"$RELEASE/SHA256SUMS")"
     local file
-    for file in "$RELEASE"/{edge-idempotency,idempotency-guard,promises}-{x86_64,aarch64} "$RELEASE"/*.so "$RELEASE"/*.wasm; do
+    for file in "$RELEASE"/{edge-idempotency,idempotency-guard,promises,recorder}-{x86_64,aarch64} "$RELEASE"/*.so "$RELEASE"/*.wasm; do
         same "no path of this machine is in ${file##*/}" "" "$(grep -a -o -m 1 -e "$ROOT" -e "$HOME/.cargo" "$file" | head -n 1)"
         [ -s "$file.cdx.json" ] || die "$file has no list of its parts"
     done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the command, the guard and promises as programs that need no library of the machine (musl, linked statically), and prints their
+# Builds the command, guard, promises and recorder as programs that need no library of the machine (musl, linked statically), and prints their
 # folder. cargo-zigbuild compiles for both processors.
 #
 # usage: deploy/release/command.sh x86_64|aarch64

@@ -110,7 +110,8 @@ impl Front {
         };
         let envelope = Bytes::from(encode(&call, &body).map_err(|_| Problem::Store)?);
         for attempt in 0..TRIES {
-            let key = format!("{attempt}.{operation}.{key}");
+            // What `keys show` and `keys purge` look for stands in front. All suffixes are equally long, so no two keys become one.
+            let key = format!("{key}.{operation}.{attempt:02}");
             let (answer, body) = self.run(&key, envelope.clone()).await.map_err(|error| {
                 eprintln!("{key}: {error:#}");
                 Problem::Store
