@@ -361,26 +361,29 @@ prometheus() {
     done
 }
 
-# The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway, and that of MCP for `agents`. The lock
-# files in tests/compat/sdks/ and examples/agents/ have their versions and checksums, and name the directory: other versions are installed
+# The SDKs of Stripe for Node.js and Python, which the end-to-end test `sdks` points at the gateway, that of MCP for `agents`, and that of AdCP
+# for `adcp`. The lock files in tests/compat/sdks/, tests/compat/adcp/ and examples/agents/ have their versions and checksums, and name the directory: other versions are installed
 # beside it.
 sdks() {
-    local lock=$ROOT/tests/compat/sdks agents=$ROOT/examples/agents name python
-    local advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe, python/stripe and agents/node_modules."
-    name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" "$agents/package-lock.json" | sha256 /dev/stdin | cut -c 1-12)
+    local lock=$ROOT/tests/compat/sdks agents=$ROOT/examples/agents adcp=$ROOT/tests/compat/adcp name python
+    local advice="Or set EDGE_SDKS=/path to a directory with node/node_modules/stripe, python/stripe, agents/node_modules and adcp/node_modules."
+    name=sdks-$(cat "$lock/package-lock.json" "$lock/requirements.txt" "$agents/package-lock.json" "$adcp/package-lock.json" | sha256 /dev/stdin | cut -c 1-12)
     if [ ! -f "$TOOLS/$name/.installed" ]; then
         has node && has npm || die "node and npm are needed for Stripe's SDK" "Debian: apt-get install nodejs npm" "$advice"
         at_least "$(node --version | tr -d v)" 18 || die "node $(node --version) is too old for Stripe's SDK: it needs 18 or newer" "$advice"
         scratch
         python=$(python_with_pip "Stripe's SDK" "$advice")
-        mkdir -p "$WORK/tool/node" "$WORK/tool/agents" "$WORK/tool/python"
+        mkdir -p "$WORK/tool/node" "$WORK/tool/agents" "$WORK/tool/adcp" "$WORK/tool/python"
         cp "$lock/package.json" "$lock/package-lock.json" "$WORK/tool/node/"
         cp "$agents/package.json" "$agents/package-lock.json" "$WORK/tool/agents/"
-        say "tools: fetching the SDKs of Stripe and MCP for Node.js from npm, and Stripe's for Python from PyPI (about 10 MB)"
+        cp "$adcp/package.json" "$adcp/package-lock.json" "$WORK/tool/adcp/"
+        say "tools: fetching the SDKs of Stripe, MCP and AdCP for Node.js from npm, and Stripe's for Python from PyPI (about 95 MB)"
         (cd "$WORK/tool/node" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
             die "npm could not fetch Stripe's SDK for Node.js" "Is the registry reachable? npm ping" "$advice"
         (cd "$WORK/tool/agents" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
             die "npm could not fetch the SDK of MCP" "Is the registry reachable? npm ping" "$advice"
+        (cd "$WORK/tool/adcp" && npm ci --silent --ignore-scripts --no-audit --no-fund --no-update-notifier >&2) ||
+            die "npm could not fetch the SDK of AdCP" "Is the registry reachable? npm ping" "$advice"
         PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --no-input --disable-pip-version-check --no-deps --only-binary=:all: --platform any \
             --require-hashes -r "$lock/requirements.txt" --target "$WORK/tool/python" >&2 ||
             die "pip could not fetch Stripe's SDK for Python" "$advice"
@@ -390,7 +393,7 @@ sdks() {
         # Another run may have been faster.
         [ -f "$TOOLS/$name/.installed" ] || { rm -rf "${TOOLS:?}/$name" && mv "$WORK/tool" "$TOOLS/$name"; }
         rm -rf "$WORK"
-        say "tools: the SDKs of Stripe and MCP are at .tools/sdks"
+        say "tools: the SDKs of Stripe, MCP and AdCP are at .tools/sdks"
     fi
     [ "$(readlink "$TOOLS/sdks" || true)" = "$name" ] || ln -sfn "$name" "$TOOLS/sdks"
 }

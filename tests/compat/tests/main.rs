@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use e2e::runner::{Module, run};
 
+mod adcp;
 mod framework_errors;
 mod guards;
 mod idempotent_apis;
@@ -33,6 +34,7 @@ const MODULES: &[Module] = &[
     ("lookups", lookups::groups),
     ("guards", guards::groups),
     ("idempotent_apis", idempotent_apis::groups),
+    ("adcp", adcp::groups),
     ("framework_errors", framework_errors::groups),
     ("openapi", openapi::groups),
     ("path_readers", path_readers::groups),

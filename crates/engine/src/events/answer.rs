@@ -4,12 +4,14 @@
 use super::answer_body::{AwaitedBody, BodyKind, ERROR_LIMIT, ONE_WAY_LIMIT, PROCESSING, respond, status_body};
 use super::answer_mapping::{answer_mapping, map_answer};
 use super::handler_hit::seeks_hit;
+use super::replay_mark::can_be_marked;
 use crate::backend::{Backend, ErrorSource, OPERATION_ID, Protocol, ResponseHead};
 use crate::exchange::{
     AnswerAction, BackendAnswer, CallerKey, Decision, Effect, Exchange, HeaderMapKind, Outcome, TrailerEdit,
     bound_retry_after, set, set_body, set_retry_headers, set_status_of,
 };
 use crate::headers::{Headers, IDEMPOTENCY_KEY, REPLAYED, RETRY, STATUS, distinct};
+use crate::json::set_true::SetTrue;
 use crate::key::{is_forged, is_sent_key, raw_of};
 use crate::operations::{operation_id, set_operation};
 use crate::policy::answer::Unmapped;
@@ -109,6 +111,12 @@ impl Exchange {
                     if let Some(value) = value {
                         set(name, value.as_bytes(), effects);
                     }
+                }
+                if replayed
+                    && let Some(member) = policy.replay_member(route)
+                    && can_be_marked(&head, headers)
+                {
+                    self.replay_mark = Some(SetTrue::new(member));
                 }
                 if let Some(advice) = advice {
                     set_retry_headers(policy, advice, effects);

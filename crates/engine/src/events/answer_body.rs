@@ -106,6 +106,9 @@ impl Exchange {
                 if let Some(mapping) = answer_mapping(self, policy) {
                     map_answer(self, mapping, body, effects);
                 }
+                if let Some(mut mark) = self.replay_mark.take().filter(|_| !body.is_empty()) {
+                    set_content(mark.pass(body), effects);
+                }
             }
         }
         respond(self, decision, replaced, self.trailers, policy, effects);

@@ -5,6 +5,7 @@ mod answer_body;
 mod answer_mapping;
 mod clean;
 mod handler_hit;
+mod replay_mark;
 mod request;
 
 pub use answer::ResponseFlow;

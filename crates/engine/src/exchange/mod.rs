@@ -24,6 +24,7 @@ mod view;
 use crate::api_keys::KeyHolder;
 use crate::collision::Observation;
 use crate::identity::Identity;
+use crate::json::set_true::SetTrue;
 use crate::policy::Policy;
 use crate::policy::route_table::RouteId;
 use crate::problem::{CallerProtocol, Code, Problem};
@@ -146,6 +147,8 @@ pub struct Exchange {
     pub(crate) outcome: Outcome,
     /// Whether a handler reported that it had deduplicated the request
     pub(crate) handler_hit: bool,
+    /// What marks the answer's body as a replay
+    pub(crate) replay_mark: Option<Box<SetTrue>>,
     /// Who waits for results, this request included
     waits: Waits,
     /// The place of this request among them, which it keeps until it ends
@@ -242,6 +245,7 @@ impl Exchange {
             operation: None,
             outcome: Outcome::Forwarded,
             handler_hit: false,
+            replay_mark: None,
             waits,
             wait_place: None,
             facts: Facts::default(),

@@ -10,6 +10,7 @@
 //! | `cursor` | reading a tree and collecting its problems with their JSON pointers |
 //! | `lex` | the lexer: scalars and space |
 //! | `scan` | values at JSON pointers, in one pass over the bytes |
+//! | `set_true` | a member of an object becomes `true` as the text passes |
 //! | `skip` | skipping what no pointer leads to, with a check of all of it |
 //! | `canonical` | the canonical form of a text (RFC 8785) |
 //! | `syntax_error` | why a text is no JSON |
@@ -20,6 +21,7 @@ pub(crate) mod lex;
 #[cfg(test)]
 mod reference;
 pub(crate) mod scan;
+pub(crate) mod set_true;
 mod skip;
 pub(crate) mod syntax_error;
 mod tree;

@@ -42,7 +42,7 @@ pub(super) use grammars::GRAMMARS;
 use header_names::{parse_key_header, parse_prefix};
 use std::ops::Deref;
 use std::sync::Arc;
-use texts::parse_url;
+use texts::{parse_name, parse_url};
 
 members! {
     /// The policy document of the edge idempotency filter: its plugin configuration.
@@ -117,6 +117,11 @@ members! {
     /// JSON that it cannot read becomes `backend_error`, too, and from Restate every other body. Left out: `true` for `restate`, `false`
     /// for `generic`. A route's value takes precedence.
     CLEAN_ERRORS: OptionalFlag {} = "clean_errors", "Clean errors", schema r#"{"examples": [true]}"#;
+
+    /// The member that is `true` in the JSON object of a replay, for clients that read no headers (`replayed` in AdCP). A route's value
+    /// takes precedence.
+    REPLAY_MEMBER: Text<String> { parse: parse_name } = "replay_member", "Member of replays",
+        schema r##"{"$ref": "#/$defs/name", "examples": ["replayed"]}"##;
 
     /// The operations that clients can call. No two of them may take the same requests.
     ROUTES: Custom {} = "routes", "Routes", required "", schema r##"{"type": "array", "items": {"$ref": "#/$defs/route"}}"##;

@@ -210,6 +210,11 @@ impl Policy {
         said.unwrap_or(backend.abilities().cleans_errors)
     }
 
+    /// The member that replays in JSON get.
+    pub(crate) fn replay_member<'p>(&'p self, route: Option<&'p Route>) -> Option<&'p str> {
+        route.and_then(|route| route.replay_member.as_deref()).or(self.answers.replay_member.as_deref())
+    }
+
     /// Warnings for the log at start.
     pub fn warnings(&self) -> &[Issue] {
         &self.warnings

@@ -7,6 +7,7 @@ use crate::events::{AwaitedBody, ResponseFlow, UnreadBody};
 use crate::exchange::{Effect, HeaderMapKind};
 use crate::headers::Headers;
 use crate::host::{HeaderLines as _, Host, LocalReply};
+use crate::json::set_true::SetTrue;
 use crate::lookup::LookupAnswer;
 use crate::policy::Policy;
 use crate::questions::{OutputQuestion, PendingLookup};
@@ -30,6 +31,8 @@ pub(super) enum ResponseBody {
     Discarded(AwaitedBody),
     /// It has come, and the answer to this question is awaited.
     AwaitsAnswer(Box<OutputQuestion>),
+    /// It passes, and gets a member that marks it as a replay.
+    Marked(Box<SetTrue>),
     /// It is replaced by this.
     Replaced(Vec<u8>),
 }
@@ -84,8 +87,16 @@ impl Stream {
         {
             self.response = ResponseBody::Observed(ObservedAnswer::new(limit));
         }
-        if end_of_stream && effects.iter().any(|effect| matches!(effect, Effect::Body(_))) {
+        let is_replaced = effects.iter().any(|effect| matches!(effect, Effect::Body(_)));
+        if end_of_stream && is_replaced {
             return self.reply_instead(host, &headers, &effects);
+        }
+        if !end_of_stream
+            && !is_replaced
+            && let Some(mark) = self.exchange.replay_mark.take()
+        {
+            effects.push(Effect::Remove { map: HeaderMapKind::Response, name: b"content-length" });
+            self.response = ResponseBody::Marked(mark);
         }
         // The backend has done the work, so the response goes to the client even if an edit failed.
         let _ = edit(host, &effects);
@@ -112,6 +123,14 @@ impl Stream {
                 Some(answer) => self.response = ResponseBody::Observed(answer),
                 None => {}
             },
+            ResponseBody::Marked(mut mark) => {
+                if let Some(part) = host.response_body(size).ok().filter(|part| part.len() == size) {
+                    let _ = host.set_response_body(&mark.pass(&part));
+                    if !mark.ended {
+                        self.response = ResponseBody::Marked(mark);
+                    }
+                }
+            }
             ResponseBody::Replaced(body) => {
                 let _ = host.set_response_body(&body);
                 self.response = ResponseBody::Replaced(Vec::new());
@@ -160,7 +179,7 @@ impl Stream {
             }
             ResponseBody::Discarded(awaited) => self.replace_discarded(host, awaited),
             ResponseBody::Observed(answer) => self.end_observed_answer(&answer, configuration),
-            ResponseBody::Streamed | ResponseBody::Replaced(_) => {}
+            ResponseBody::Streamed | ResponseBody::Marked(_) | ResponseBody::Replaced(_) => {}
         }
         let Some(policy) = self.policy.clone().filter(|_| !self.replied) else { return action };
         let lines = host.header_lines(HeaderMapKind::ResponseTrailers);

@@ -15,6 +15,8 @@ pub struct Answers {
     pub error_member: bool,
     /// Whether errors in JSON are cleaned, if the document says it
     pub clean_errors: Option<bool>,
+    /// The member that replays in JSON get, if the document names one
+    pub replay_member: Option<String>,
 }
 
 impl Answers {
@@ -28,6 +30,7 @@ impl Answers {
             retry_headers: retry_headers.unwrap_or_default(),
             error_member: document::ERROR_MEMBER.read(fields, issues),
             clean_errors: document::CLEAN_ERRORS.read(fields, issues),
+            replay_member: document::REPLAY_MEMBER.read(fields, issues),
         }
     }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 members! {
     /// A route is an operation of the API, and says what its idempotency keys mean.
     route = "route", "Route",
-        also [comparison::COLLISION, comparison::FINGERPRINT, comparison::FINGERPRINT_HEADERS, comparison::FINGERPRINT_WITHOUT, document::CLEAN_ERRORS],
+        also [comparison::COLLISION, comparison::FINGERPRINT, comparison::FINGERPRINT_HEADERS, comparison::FINGERPRINT_WITHOUT, document::CLEAN_ERRORS, document::REPLAY_MEMBER],
         schema r#"{"allOf": [
             {"if": {"required": ["policy"], "properties": {"policy": {"const": "REQUIRED_B"}}}, "then": {"required": ["webhook"]}},
             {"if": {"required": ["policy"], "properties": {"policy": {"enum": ["REQUIRED_A", "PROHIBITED"]}}}, "then": {"properties": {"webhook": false}}},
@@ -253,6 +253,8 @@ pub struct RouteMembers {
     pub encoded_slash: bool,
     /// Whether errors in JSON are cleaned, if the route says so itself
     pub clean_errors: Option<bool>,
+    /// The member that replays in JSON get, if the route names one
+    pub replay_member: Option<String>,
 }
 
 /// One item of `routes`.
@@ -355,6 +357,7 @@ impl<'j> RouteDocument<'j> {
                 webhook: route::WEBHOOK.at(&fields, issues).and_then(|at| read_webhook(&at, issues)),
                 encoded_slash: route::ENCODED_SLASH.read(&fields, issues),
                 clean_errors: document::CLEAN_ERRORS.read(&fields, issues),
+                replay_member: document::REPLAY_MEMBER.read(&fields, issues),
             },
             acknowledges: route::ON_UNMATCHED.read(&fields, issues),
             backend: route::BACKEND.at(&fields, issues).and_then(|at| at.parse(issues, check_text)),
