@@ -10,7 +10,7 @@ use e2e::gateway::TestGateway;
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
 use harness::tools::{built, repository};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 const LISTENER: &str = "mapping";
 /// Profiles that write errors; each has a listener.
@@ -69,20 +69,27 @@ fn start() -> Result<TestGateway> {
 fn profile_listener(name: &str) -> Result<ListenerSpec> {
     let rules = profile(name)?.get("route").cloned().context("no rules")?;
     let route = |path: &str, off: &[&str]| -> Result<Value> {
-        let mut route =
-            json!({"endpoint": path, "path": format!("/{path}"), "target": "Sessions/create", "policy": "REQUIRED_A"});
-        route[if path == "asked" { "in_flight" } else { "collision" }] =
-            json!(if path == "asked" { "conflict" } else { "enforce" });
+        let check = if path == "asked" { ("in_flight", "conflict") } else { ("collision", "enforce") };
+        let given = [("endpoint", path), ("target", "Sessions/create"), ("policy", "REQUIRED_A"), check];
+        let mut route: Map<String, Value> =
+            given.map(|(name, value)| (name.to_owned(), json!(value))).into_iter().collect();
+        route.insert("path".to_owned(), json!(format!("/{path}")));
+        if path == "compared" {
+            // The guard's answer below is a fingerprint of this form.
+            route.insert("fingerprint".to_owned(), json!("json"));
+        }
+        let mut key = Map::new();
         for rule in rules.as_array().into_iter().flatten() {
             let member = rule.get("member").and_then(Value::as_str).context("no member")?;
             let value = rule.pointer("/is/0").or_else(|| rule.get("any")).context("no value")?;
             match member.strip_prefix("/key/") {
-                Some(member) => route["key"][member] = value.clone(),
-                None if off.contains(&member) => {}
-                None => route[member.trim_start_matches('/')] = value.clone(),
-            }
+                Some(member) => key.insert(member.to_owned(), value.clone()),
+                None if off.contains(&member) => None,
+                None => route.insert(member.trim_start_matches('/').to_owned(), value.clone()),
+            };
         }
-        Ok(route)
+        route.insert("key".to_owned(), Value::Object(key));
+        Ok(Value::Object(route))
     };
     let policy = json!({
         "version": 1,
@@ -91,7 +98,7 @@ fn profile_listener(name: &str) -> Result<ListenerSpec> {
             "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
         }]},
         "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true, "guard": {"service": "SessionsGuard"}},
-        "routes": [route("compared", &["/in_flight"])?, route("asked", &["/collision", "/fingerprint", "/fingerprint_without"])?],
+        "routes": [route("compared", &["/in_flight", "/fingerprint_without"])?, route("asked", &["/collision", "/fingerprint", "/fingerprint_without"])?],
     });
     let output = Command::new(built("EDGE_CLI", "edge-idempotency")?).args(["render", "profile", name]).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
