@@ -1,5 +1,5 @@
-//! Puts the commit into the command, and generates the list of provider files (`policies/providers/`) with the notes for people, which the
-//! filter does not have.
+//! Puts the commit into the command, and generates the lists of provider files (`policies/providers/`), with the notes for people, which
+//! the filter does not have, and of profiles (`policies/profiles/`).
 
 #[path = "../../src/build.rs"]
 mod commit;
@@ -20,17 +20,16 @@ const SOURCES: [&str; 9] = [
     "Cargo.lock",
 ];
 
-/// The folder of the provider files, relative to this crate.
-const FILES: &str = "../../policies/providers";
-
 fn main() {
-    write_notes();
+    write_list("../../policies/providers", "provider_notes.rs");
+    write_list("../../policies/profiles", "profiles.rs");
     commit::put_commit(&SOURCES);
 }
 
-fn write_notes() {
-    println!("cargo::rerun-if-changed={FILES}");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(FILES)
+/// Writes the names and contents of the files in a folder, which is relative to this crate.
+fn write_list(folder: &str, generated: &str) {
+    println!("cargo::rerun-if-changed={folder}");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -43,7 +42,7 @@ fn write_notes() {
     }
     list.push_str("]\n");
     let directory = std::env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
-    if let Err(error) = std::fs::write(directory.join("provider_notes.rs"), list) {
-        println!("cargo::error=cannot write provider_notes.rs: {error}");
+    if let Err(error) = std::fs::write(directory.join(generated), list) {
+        println!("cargo::error=cannot write {generated}: {error}");
     }
 }

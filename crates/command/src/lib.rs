@@ -32,6 +32,8 @@ mod openapi;
 #[cfg(feature = "program")]
 mod output;
 #[cfg(feature = "program")]
+mod profile;
+#[cfg(feature = "program")]
 mod record;
 #[cfg(feature = "program")]
 mod render;

@@ -1,19 +1,20 @@
-//! What pages show of Envoy's own configuration beside the filter: the codes of another taxonomy as a header and the errors of a
-//! protocol (docs/backends.md), and the tenant of callers who are not logged in (docs/identity.md).
+//! What pages show of Envoy's own configuration beside the filter: the codes of another taxonomy as a header and the errors of
+//! protocols (docs/backends.md), and the tenant of callers who are not logged in (docs/identity.md).
 
 use std::fs;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::TestGateway;
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
-use harness::tools::repository;
-use serde_json::{Value, json};
+use harness::tools::{built, repository};
+use serde_json::{Map, Value, json};
 
 const LISTENER: &str = "mapping";
-/// A listener for clients of ACP.
-const ACP: &str = "acp";
+/// Profiles that write errors; each has a listener.
+const PROFILES: [&str; 4] = ["acp", "adcp", "stripe", "ucp"];
 /// A listener for callers who are not logged in.
 const ANONYMOUS: &str = "anonymous";
 
@@ -21,7 +22,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         Test::new("a header with the codes of another taxonomy", own_codes),
         Test::new("callers who are not logged in", anonymous),
-        Test::new("the table of ACP, row by row", acp),
+        Test::new("the errors of each profile, row by row", profiles),
     ];
     Ok(vec![sharing(start, tests)])
 }
@@ -57,25 +58,38 @@ fn start() -> Result<TestGateway> {
     let filter = block("identity.md", "Callers who are not logged in")?.get(0).context("no filter")?.clone();
     let changes = vec![Change::EveryPath, Change::Before(filter)];
     let anonymous = (ANONYMOUS.to_owned(), ListenerSpec { policy, changes });
-    TestGateway::start(&[mapped, (ACP.to_owned(), acp_listener()?), anonymous])
+    let mut listeners = vec![mapped, anonymous];
+    for name in PROFILES {
+        listeners.push((name.to_owned(), profile_listener(name)?));
+    }
+    TestGateway::start(&listeners)
 }
 
-/// What policies/profiles/acp.json has, with a route for each of its checks.
-fn acp_listener() -> Result<ListenerSpec> {
-    let profile = fs::read_to_string(repository().join("policies/profiles/acp.json"))?;
-    let profile: Value = serde_json::from_str(&profile)?;
-    let member = |name: &str| profile.get(name).cloned().with_context(|| format!("the profile lacks {name}"));
-    let route = |name: &str, off: &str| -> Result<Value> {
-        let mut route = member("route")?;
-        let members = route.as_object_mut().context("no object")?;
-        members.insert("endpoint".to_owned(), json!(name));
-        members.insert("path".to_owned(), json!(format!("/{name}")));
-        members.insert("target".to_owned(), json!("Sessions/create"));
-        members.remove(off);
-        if off == "collision" {
-            members.remove("fingerprint");
+/// Routes with the members that a profile asks for, one for each of their checks, behind what `render profile` writes.
+fn profile_listener(name: &str) -> Result<ListenerSpec> {
+    let rules = profile(name)?.get("route").cloned().context("no rules")?;
+    let route = |path: &str, off: &[&str]| -> Result<Value> {
+        let check = if path == "asked" { ("in_flight", "conflict") } else { ("collision", "enforce") };
+        let given = [("endpoint", path), ("target", "Sessions/create"), ("policy", "REQUIRED_A"), check];
+        let mut route: Map<String, Value> =
+            given.map(|(name, value)| (name.to_owned(), json!(value))).into_iter().collect();
+        route.insert("path".to_owned(), json!(format!("/{path}")));
+        if path == "compared" {
+            // The guard's answer below is a fingerprint of this form.
+            route.insert("fingerprint".to_owned(), json!("json"));
         }
-        Ok(route)
+        let mut key = Map::new();
+        for rule in rules.as_array().into_iter().flatten() {
+            let member = rule.get("member").and_then(Value::as_str).context("no member")?;
+            let value = rule.pointer("/is/0").or_else(|| rule.get("any")).context("no value")?;
+            match member.strip_prefix("/key/") {
+                Some(member) => key.insert(member.to_owned(), value.clone()),
+                None if off.contains(&member) => None,
+                None => route.insert(member.trim_start_matches('/').to_owned(), value.clone()),
+            };
+        }
+        route.insert("key".to_owned(), Value::Object(key));
+        Ok(Value::Object(route))
     };
     let policy = json!({
         "version": 1,
@@ -84,17 +98,26 @@ fn acp_listener() -> Result<ListenerSpec> {
             "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
         }]},
         "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true, "guard": {"service": "SessionsGuard"}},
-        "routes": [route("compared", "in_flight")?, route("asked", "collision")?],
+        "routes": [route("compared", &["/in_flight", "/fingerprint_without"])?, route("asked", &["/collision", "/fingerprint", "/fingerprint_without"])?],
     });
-    let replies = member("manager")?.get("local_reply_config").cloned().context("no local_reply_config")?;
-    let filters = member("http_filters")?;
+    let output = Command::new(built("EDGE_CLI", "edge-idempotency")?).args(["render", "profile", name]).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rendered: Value = serde_saphyr::from_str(&String::from_utf8(output.stdout)?)?;
+    let replies = rendered.get("local_reply_config").cloned().context("no local_reply_config")?;
     let mut changes = vec![Change::EveryPath, Change::Manager("local_reply_config", replies)];
-    changes.extend(filters.as_array().into_iter().flatten().map(|filter| Change::Before(filter.clone())));
+    let filters = rendered.get("http_filters").and_then(Value::as_array).into_iter().flatten();
+    changes.extend(filters.map(|filter| Change::Before(filter.clone())));
     Ok(ListenerSpec { policy: policy.to_string(), changes })
 }
 
-/// Section 6.4 of ACP, and the key that answers repeat.
-fn acp(gateway: &TestGateway) -> Result<()> {
+/// The content of a profile's file.
+fn profile(name: &str) -> Result<Value> {
+    let file = repository().join("policies/profiles").join(name).with_extension("json");
+    Ok(serde_json::from_str(&fs::read_to_string(file)?)?)
+}
+
+/// The errors of each protocol, and the key that answers of ACP repeat.
+fn profiles(gateway: &TestGateway) -> Result<()> {
     let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
     let answer = |status: u16, body: &[u8]| e2e::capture::Answer {
         status,
@@ -102,32 +125,52 @@ fn acp(gateway: &TestGateway) -> Result<()> {
         body: body.to_vec(),
         trailers: Vec::new(),
     };
-    let under_way = format!("order:{}", e2e::capture::UNDER_WAY);
-    let other = answer(200, br#""1j.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA""#);
-    for (path, key, upstream, status, code) in [
-        ("/compared", None, &other, 400, "idempotency_key_required"),
-        ("/compared", Some("a,b"), &other, 400, "idempotency_key_invalid"),
-        ("/compared", Some("order:1"), &other, 422, "idempotency_conflict"),
-        ("/asked", Some(under_way.as_str()), &other, 409, "idempotency_in_flight"),
+    let under_way = format!("order-0123456789-{}", e2e::capture::UNDER_WAY);
+    let (other, down) = (answer(200, br#""1j.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA""#), answer(500, b"{}"));
+    let (new, bad) = ("order-0123456789-1", "a,b");
+    let [required, invalid, reused, in_flight] = ["required", "invalid", "reused", "in_flight"];
+    for (name, own, key, upstream, status, code) in [
+        ("acp", required, None, &other, 400, "idempotency_key_required"),
+        ("acp", invalid, Some(bad), &other, 400, "idempotency_key_invalid"),
+        ("acp", reused, Some(new), &other, 422, "idempotency_conflict"),
+        ("acp", in_flight, Some(under_way.as_str()), &other, 409, "idempotency_in_flight"),
+        ("adcp", required, None, &other, 400, "INVALID_REQUEST"),
+        ("adcp", invalid, Some("short"), &other, 400, "INVALID_REQUEST"),
+        ("adcp", reused, Some(new), &other, 409, "IDEMPOTENCY_CONFLICT"),
+        ("adcp", in_flight, Some(under_way.as_str()), &other, 409, "IDEMPOTENCY_IN_FLIGHT"),
+        ("ucp", required, None, &other, 400, "idempotency_key_required"),
+        ("ucp", invalid, Some(bad), &other, 400, "idempotency_key_invalid"),
+        ("ucp", reused, Some(new), &other, 409, "idempotency_key_reused"),
+        ("ucp", in_flight, Some(under_way.as_str()), &other, 409, "idempotency_key_in_flight"),
+        ("ucp", "dependency_unavailable", Some(new), &down, 503, "dependency_unavailable"),
+        ("stripe", invalid, Some(bad), &other, 400, "invalid_request_error"),
+        ("stripe", reused, Some(new), &other, 400, "idempotency_error"),
+        ("stripe", in_flight, Some(under_way.as_str()), &other, 409, "idempotency_key_in_use"),
     ] {
-        let request = Request::new("POST", path).bearer(&token).body("{}");
-        let request = key.into_iter().fold(request, |request, key| request.header("idempotency-key", key));
-        let reply = gateway.http1_answered(ACP, &request, upstream)?.reply;
+        let case = format!("{name}, {own}");
+        let path = if own == in_flight { "/asked" } else { "/compared" };
+        let request = Request::new("POST", path).bearer(&token).header("content-type", "application/json");
+        let request = match key {
+            Some(key) if name == "adcp" => request.body(json!({"idempotency_key": key}).to_string()),
+            Some(key) => request.header("idempotency-key", key).body("{}"),
+            None => request.body("{}"),
+        };
+        let reply = gateway.http1_answered(name, &request, upstream)?.reply;
         let header = |name: &str| reply.header(name).map(|value| String::from_utf8_lossy(value).into_owned());
-        ensure!(reply.status == status, "{code}: {reply:?}");
-        ensure!(header("content-type").as_deref() == Some("application/json"), "{code}: {reply:?}");
-        ensure!(header("retry-after").is_some() == (status == 409), "{code}: {reply:?}");
-        ensure!(header("idempotency-key").as_deref() == key, "{code}: {reply:?}");
-        let body = reply.json();
-        ensure!(body.get("code") == Some(&json!(code)), "{code}: {reply:?}");
-        ensure!(
-            body.get("type") == Some(&json!("invalid_request")) && body.get("message").is_some(),
-            "{code}: {reply:?}"
-        );
+        ensure!(reply.status == status, "{case}: {reply:?}");
+        ensure!(header("content-type").as_deref() == Some("application/json"), "{case}: {reply:?}");
+        ensure!(header("retry-after").is_some() == (own == in_flight || status == 503), "{case}: {reply:?}");
+        ensure!(header("idempotency-key").as_deref() == key.filter(|_| name == "acp"), "{case}: {reply:?}");
+        let errors = profile(name)?.get("errors").cloned().context("no errors")?;
+        let mut errors = errors.as_array().into_iter().flatten();
+        let written =
+            errors.find(|error| error.get("code").and_then(Value::as_str).is_some_and(|code| code.ends_with(own)));
+        ensure!(written.and_then(|error| error.get("body")) == Some(&reply.json()), "{case}: {reply:?}");
+        ensure!(reply.json().to_string().contains(&json!(code).to_string()), "{case}: {reply:?}");
     }
     let done = answer(200, br#"{"id":"session_1"}"#);
     let request = Request::new("POST", "/asked").bearer(&token).header("idempotency-key", "order:2").body("{}");
-    let reply = gateway.http1_answered(ACP, &request, &done)?.reply;
+    let reply = gateway.http1_answered("acp", &request, &done)?.reply;
     ensure!(reply.status == 200 && reply.header("idempotency-key") == Some(b"order:2"), "{reply:?}");
     Ok(())
 }

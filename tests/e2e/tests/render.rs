@@ -31,7 +31,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     for service in ["grpcs://authz.example.com:9191", "https://127.0.0.1:9191/check"] {
         let keys = keys.clone();
         tests.push(Test::new(format!("validates::--ext-authz {service}"), move |setup: &RenderSetup| {
-            let browsers = ["--cors-origin", "https://app.example.com", "--health-path", "/ready"];
+            let browsers = ["--cors-origin", "https://app.example.com", "--health-path", "/ready", "--profile", "acp"];
             setup.validates(&keys, &[&["--ext-authz", service][..], &browsers].concat())
         }));
     }

@@ -8,6 +8,7 @@ use crate::lints::diagnostics::CheckedFile;
 use crate::lints::diagnostics::source::SourceText;
 use crate::live::{self, arguments::LiveArguments};
 use crate::output::print;
+use crate::profile::Profile;
 use clap::Args;
 use edge_idempotency_engine::{Policy, policy};
 use serde_json::Value;
@@ -33,6 +34,9 @@ use std::path::{Path, PathBuf};
 /// a schema that the filter does not follow; refusals and headers that the description lacks. `overlay` writes most of what is
 /// missing.
 ///
+/// With --profile the command also says where routes that take keys are not as a protocol asks, and in which of its sections: acp,
+/// adcp, ietf, stripe, ucp, or the path of a file like those in policies/profiles/.
+///
 /// Secrets are checked where the command can see them: in the document, or in this command's environment.
 ///
 /// Examples:
@@ -43,6 +47,7 @@ use std::path::{Path, PathBuf};
 ///   edge-idempotency check --live --upstream restate=http://127.0.0.1:8080 --admin http://127.0.0.1:9070 \
 ///     --admin-envoy http://127.0.0.1:9901 policy.json
 ///   edge-idempotency check policy.json --openapi openapi.yaml
+///   edge-idempotency check policy.json --profile acp
 ///   edge-idempotency check --schema > schema.json
 ///   edge-idempotency check --format sarif policy.json > check.sarif
 ///
@@ -60,6 +65,9 @@ pub(crate) struct CheckArguments {
     /// The OpenAPI description with which the policy is compared; - reads standard input.
     #[arg(long, value_name = "FILE|-", conflicts_with = "envoy")]
     openapi: Option<PathBuf>,
+    /// The protocol with which the policy is compared.
+    #[arg(long, value_name = "NAME|FILE", value_parser = Profile::find, conflicts_with = "envoy")]
+    profile: Option<Profile>,
     #[command(flatten)]
     live: LiveArguments,
     #[command(flatten)]
@@ -129,7 +137,8 @@ fn check(path: &Path, bytes: &[u8], args: &CheckArguments, description: Option<S
         let (of_policy, described) = compared.unzip();
         let more = |policy: &Policy, document: &Value| {
             let live = if args.live.live { live::check(&args.live, policy, document) } else { Vec::new() };
-            live.into_iter().chain(of_policy.into_iter().flatten()).collect()
+            let of_profile = args.profile.iter().flat_map(|profile| lint::profile::check(profile, policy, document));
+            live.into_iter().chain(of_policy.into_iter().flatten()).chain(of_profile).collect()
         };
         std::iter::once(crate::lints::check_file(source, bytes, variable, more)).chain(described).collect()
     }

@@ -56,7 +56,7 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 enum CommandArguments {
     Explain(explain::ExplainArguments),
-    Check(check::CheckArguments),
+    Check(Box<check::CheckArguments>),
     ShadowReport(shadow_report::ShadowReportArguments),
     Retention(retention::RetentionArguments),
     Keys(Box<keys::KeysArguments>),

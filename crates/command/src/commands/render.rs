@@ -7,11 +7,13 @@ use super::{BAD_INPUT, FORWARD};
 use crate::input::read;
 use crate::output::print_document;
 use crate::output::tell;
+use crate::profile::Profile;
 use crate::render::browsers;
 use crate::render::envoy::{DynamicModuleNeeds, EnvoyPlan};
 use crate::render::ext_authz::{AuthorizationService, EXT_AUTHZ};
 use crate::render::module::{ModuleFile, ModuleKind};
 use crate::render::needs::GatewayNeeds;
+use crate::render::profile;
 use crate::render::public_paths::{PublicPath, health_path};
 use crate::render::tokens::{TokenOptions, TokenProvider};
 use crate::render::upstream::NamedUpstream;
@@ -43,6 +45,7 @@ enum Destination {
     Envoy(Box<EnvoyArguments>),
     Krakend(Box<krakend::KrakendArguments>),
     Kubernetes(Box<kubernetes::KubernetesArguments>),
+    Profile(Box<ProfileArguments>),
 }
 
 /// A configuration of Envoy: the whole bootstrap, or the filter alone.
@@ -90,6 +93,10 @@ struct EnvoyArguments {
     /// An origin whose scripts may call the API from a browser, such as https://app.example.com. Can be repeated.
     #[arg(long = "cors-origin", value_name = "ORIGIN", value_parser = browsers::origin)]
     origins: Vec<String>,
+    /// Writes refusals in the form of a protocol (acp, adcp, stripe, ucp, or the path of a file), and the key into answers where it asks
+    /// for that.
+    #[arg(long, value_name = "NAME|FILE", value_parser = Profile::find, conflicts_with = "filter_only")]
+    profile: Option<Profile>,
     /// Where the gateway itself tells load balancers that it works [default: /healthz, unless the policy or --public-path has this
     /// path].
     #[arg(long = "health-path", value_name = "PATH", value_parser = PublicPath::parse)]
@@ -115,6 +122,24 @@ struct EnvoyArguments {
     /// How often Envoy sends a request with a key again if the connection fails or is reset.
     #[arg(long, value_name = "NUMBER", default_value_t = 2)]
     retries: u32,
+}
+
+/// What Envoy does for the clients of a protocol: refusals in the protocol's form, and the key that answers repeat.
+///
+/// This is for a configuration of your own: `render envoy --profile` writes the same into the bootstrap. `check --profile` compares a
+/// policy with the protocol.
+///
+/// Examples:
+///   edge-idempotency render profile acp
+///   edge-idempotency render profile ./own.json
+///
+/// Exit status: 0 if it was written, 2 if there is no such profile, or nothing to write for it.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+struct ProfileArguments {
+    /// acp, adcp, ietf, stripe, ucp, or the path of a file like those in policies/profiles/.
+    #[arg(value_name = "NAME|FILE", value_parser = Profile::find)]
+    profile: Profile,
 }
 
 #[derive(Args)]
@@ -212,6 +237,10 @@ pub(crate) fn run(args: &RenderArguments) -> Result<u8, String> {
         Destination::Envoy(args) => envoy(args),
         Destination::Krakend(args) => krakend::run(args),
         Destination::Kubernetes(args) => kubernetes::run(args),
+        Destination::Profile(args) => {
+            print_document(profile::alone(&args.profile)?.trim_end())?;
+            Ok(FORWARD)
+        }
     }
 }
 
@@ -230,6 +259,7 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
         public: args.public.clone(),
         health: health_path(args.health.as_ref(), &needs, &args.public)?,
         cors: browsers::cors(&needs, &args.origins),
+        profile: args.profile.as_ref().map_or(Ok(Value::Null), profile::parts)?,
         listen: args.listen.clone(),
         admin: args.admin.clone(),
         access_log: args.access_log.clone(),

@@ -7,6 +7,7 @@
 //! | `openapi_list` | the same for an OpenAPI description beside the policy |
 //! | `gateway` | Envoy's configuration |
 //! | `openapi` | an OpenAPI description |
+//! | `profile` | a protocol's profile beside the policy |
 //! | `page` | the page of all lints, docs/lints.md |
 
 pub(crate) mod gateway;
@@ -15,6 +16,7 @@ pub(crate) mod live_list;
 pub(crate) mod openapi;
 mod openapi_list;
 pub(crate) mod page;
+pub(crate) mod profile;
 
 use crate::lints::diagnostics::lint::Lint;
 use crate::lints::diagnostics::source::SourceText;

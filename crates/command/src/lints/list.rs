@@ -199,4 +199,12 @@ lints! {
         instead: "Read the subject from the request (`field`), give each source a subject of its own, and leave the member `subject` of \
               the route out. Allow this lint if these callers are one service, or may see each other's answers.",
     }
+
+    PROFILE_DIFFERS {
+        name: "profile-differs",
+        severity: Warning,
+        summary: "A route or a retention is not as the profile (`--profile`) says.",
+        why: "What the policy says counts, and clients of the protocol expect otherwise.",
+        instead: "Write what the message asks for, or allow this lint if you depart from the protocol on purpose.",
+    }
 }

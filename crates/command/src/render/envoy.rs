@@ -52,6 +52,8 @@ pub(crate) struct EnvoyPlan {
     pub(crate) health: Option<String>,
     /// What scripts in browsers may do; null if nothing
     pub(crate) cors: Value,
+    /// What it does for the clients of a protocol (`profile::parts`); null for none
+    pub(crate) profile: Value,
     pub(crate) listen: (String, u16),
     pub(crate) admin: (String, u16),
     /// Standard output, if there is none
@@ -149,6 +151,7 @@ impl EnvoyPlan {
                 "public": public.collect::<Vec<_>>(),
                 "health": self.health,
                 "cors": self.cors,
+                "profile": {"title": self.profile.get("title"), "replies": self.profile.get("replies"), "echo": self.profile.get("echo")},
                 "timeout_s": self.timeout_s,
                 "wait_ms": needs.recovery_wait_ms,
                 "access_log": self.access_log,

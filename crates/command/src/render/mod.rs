@@ -15,6 +15,7 @@
 //! | `json_text` | JSON for people |
 //! | `template` | fills a template |
 //! | `envoy` | Envoy |
+//! | `profile` | the errors of a protocol |
 //! | `krakend` | KrakenD |
 
 pub(crate) mod browsers;
@@ -27,6 +28,7 @@ pub(crate) mod module;
 pub(crate) mod module_source;
 pub(crate) mod needs;
 pub(crate) mod pattern;
+pub(crate) mod profile;
 pub(crate) mod public_paths;
 pub(crate) mod template;
 pub(crate) mod tokens;

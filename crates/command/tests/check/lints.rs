@@ -1,5 +1,6 @@
 //! Every lint of a policy document has a row in `lints.json`: edits of a base, by JSON pointer, that trigger it, what is found then and
-//! where, and the further edits that the message asks for, after which nothing is found. Texts stand in docs/lints.md alone.
+//! where, and the further edits that the message asks for, after which nothing is found. `options` are those of the command, `says` is in
+//! the findings. Other texts stand in docs/lints.md alone.
 
 use super::{all_lints, lint_of, names};
 use serde_json::{Value, json};
@@ -52,18 +53,25 @@ fn a_document_that_triggers_a_lint_shows_the_place_and_one_that_does_what_it_ask
         let name = row["name"].as_str().unwrap();
         let mut document = table["bases"][row["base"].as_str().unwrap_or("callers")].clone();
         edit(&mut document, &row["document"]);
-        let told = report(&document, &[]);
+        let options: Vec<&str> =
+            row["options"].as_array().into_iter().flatten().map(|option| option.as_str().unwrap()).collect();
+        let told = report(&document, &options);
         let findings = told["findings"].as_array().unwrap().iter();
         let places: BTreeSet<String> =
             findings.map(|finding| json!([finding["lint"], finding["pointer"]]).to_string()).collect();
         let expected: BTreeSet<String> = row["found"].as_array().unwrap().iter().map(Value::to_string).collect();
         assert_eq!(places, expected, "{name}: {told}");
         assert!(!told.to_string().contains("planted"), "{name} shows a secret");
+        for text in row["says"].as_array().into_iter().flatten() {
+            let text = text.as_str().unwrap();
+            let says = |finding: &Value| finding["message"].as_str().unwrap().contains(text);
+            assert!(told["findings"].as_array().unwrap().iter().any(says), "{name} does not say {text}: {told}");
+        }
 
         edit(&mut document, &row["good"]);
         // What start-warning-idle asks for there is a route in shadow mode.
         let allowed: &[&str] = if name == "start-warning-idle" { &["--allow", "shadow-mode"] } else { &[] };
-        let told = report(&document, allowed);
+        let told = report(&document, &[allowed, &options].concat());
         assert_eq!(names(&told), [""; 0], "{name}: {told}");
     }
 }

@@ -127,6 +127,7 @@ impl KubernetesArguments {
             public: Vec::new(),
             health: None,
             cors: Value::Null,
+            profile: Value::Null,
             listen: (String::new(), 0),
             admin: (String::new(), 0),
             access_log: None,
