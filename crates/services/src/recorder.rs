@@ -13,6 +13,7 @@ mod counters;
 mod envelope;
 mod front;
 mod problem;
+mod reply;
 mod service;
 
 use std::collections::BTreeMap;
@@ -37,7 +38,8 @@ pub use config::{OnUnknown, Upstream, read};
 
 use api::Api;
 use counters::Counters;
-use front::{Front, full};
+use front::Front;
+use reply::{Body, full};
 use service::{Recorder, options};
 
 /// How long calls of other fronts, and answers for a Restate that is away, are waited for at the end.
@@ -106,7 +108,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener> {
 async fn serve_http<F, A>(listener: TcpListener, mut stopped: watch::Receiver<bool>, answer: F)
 where
     F: Fn(Request<Incoming>) -> A + Clone + Send + 'static,
-    A: Future<Output = Result<Response<front::Body>, std::convert::Infallible>> + Send + 'static,
+    A: Future<Output = Result<Response<Body>, std::convert::Infallible>> + Send + 'static,
 {
     let (server, graceful) = (auto::Builder::new(TokioExecutor::new()), GracefulShutdown::new());
     loop {
@@ -126,7 +128,7 @@ where
 }
 
 /// What operators and `check --live` ask.
-fn tell(request: &Request<Incoming>, counters: &Counters, apis: &BTreeMap<String, Api>) -> Response<front::Body> {
+fn tell(request: &Request<Incoming>, counters: &Counters, apis: &BTreeMap<String, Api>) -> Response<Body> {
     let (status, text) = match request.uri().path() {
         "/metrics" => (200, counters.text()),
         "/upstreams" => {

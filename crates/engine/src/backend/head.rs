@@ -2,6 +2,7 @@
 
 use super::restate::{CORS_VARY, ERROR_SOURCE, EXPIRES, INVOCATION};
 use super::{Backend, Protocol};
+use crate::codes::Retry;
 use crate::headers::{Headers, IDEMPOTENCY_KEY, REPLAYED, RETRY, STATUS};
 
 /// A handler that deduplicates by itself (Case C) sets this header to `true` on an answer that it had given before.
@@ -41,6 +42,8 @@ pub(crate) struct ResponseHead<'a> {
     pub(crate) handler_hit: bool,
     /// The value of `retry-after`; empty if there are several lines.
     pub(crate) retry_after: Option<&'a [u8]>,
+    /// What the backend itself advises.
+    pub(crate) advice: Option<Retry>,
     /// A line has the name of the header of keys.
     pub(crate) names_key: bool,
 }
@@ -77,6 +80,7 @@ impl Backend {
                 b"retry-after" => head.retry_after = Some(if head.retry_after.is_some() { b"" } else { value }),
                 b"content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
                 _ if name == IDEMPOTENCY_KEY.as_bytes() => head.names_key = true,
+                _ if name == RETRY.as_bytes() => head.advice = Retry::of(value),
                 b"vary" => hidden |= restate && value.starts_with(CORS_VARY),
                 _ => {}
             }

@@ -19,6 +19,12 @@ pub enum Retry {
 }
 
 impl Retry {
+    /// The advice that is written so.
+    pub(crate) fn of(name: &[u8]) -> Option<Self> {
+        let all = [Self::NewRequest, Self::NewKey, Self::Wait, Self::SameKey, Self::Never];
+        all.into_iter().find(|retry| retry.name().as_bytes() == name)
+    }
+
     /// The advice as problem documents write it.
     pub const fn name(self) -> &'static str {
         match self {

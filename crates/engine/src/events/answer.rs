@@ -213,6 +213,8 @@ fn evaluate_generic_response(exchange: &mut Exchange, keyed: bool, head: &Respon
         return AnswerAction::PASS;
     }
     let retry = match head.status {
+        // The backend knows more than its status says.
+        400.. if head.advice.is_some() => head.advice,
         400.. if head.replay => Some(Retry::NewKey),
         429 | 500.. => Some(Retry::SameKey),
         _ => None,

@@ -8,7 +8,6 @@ use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
@@ -21,6 +20,7 @@ use tokio::sync::Semaphore;
 use super::api::{Api, Passing, client, kept, whole};
 use super::envelope::{Answer, Call, Lines, Outcome, decode, encode};
 use super::problem::Problem;
+use super::reply::{Body, full};
 
 /// With several APIs the filter writes here which one a request is for.
 const BACKEND: &str = "x-edge-idempotency";
@@ -30,8 +30,6 @@ const REPLAYED: &str = "idempotent-replayed";
 const RETRY: &str = "idempotency-retry";
 /// How often a key can be tried anew because the API did nothing under it, as long as Restate keeps answers.
 const TRIES: u32 = 64;
-
-pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// The proxy.
 pub(super) struct Front {
@@ -178,8 +176,4 @@ fn operation(method: &Method, path: &str) -> String {
 /// Tells this request from all others.
 fn nonce() -> String {
     format!("{:032x}", fastrand::u128(..))
-}
-
-pub(super) fn full(body: Bytes) -> Body {
-    Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }

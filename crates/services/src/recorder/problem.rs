@@ -5,7 +5,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use serde_json::json;
 
-use super::front::{Body, full};
+use super::reply::{Body, full};
 
 /// Why the recorder does not answer as the API did.
 #[derive(Clone, Copy, Debug)]

@@ -237,6 +237,8 @@ pub(super) fn is_problem(reply: &Reply, status: u16, code: &str, retry: &str) ->
     let document = reply.json();
     let is = |member: &str, value: &str| document.get(member).and_then(Value::as_str) == Some(value);
     let told = reply.status == status && is("code", code) && is("retry", retry);
+    let advice = reply.text_header("idempotency-retry");
+    ensure!(advice == Some(retry), "the advice is {advice:?}: {reply:?}");
     ensure!(told && reply.header("idempotent-replayed").is_none(), "not {status} {code} {retry}: {reply:?}");
     Ok(())
 }
