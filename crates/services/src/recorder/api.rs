@@ -93,8 +93,8 @@ impl Api {
         let (give_up, mut pause) = (Instant::now() + self.upstream.retry_for, FIRST_PAUSE);
         loop {
             let told = self.once(call, body).await;
-            let again = told.outcome.is_free()
-                || told.outcome == Outcome::Unknown && self.upstream.on_unknown == OnUnknown::Retry;
+            let again =
+                told.outcome.is_free() || told.outcome == Outcome::Unknown && call.on_unknown == OnUnknown::Retry;
             let asked = told.headers.headers().get(RETRY_AFTER).and_then(seconds).unwrap_or_default();
             let wait = pause.max(asked);
             if !again || Instant::now() + wait > give_up {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use hyper::Uri;
 use hyper::header::HeaderName;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Headers of credentials. Restate keeps what it is sent, so they go to the API only where the operator lets them.
 pub(super) const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
@@ -53,7 +53,7 @@ pub struct Upstream {
 }
 
 /// What becomes of a key when a call was interrupted.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnUnknown {
     /// The key is answered `outcome_unknown`.

@@ -6,6 +6,8 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::config::OnUnknown;
+
 /// Header lines in their order. A value may have bytes that are no UTF-8: each byte is one character.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Lines(Vec<(String, String)>);
@@ -42,6 +44,8 @@ pub(super) struct Call {
     /// What the filter says of the request's content
     pub(super) fingerprint: Option<String>,
     pub(super) headers: Lines,
+    /// As the file of the recorder said when the call came: the steps of a call stay the same if that changes
+    pub(super) on_unknown: OnUnknown,
 }
 
 /// What became of it.

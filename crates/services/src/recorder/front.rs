@@ -104,6 +104,7 @@ impl Front {
             method: head.method.to_string(),
             target,
             fingerprint,
+            on_unknown: api.upstream.on_unknown,
             headers: Lines::of(&kept(&head.headers, authority, &api.upstream)),
         };
         let envelope = Bytes::from(encode(&call, &body).map_err(|_| Problem::Store)?);

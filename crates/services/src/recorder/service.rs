@@ -50,18 +50,20 @@ impl Recorder {
     async fn call(&self, ctx: Context<'_>, envelope: Vec<u8>) -> HandlerResult<Vec<u8>> {
         let (call, body): (Call, _) = decode(envelope.into()).map_err(|error| refuse(&error))?;
         let nonce = call.nonce.clone();
-        let begins = Arc::new(AtomicBool::new(false));
-        let noted = Arc::clone(&begins);
-        // This is run, and not only read from the journal, in the attempt that begins.
-        ctx.run(|| async move {
-            noted.store(true, Ordering::Relaxed);
-            Ok(())
-        })
-        .name("begin")
-        .await?;
+        let may_call = Arc::new(AtomicBool::new(call.on_unknown == OnUnknown::Retry));
+        if call.on_unknown == OnUnknown::Fail {
+            let begins = Arc::clone(&may_call);
+            // This is run, and not only read from the journal, in the attempt that begins.
+            let noted = ctx.run(|| async move {
+                begins.store(true, Ordering::Relaxed);
+                Ok(())
+            });
+            noted.name("begin").await?;
+        }
         // The answer is a step, too: what a handler returns has to be the same each time that it is read from the journal.
         let recorder = self.clone();
-        let answer = ctx.run(|| async move { Ok(recorder.answer(call, body, begins.load(Ordering::Relaxed)).await?) });
+        let answer =
+            ctx.run(|| async move { Ok(recorder.answer(call, body, may_call.load(Ordering::Relaxed)).await?) });
         let answer = answer.name("call").await?;
         self.0.end(&nonce);
         Ok(answer)
@@ -73,9 +75,9 @@ impl Recorder {
         Self(Arc::new(Shared { apis, counters, calls: Mutex::default() }))
     }
 
-    /// The answer of the call that runs or has run here; else that of a new one, if this attempt begins or may call again.
-    async fn answer(&self, call: Call, body: Bytes, begins: bool) -> Result<Vec<u8>, TerminalError> {
-        let mut told = match self.0.join_or_begin(&call, body, begins) {
+    /// The answer of the call that runs or has run here; else that of a new one, if this attempt may call.
+    async fn answer(&self, call: Call, body: Bytes, may_call: bool) -> Result<Vec<u8>, TerminalError> {
+        let mut told = match self.0.join_or_begin(&call, body, may_call) {
             Ok(told) => told,
             Err(outcome) => {
                 self.0.counters.count(&call.upstream, outcome, 0);
@@ -103,14 +105,13 @@ impl Shared {
         self: &Arc<Self>,
         call: &Call,
         body: Bytes,
-        begins: bool,
+        may_call: bool,
     ) -> Result<watch::Receiver<Option<Vec<u8>>>, Outcome> {
         let mut calls = self.calls();
         if let Some(told) = calls.get(&call.nonce) {
             return Ok(told.clone());
         }
-        let upstream = self.apis.get(&call.upstream).map(|api| &api.upstream).ok_or(Outcome::Unreachable)?;
-        if !begins && upstream.on_unknown == OnUnknown::Fail {
+        if !may_call {
             return Err(Outcome::Unknown);
         }
         let (tell, told) = watch::channel(None);
