@@ -58,7 +58,9 @@ fn effective<'d>(document: &'d Value, index: usize, member: &str) -> (String, Op
     if let Some(value) = document.pointer(&own) {
         return (own, Some(value));
     }
-    let inherits = member.starts_with("/key/") && document.pointer(&format!("{route}/key")).is_none();
+    // What the document says of all routes.
+    let first = member.split('/').nth(1).unwrap_or_default();
+    let inherits = document.pointer(&format!("{route}/{first}")).is_none();
     match document.pointer(member).filter(|_| inherits) {
         Some(value) => (member.to_owned(), Some(value)),
         None => (route, None),
