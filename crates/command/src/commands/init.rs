@@ -128,7 +128,7 @@ pub(crate) fn run(args: &InitArguments) -> Result<u8, String> {
                 .to_owned(),
         );
     };
-    if answers.shadow && answers.backend == BackendChoice::Generic && args.openapi.is_some() {
+    if answers.shadow && answers.backend != BackendChoice::Restate && args.openapi.is_some() {
         leave_webhooks(&mut answers.routes);
     }
     let mut document = answers.document();
@@ -158,6 +158,11 @@ pub(crate) fn run(args: &InitArguments) -> Result<u8, String> {
     write(&args.file, &document, args.force)?;
     let file = args.file.display();
     tell!("{file}: {}", policy.summary());
+    if answers.backend == BackendChoice::Recorder {
+        tell!(
+            "before the API: recorder --upstream http://HOST:PORT; the gateway sends to the recorder (docs/backends.md)"
+        );
+    }
     let gateway = answers.gateway.name();
     tell!("next: edge-idempotency check {file}; edge-idempotency render {gateway} --policy {file} --help");
     Ok(FORWARD)

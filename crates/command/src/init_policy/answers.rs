@@ -44,6 +44,8 @@ impl GatewayChoice {
 pub(crate) enum BackendChoice {
     /// An API or service that deduplicates by Idempotency-Key itself
     Generic,
+    /// An API that knows nothing of keys, with the recorder before it
+    Recorder,
     /// Restate
     Restate,
 }
@@ -236,7 +238,7 @@ impl InitAnswers {
         document.insert(
             "backend".to_owned(),
             match self.backend {
-                BackendChoice::Generic => json!({"kind": "generic"}),
+                BackendChoice::Generic | BackendChoice::Recorder => json!({"kind": "generic"}),
                 BackendChoice::Restate => json!({
                     "kind": "restate", "rewrite_path": true, "cluster": self.cluster, "key_header": "x-idempotency-key",
                     "operation_id": "x-restate-id", "hide_headers": ["x-restate-*", "access-control-*"],
@@ -276,6 +278,10 @@ impl InitAnswers {
             let takes_keys = ["REQUIRED_A", "ACCEPTED"].contains(&route.policy.as_str());
             if takes_keys && self.backend == BackendChoice::Restate && !recovered.insert(structure(&route.path)) {
                 made.insert("recovery".to_owned(), json!(false));
+            }
+            // The recorder keeps what a request was like.
+            if takes_keys && self.backend == BackendChoice::Recorder && route.webhook.is_none() {
+                made.insert("collision".to_owned(), json!("forward"));
             }
             if let Some(webhook) = &route.webhook {
                 let provider = webhook.provider.iter().map(|provider| ("provider".to_owned(), json!(provider)));

@@ -119,9 +119,14 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
     let backend = match given.backend {
         Some(backend) => backend,
         None => {
-            let items = ["an API or service of mine that deduplicates by Idempotency-Key itself", "Restate"];
+            let items = [
+                "an API or service of mine that deduplicates by Idempotency-Key itself",
+                "one that knows nothing of keys: the recorder before it keeps its answers",
+                "Restate",
+            ];
             match respondent.choose("Which backend is behind the gateway?", &items)? {
                 0 => BackendChoice::Generic,
+                1 => BackendChoice::Recorder,
                 _ => BackendChoice::Restate,
             }
         }
@@ -136,7 +141,7 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
             "The gateway's name for Restate (a cluster of Envoy, an upstream of the bridge)",
             "restate",
         )?,
-        BackendChoice::Generic => String::new(),
+        BackendChoice::Generic | BackendChoice::Recorder => String::new(),
     };
     let identity = match given.identity {
         Some(IdentityKind::Headers) if gateway == GatewayChoice::Krakend => {
@@ -355,6 +360,13 @@ mod tests {
             ..GivenAnswers::default()
         };
         assert!(ask(headers, &mut UsualAnswers).unwrap_err().contains("--identity jwt"));
+    }
+
+    #[test]
+    fn a_recorder_compares() {
+        let answers = ["Envoy", "one that", "claims", "org", "", "", "POST /orders", "REQUIRED_A", "no", "no"];
+        let made = document(GivenAnswers::default(), &answers);
+        assert!(made.contains(r#""kind": "generic""#) && made.contains(r#""collision": "forward""#), "{made}");
     }
 
     #[test]
