@@ -81,7 +81,10 @@ impl Front {
     async fn keyed(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
         let (name, api) = self.api(request.headers())?;
         let (head, body) = request.into_parts();
-        if head.headers.contains_key(UPGRADE) || head.method == Method::CONNECT {
+        // The status of gRPC is in trailers, which are not kept.
+        let is_grpc =
+            head.headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
+        if head.headers.contains_key(UPGRADE) || head.method == Method::CONNECT || is_grpc {
             return Err(Problem::Upgrade);
         }
         let key = one(&head.headers, KEY)?.ok_or(Problem::Key)?;

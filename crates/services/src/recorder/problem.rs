@@ -12,7 +12,7 @@ use super::reply::{Body, full};
 pub(super) enum Problem {
     /// The policy's backend has no upstream of its name.
     NoUpstream,
-    /// The request asks for an upgraded connection.
+    /// The request asks for an upgraded connection, or is one of gRPC with a key.
     Upgrade,
     /// The key cannot be read.
     Key,
@@ -54,7 +54,7 @@ impl Problem {
                 400,
                 "request_invalid",
                 "Request invalid",
-                "An upgraded connection does not go through the recorder: route it to the API.",
+                "Upgraded connections, and gRPC with a key, do not go through the recorder: route them to the API.",
                 "new_request",
                 None,
             ),

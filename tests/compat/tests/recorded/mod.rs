@@ -355,6 +355,9 @@ fn bounds(setup: &Recorded) -> Result<()> {
     let long = setup.request("PUT", "/orders/long")?.header("idempotency-key", "long").body(vec![b'a'; (1 << 20) + 1]);
     is_problem(&setup.send(&long)?, 413, "body_too_large", "new_request")?;
     ensure!(setup.effects("PUT /orders/long")? == 0, "it ran");
+    let grpc = post("grpc", "")?.header("content-type", "application/grpc-web+proto");
+    let reply = raw::exchange(loopback(setup.ports.front), "POST", &grpc.http1())?;
+    is_problem(&reply, 400, "request_invalid", "new_request")?;
     let most = post("most", "bytes=1048576")?.body("{}");
     let first = setup.send(&most)?;
     ensure!(first.body.len() == 1 << 20, "{}", first.body.len());
