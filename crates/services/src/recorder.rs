@@ -34,7 +34,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-pub use config::{OnUnknown, Upstream, read};
+pub use config::{OnUnknown, Upstream, read, written};
 
 use api::Api;
 use counters::Counters;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use edge_idempotency_services::program::{register, terminated};
-use edge_idempotency_services::recorder::{Setup, Upstream, read, serve};
+use edge_idempotency_services::recorder::{Setup, Upstream, read, serve, written};
 
 /// Stands between the gateway and an API that knows nothing of idempotency keys: Restate keeps the API's answers.
 ///
@@ -23,6 +23,9 @@ struct Options {
     /// A file with the APIs: `{"upstreams": {"orders": {"url": "http://127.0.0.1:8000"}}}`.
     #[arg(long)]
     config: Option<PathBuf>,
+    /// Prints the file for `--config` with all members and their values, and ends.
+    #[arg(long)]
+    show_config: bool,
     /// Where the gateway calls it.
     #[arg(long, default_value = "127.0.0.1:9100")]
     listen: SocketAddr,
@@ -59,6 +62,10 @@ async fn main() -> Result<()> {
             BTreeMap::from([("api".to_owned(), Upstream::at(url).context("--upstream")?)])
         }
     };
+    if options.show_config {
+        println!("{}", written(&upstreams));
+        return Ok(());
+    }
     let Options { listen, service, status, restate, admin, advertise, retention, .. } = options;
     let ends = terminated()?;
     let setup = Setup { upstreams, listen, service, status, restate, retention };

@@ -133,6 +133,26 @@ impl Upstream {
     }
 }
 
+/// The file with these APIs and all their members, also those that have their defaults.
+pub fn written(upstreams: &BTreeMap<String, Upstream>) -> String {
+    let time = |time: Duration| humantime::format_duration(time).to_string();
+    let members = |upstream: &Upstream| {
+        serde_json::json!({
+            "url": upstream.url.to_string(),
+            "timeout": time(upstream.timeout),
+            "on_unknown": upstream.on_unknown,
+            "not_run": upstream.not_run,
+            "retry_for": time(upstream.retry_for),
+            "max_body_bytes": upstream.max_body_bytes,
+            "max_answer_bytes": upstream.max_answer_bytes,
+            "max_calls": upstream.max_calls,
+            "keep_headers": upstream.keep_headers,
+        })
+    };
+    let upstreams: BTreeMap<_, _> = upstreams.iter().map(|(name, upstream)| (name, members(upstream))).collect();
+    format!("{:#}", serde_json::json!({"upstreams": upstreams}))
+}
+
 /// A message of Restate has at most 32 MiB, and its journal holds a body once.
 const LARGEST: usize = 16 << 20;
 
@@ -152,7 +172,15 @@ pub fn read(text: &str) -> Result<BTreeMap<String, Upstream>> {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{read, written};
+
+    #[test]
+    fn what_is_written_is_read() {
+        let text = r#"{"upstreams": {"a": {"url": "http://a:1"}, "b": {"url": "http://b", "timeout": "1m 5s", "on_unknown": "retry",
+            "not_run": [], "retry_for": "0s", "max_body_bytes": 1, "max_answer_bytes": 2, "max_calls": 3, "keep_headers": ["cookie"]}}}"#;
+        let read = [text.to_owned(), written(&read(text).unwrap())].map(|text| format!("{:?}", read(&text).unwrap()));
+        assert_eq!(read[0], read[1]);
+    }
 
     #[test]
     fn what_is_wrong_is_named() {
