@@ -1,35 +1,34 @@
 //! Reads dynamic metadata and route metadata from Envoy's properties, and sets the property with a request's record.
 //!
-//! Properties have no types: a string is its bytes, a number is eight bytes, a boolean is the byte 0 or 1, and a list or
-//! an object contains zero bytes. And `null` is an error, like a list that contains `null`. A value that could be one of
-//! these is read again as a part of a protobuf message, which has types.
+//! A property has no type: a string is its bytes, a number is eight bytes, a boolean one, and a list or an object is like header lines.
+//! The property `metadata` is a protobuf message, which has types, and costs one host call for all claims of a caller.
 
 use crate::abi::{self, Status};
 use edge_idempotency_engine::RECORD_TYPE;
-use edge_idempotency_engine::{AttributeValue, MetadataPath};
-use edge_idempotency_envoy::protobuf::{Field, Fields, field};
+use edge_idempotency_engine::{AttributeValue, MetadataPath, equal_bytes};
+use edge_idempotency_envoy::protobuf::{Field, Fields};
 use std::borrow::Cow;
 
 /// `route_metadata.filter_metadata["edge.idempotency"].endpoint` of the gateway's route.
 const ROUTE_ENDPOINT: &[u8] = b"xds\0route_metadata\0filter_metadata\0edge.idempotency\0endpoint";
 
-/// The size of a number property, in bytes.
-const NUMBER_SIZE: usize = 8;
-
-/// The value at a path of the current request's dynamic metadata.
-pub(crate) fn metadata(path: &MetadataPath) -> AttributeValue<'static> {
-    match abi::property(path.property().as_bytes()) {
-        Ok(bytes) if may_be_no_string(&bytes) && kind(path.segments()) != Some(STRING) => AttributeValue::Unusable,
-        Ok(bytes) if !bytes.is_empty() => AttributeValue::Text(Cow::Owned(bytes)),
-        Ok(_) | Err(Status::NOT_FOUND) => AttributeValue::Absent,
-        Err(_) if kind(path.segments()) == Some(NULL) => AttributeValue::Absent,
-        Err(_) => AttributeValue::Unusable,
+/// The dynamic metadata of the current request, an `envoy.config.core.v3.Metadata` message; `None` if it cannot be read.
+pub(crate) fn metadata() -> Option<Vec<u8>> {
+    match abi::property(b"metadata") {
+        Ok(message) => Some(message),
+        Err(Status::NOT_FOUND) => Some(Vec::new()),
+        Err(_) => None,
     }
 }
 
-/// Whether a property can be something else than a string.
-fn may_be_no_string(property: &[u8]) -> bool {
-    property.len() == NUMBER_SIZE || property.iter().any(|byte| matches!(byte, 0 | 1))
+/// The value at a path of [`metadata`].
+pub(crate) fn value_at<'m>(metadata: Option<&'m [u8]>, path: &MetadataPath) -> AttributeValue<'m> {
+    let Some(metadata) = metadata else { return AttributeValue::Unusable };
+    match value(metadata, path.segments()) {
+        Some(Field { number: STRING, bytes: text @ [_, ..], .. }) => AttributeValue::Text(Cow::Borrowed(text)),
+        Some(Field { number: STRING | NULL, .. }) | None => AttributeValue::Absent,
+        Some(_) => AttributeValue::Unusable,
+    }
 }
 
 /// The endpoint that the gateway's route names.
@@ -82,30 +81,26 @@ const STRING: u64 = 3;
 const STRUCT: u64 = 5;
 const LIST: u64 = 6;
 
-/// The type of the metadata at this path, as a field number of `google.protobuf.Value`.
-fn kind(segments: &[String]) -> Option<u64> {
-    typed_kind(&abi::property(b"metadata").ok()?, segments)
-}
-
-/// Follows `segments` through an `envoy.config.core.v3.Metadata` message, `map<string, Struct> filter_metadata = 1`; a
-/// Struct is `map<string, Value> fields = 1`, a ListValue `repeated Value values = 1`.
-fn typed_kind(metadata: &[u8], segments: &[String]) -> Option<u64> {
+/// The `google.protobuf.Value` at a path through a message in which field 1 of `envoy.config.core.v3.Metadata` is a map of Structs; field 1
+/// of a Struct is a map of Values, and field 1 of a ListValue is a repeated Value.
+fn value<'m>(metadata: &'m [u8], segments: &[String]) -> Option<Field<'m>> {
     let (namespace, rest) = segments.split_first()?;
     let (first, rest) = rest.split_first()?;
     let mut value = entry(entry(metadata, namespace)?, first)?;
     for segment in rest {
-        value = match Fields(value).last()? {
+        value = match Fields(value).next()? {
             Field { number: STRUCT, bytes, .. } => entry(bytes, segment)?,
             Field { number: LIST, bytes, .. } => Fields(bytes).nth(segment.parse().ok()?)?.bytes,
             _ => return None,
         };
     }
-    Fields(value).last().map(|field| field.number)
+    Fields(value).next()
 }
 
-/// The value for `key` in a message whose field 1 is a map. The last entry counts.
+/// The value for `key` in a message whose field 1 is a map. Protobuf's libraries write each key once, and in front of its value.
 fn entry<'m>(message: &'m [u8], key: &str) -> Option<&'m [u8]> {
-    let entries = Fields(message).filter(|field| field.number == 1).map(|field| field.bytes);
-    let found = entries.filter(|entry| field(entry, 1).is_some_and(|name| name.bytes == key.as_bytes())).last()?;
-    field(found, 2).map(|value| value.bytes)
+    Fields(message).filter(|field| field.number == 1).find_map(|entry| {
+        let mut pair = Fields(entry.bytes);
+        if equal_bytes(pair.next()?.bytes, key.as_bytes()) { Some(pair.next()?.bytes) } else { None }
+    })
 }

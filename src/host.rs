@@ -6,6 +6,7 @@ use edge_idempotency_engine::{
     AttributeValue, Attributes, Body, Call, Clock, Gateway, HeaderLines, HeaderMapKind, Headers, Host, HostError,
     LocalReply, LogLevel, MetadataPath, MetricId, MetricSeries, OperatorAdvice, RouterHints,
 };
+use std::cell::OnceCell;
 
 /// The host of the current callback.
 pub(crate) struct WasmHost {
@@ -14,12 +15,14 @@ pub(crate) struct WasmHost {
     root: u32,
     /// The context that the callback is for.
     current: u32,
+    /// The dynamic metadata of the request, read when a claim is asked for.
+    metadata: OnceCell<Option<Vec<u8>>>,
 }
 
 impl WasmHost {
     /// The host in a callback for the context `current`, whose configuration has the context `root`.
     pub(crate) const fn new(root: u32, current: u32) -> Self {
-        Self { root, current }
+        Self { root, current, metadata: OnceCell::new() }
     }
 }
 
@@ -85,7 +88,7 @@ impl Gateway for WasmHost {
 
 impl Attributes for WasmHost {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        attributes::metadata(path)
+        attributes::value_at(self.metadata.get_or_init(attributes::metadata).as_deref(), path)
     }
 
     fn route_endpoint(&self) -> AttributeValue<'_> {

@@ -43,7 +43,7 @@ impl ByteSet {
 
 /// Whether both are the same.
 #[inline(never)]
-pub(crate) fn equal(one: &[u8], other: &[u8]) -> bool {
+pub fn equal(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }

@@ -129,6 +129,7 @@ pub mod telemetry;
 pub mod uuid;
 
 pub use body::Body;
+pub use bytes::equal as equal_bytes;
 pub use call::{Call, CallReply, MAX_REPLY_BYTES};
 pub use configuration::{Configuration, TICK_MS};
 pub use exchange::HeaderMapKind;

@@ -20,7 +20,24 @@ pub struct Fields<'m>(pub &'m [u8]);
 impl<'m> Iterator for Fields<'m> {
     type Item = Field<'m>;
 
+    #[inline]
     fn next(&mut self) -> Option<Field<'m>> {
+        // Most fields are short texts or messages.
+        if let [tag @ ..0x80, size @ ..0x80, rest @ ..] = self.0
+            && tag & 7 == 2
+        {
+            let (bytes, rest) = rest.split_at_checked(usize::from(*size))?;
+            self.0 = rest;
+            return Some(Field { number: u64::from(tag >> 3), bytes, fixed: 0 });
+        }
+        self.any()
+    }
+}
+
+impl<'m> Fields<'m> {
+    /// The next field, whatever its type and size.
+    #[inline(never)]
+    fn any(&mut self) -> Option<Field<'m>> {
         let (tag, rest) = varint(self.0)?;
         let (bytes, fixed, rest) = match tag & 7 {
             0 => {

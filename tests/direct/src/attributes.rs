@@ -148,7 +148,7 @@ pub struct AnyAttributes {
 
 impl Attributes for AnyAttributes {
     fn metadata(&self, path: &MetadataPath) -> AttributeValue<'_> {
-        match self.metadata.get(path.property().len() % self.metadata.len().max(1)) {
+        match self.metadata.get(path.segments().iter().map(String::len).sum::<usize>() % self.metadata.len().max(1)) {
             None => AttributeValue::Absent,
             Some(None) => AttributeValue::Unusable,
             Some(Some(bytes)) => AttributeValue::Text(Cow::Borrowed(bytes)),

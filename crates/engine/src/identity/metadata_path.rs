@@ -1,28 +1,21 @@
-//! Paths into dynamic metadata, as Envoy names them in a property. A dynamic module can read no nested metadata by itself; there the
+//! Paths into dynamic metadata. A dynamic module can read no nested metadata by itself; there the
 //! filter `set_filter_state` hands over a whole namespace, by Envoy's operator `%DYNAMIC_METADATA(…)%` (docs/gateways.md).
 
 /// A path into dynamic metadata: the filter's namespace, then the members down to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataPath {
     segments: Vec<String>,
-    property: String,
 }
 
 impl MetadataPath {
-    /// Takes the namespace and the members. A segment contains no NUL, since the policy document refuses it.
-    pub fn new(segments: Vec<String>) -> Self {
-        Self { property: "metadata\0filter_metadata\0".to_owned() + &segments.join("\0"), segments }
+    /// Takes the namespace and the members.
+    pub const fn new(segments: Vec<String>) -> Self {
+        Self { segments }
     }
 
     /// The namespace, then the members.
     pub fn segments(&self) -> &[String] {
         &self.segments
-    }
-
-    /// The path of the property with the value: `metadata`, `filter_metadata`, the namespace and the members, joined by NUL, which no
-    /// segment holds.
-    pub fn property(&self) -> &str {
-        &self.property
     }
 
     /// The namespace; empty without one.

@@ -413,14 +413,3 @@ fn parse_subject(rule: &SubjectRule, text: &[u8]) -> Result<Subject, Malformed> 
     let kind = std::str::from_utf8(kind).map_err(|_| Malformed::SubjectType)?;
     Subject::new(kind, id.strip_prefix(b":").ok_or(Malformed::SubjectType)?)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_metadata_path_is_joined_as_gateways_read_it() {
-        let path = MetadataPath::new(vec!["envoy.filters.http.jwt_authn".to_owned(), "jwt".to_owned()]);
-        assert_eq!(path.property(), "metadata\0filter_metadata\0envoy.filters.http.jwt_authn\0jwt");
-    }
-}
