@@ -93,66 +93,12 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-func TestPropertiesAreEncodedAsInEnvoy(t *testing.T) {
+func TestMetadataIsEncodedAsInEnvoy(t *testing.T) {
 	metadata := Metadata{"ns": {
 		"text": "x", "number": 1.5, "yes": true, "no": false, "null": nil,
 		"list": []any{"a", "b"}, "object": map[string]any{"z": "1", "a": "2"}, "nulls": []any{nil},
 	}}
-	in := &instance{stream: &stream{metadata: metadata, routeMetadata: Metadata{"edge.idempotency": {"endpoint": "orders"}}, received: 300}}
-	in.stream.request.headersVisible = true
-	in.stream.request.header = Header{{":method", "GET"}, {":path", "/a?b=c"}, {":authority", "h"}, {"x-a", "1"}, {"x-a", "2"}}
-	for _, test := range []struct {
-		path, want string
-		status     status
-	}{
-		{"metadata.filter_metadata.ns.text", "x", statusOK},
-		{"metadata.filter_metadata.ns.text.", "x", statusOK},
-		{"metadata.filter_metadata.ns.number", "\x00\x00\x00\x00\x00\x00\xf8\x3f", statusOK},
-		{"metadata.filter_metadata.ns.yes", "\x01", statusOK},
-		{"metadata.filter_metadata.ns.no", "\x00", statusOK},
-		{"metadata.filter_metadata.ns.null", "", statusSerializationFailure},
-		{"metadata.filter_metadata.ns.nulls", "", statusSerializationFailure},
-		{"metadata.filter_metadata.ns.list", string(encodePairs(Header{{"a", ""}, {"b", ""}})), statusOK},
-		{"metadata.filter_metadata.ns.list.1", "b", statusOK},
-		{"metadata.filter_metadata.ns.list.2", "", statusNotFound},
-		{"metadata.filter_metadata.ns.list.x", "", statusNotFound},
-		{"metadata.filter_metadata.ns.object", string(encodePairs(Header{{"a", "2"}, {"z", "1"}})), statusOK},
-		{"metadata.filter_metadata.ns.object.z", "1", statusOK},
-		{"metadata.filter_metadata.ns.text.x", "", statusNotFound},
-		{"metadata.filter_metadata.ns.missing", "", statusNotFound},
-		{"metadata.filter_metadata.missing", "", statusNotFound},
-		{"metadata.other", "", statusNotFound},
-		{"xds.route_metadata.filter_metadata.edge.idempotency.endpoint", "", statusNotFound},
-		{"xds.route_name", "", statusNotFound},
-		{"request.total_size", "\x2c\x01\x00\x00\x00\x00\x00\x00", statusOK},
-		{"request.method", "GET", statusOK},
-		{"request.url_path", "/a", statusOK},
-		{"request.query", "b=c", statusOK},
-		{"request.headers.x-a", "1,2", statusOK},
-		{"request.headers.x-b", "", statusNotFound},
-		{"request.id", "", statusNotFound},
-		{"plugin_name", "edge-idempotency", statusOK},
-		{"", "", statusNotFound},
-	} {
-		value, s := in.property([]byte(strings.ReplaceAll(test.path, ".", "\x00")))
-		var encoded []byte
-		if s == statusOK {
-			encoded, s = appendProperty(nil, value)
-		}
-		if s != test.status || string(encoded) != test.want {
-			t.Errorf("%s is %q with the status %d", test.path, encoded, s)
-		}
-	}
-	value, s := in.property([]byte("xds\x00route_metadata\x00filter_metadata\x00edge.idempotency\x00endpoint"))
-	if s != statusOK || value != "orders" {
-		t.Errorf("the endpoint is %v", value)
-	}
-	whole, s := in.property([]byte("metadata"))
-	if s != statusOK {
-		t.Fatal(s)
-	}
-	encoded, _ := appendProperty(nil, whole)
-	_, _, _, entry, rest, err := readField(encoded)
+	_, _, _, entry, rest, err := readField(appendMetadata(nil, metadata))
 	if err != nil || len(rest) > 0 {
 		t.Fatal(err)
 	}

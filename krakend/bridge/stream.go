@@ -56,9 +56,8 @@ type stream struct {
 	request       side
 	response      side
 	// received is the number of bytes of the request that have arrived: names and values of headers, and body.
-	received   uint64
-	record     []byte
-	properties map[string][]byte
+	received uint64
+	record   []byte
 	// cancel ends what the gateway does for this stream at the upstream, if it does anything.
 	cancel context.CancelFunc
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 
-use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, Route, StreamInfo, Vm};
+use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, StreamInfo, Vm};
 use direct::trials::Engine;
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample, workspace};
 use testkit::http::Message;
@@ -62,10 +62,7 @@ impl Engine for Wasm {
         if let Some(milliseconds) = case.now_unix_ms {
             vm.set_now(milliseconds * 1_000_000);
         }
-        let info = StreamInfo {
-            metadata: case.metadata.clone(),
-            route: Some(Route { metadata: case.route_metadata.clone(), ..Route::default() }),
-        };
+        let info = StreamInfo { metadata: case.metadata.clone(), route_metadata: case.route_metadata.clone() };
         let stores = match stores_of(case) {
             Ok(stores) => stores,
             Err(error) => return CaseOutcome { failures: vec![error], ..CaseOutcome::default() },

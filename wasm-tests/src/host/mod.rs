@@ -28,6 +28,6 @@ pub use metrics::{MetricKind, Metrics};
 pub use pairs::{decode as decode_pairs, encode as encode_pairs};
 pub use state::{LogLevel, LogLine, Options};
 pub use status::Status;
-pub use stream::{Ending, Exchange, Route, StreamInfo};
+pub use stream::{Ending, Exchange, StreamInfo};
 pub use vm::{BootError, Program, Vm};
 pub use work::CallbackWork;

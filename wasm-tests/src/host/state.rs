@@ -21,12 +21,6 @@ pub struct Options {
     pub configuration: Vec<u8>,
     /// `vm_config.environment_variables`.
     pub environment: BTreeMap<String, String>,
-    /// `config.name`.
-    pub name: String,
-    /// `config.root_id`.
-    pub root_id: String,
-    /// `vm_config.vm_id`.
-    pub vm_id: String,
     /// Clusters that HTTP calls may go to.
     pub clusters: BTreeSet<String>,
     /// How much of a body may be held back before Envoy answers by itself.
@@ -44,9 +38,6 @@ impl Default for Options {
         Self {
             configuration: Vec::new(),
             environment: BTreeMap::new(),
-            name: "edge-idempotency".to_owned(),
-            root_id: "edge-idempotency".to_owned(),
-            vm_id: "edge-idempotency".to_owned(),
             clusters: BTreeSet::new(),
             body_limit: 1024 * 1024,
             whole_bodies: false,

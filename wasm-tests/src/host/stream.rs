@@ -19,21 +19,8 @@ pub(super) enum Direction {
 pub struct StreamInfo {
     /// Dynamic filter metadata: namespace to struct.
     pub metadata: Map<String, Value>,
-    /// The route that matched, if one did.
-    pub route: Option<Route>,
-}
-
-/// A route of the gateway.
-#[derive(Clone, Debug, Default)]
-pub struct Route {
-    /// Its name.
-    pub name: String,
-    /// The virtual host it belongs to.
-    pub virtual_host: String,
-    /// The cluster it leads to.
-    pub cluster: String,
-    /// Its filter metadata: namespace to struct.
-    pub metadata: Map<String, Value>,
+    /// Filter metadata of the route that matched: namespace to struct.
+    pub route_metadata: Map<String, Value>,
 }
 
 /// How far an exchange came.
