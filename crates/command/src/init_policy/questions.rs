@@ -169,11 +169,8 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
     };
     let mut text = |given: Option<String>, question: &str, usual: &str| match given {
         Some(text) => Ok(text),
-        None => respondent.text(question, usual, filled),
-    };
-    let mut text = |given: Option<String>, question: &str, usual: &str| match given {
         None if identity == IdentityKind::Everybody => Ok(usual.to_owned()),
-        given => text(given, question, usual),
+        None => respondent.text(question, usual, filled),
     };
     let (what, names) = match identity {
         IdentityKind::Jwt => ("claim", ["tenant_id", "project_id", "sub"]),

@@ -30,8 +30,7 @@ fn command(setup: &Recorded, args: &[&str]) -> Result<(Output, String)> {
 /// One key on two operations: that of the second one stays. Before the first one was interrupted, the API did nothing once.
 fn freed() -> Result<()> {
     let setup = Recorded::start("fail")?;
-    let request =
-        |target: &str| Ok::<_, anyhow::Error>(setup.request("PUT", target)?.header("idempotency-key", "k.1"));
+    let request = |target: &str| Ok::<_, anyhow::Error>(setup.request("PUT", target)?.header("idempotency-key", "k.1"));
     let (lost, kept) = (request("/orders/lost")?, request("/orders/kept")?);
     ensure!(setup.send(&request("/orders/lost?status=429&after=9")?)?.status == 429, "it is not refused");
     let first = setup.send(&kept)?;
