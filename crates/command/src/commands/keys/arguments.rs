@@ -146,7 +146,7 @@ pub(super) struct OneKey {
     #[arg(long, value_name = "sha256:…")]
     pub(super) key_hash: Option<String>,
     /// Of answers that a recorder keeps, those of this method and path, such as 'POST /orders/7'.
-    #[arg(long, value_name = "METHOD PATH")]
+    #[arg(long, value_name = "OPERATION")]
     pub(super) request: Option<String>,
     /// The id of the invocation, or an operation id.
     #[arg(long)]
