@@ -75,7 +75,7 @@ done
 step "the images of the module"
 deploy/release/images.sh "$OUT/edge_idempotency.wasm" "$OUT/images" >"$WORK/images"
 
-step "the images of the command and of a gateway"
+step "the images of programs and of a gateway"
 deploy/release/containers.sh "$OUT" "$WORK/containers" >>"$WORK/images"
 for processor in "${PROCESSORS[@]}"; do
     xtask sbom "$OUT/edge_idempotency.wasm" --package edge-idempotency --target wasm32-unknown-unknown --time "$time" \

@@ -50,7 +50,7 @@ registry() {
     done
     [ -n "$address" ] || die "crane's registry does not start" "$(cat "$WORK/registry.log")"
     "$ROOT/deploy/release/publish.sh" "$address" >"$WORK/pushed"
-    same "images and chart are pushed" 5 "$(wc -l <"$WORK/pushed")"
+    same "images and chart are pushed" 6 "$(wc -l <"$WORK/pushed")"
     local module name digest layout
     module=$address/edge-idempotency-module:$(version)
     "$crane" export "$module" - | tar -x -O plugin.wasm >"$WORK/plugin.wasm"
@@ -60,7 +60,7 @@ registry() {
     "$crane" blob "$address/edge-idempotency-module@$digest" >"$WORK/artifact.wasm"
     same "the module of the artefact" "$(sha256 "$RELEASE/edge_idempotency.wasm")" "$(sha256 "$WORK/artifact.wasm")"
     while read -r layout digest; do
-        case $layout in command) name=edge-idempotency ;; gateway) name=edge-idempotency-gateway ;; *) name=edge-idempotency-module ;; esac
+        name=$(image_name "$layout")
         "$crane" pull --format oci "$address/$name@$digest" "$WORK/pulled-$layout"
         # What comes back, blob for blob.
         for blob in "$RELEASE/images/$layout"/blobs/sha256/*; do
@@ -91,11 +91,13 @@ END
 # Without a container's runtime: chroot is what an image's programs see of the file system.
 images() {
     [ "$(id -u)" = 0 ] || { say "SKIPPED: programs of the images are not started: chroot needs root"; return; }
-    local architecture=amd64 started
+    local architecture=amd64 started layout program
     [ "$(uname -m)" != aarch64 ] || architecture=arm64
-    unpack "$RELEASE/images/command" "$architecture" "$WORK/command"
-    same "the command starts from its image" "edge-idempotency $(version)" \
-        "$(chroot --userspec=65532:65532 "$WORK/command" /usr/bin/edge-idempotency --version | sed 's/ (.*//')"
+    while read -r layout _ program; do
+        unpack "$RELEASE/images/$layout" "$architecture" "$WORK/$layout"
+        same "the $layout starts from its image" "$program $(version)" \
+            "$(chroot --userspec=65532:65532 "$WORK/$layout" "/usr/bin/$program" --version | sed 's/ (.*//')"
+    done < <(images_of_programs)
     unpack "$RELEASE/images/gateway" "$architecture" "$WORK/gateway"
     "$RELEASE/edge-idempotency-$(uname -m)" init --yes --route 'POST /orders REQUIRED_A' - >"$WORK/policy.json"
     "$RELEASE/edge-idempotency-$(uname -m)" render envoy --policy "$WORK/policy.json" --module "$RELEASE/edge_idempotency.wasm" --module-dir /etc/envoy \

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the container images of a release: the command, and a gateway (Envoy with the module, which reads /etc/envoy/envoy.yaml). Each is
-# an OCI layout for both processors. Their operating system is what Envoy needs: Debian's C library, and certificates.
+# Makes the container images of a release: the programs of images.txt, and a gateway (Envoy with the module, which reads /etc/envoy/envoy.yaml).
+# Each is an OCI layout for both processors. Their operating system is what Envoy needs: Debian's C library, and certificates.
 #
 # usage: deploy/release/containers.sh RELEASE WORK
-#   RELEASE   the folder with the built files; the layouts become RELEASE/images/command and RELEASE/images/gateway
+#   RELEASE   the folder with the built files; the layouts become RELEASE/images/command, RELEASE/images/gateway and so on
 #   WORK      a folder for what is unpacked; parts-PROCESSOR.json there lists what the gateway has beside the module
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../crates/xtask/scripts/lib.sh"
@@ -53,17 +53,18 @@ mkdir -p "$modules/etc/envoy"
 cp "$release/edge_idempotency.wasm" "$modules/etc/envoy/edge_idempotency-$hash.wasm"
 ln -s "edge_idempotency-$hash.wasm" "$modules/etc/envoy/edge_idempotency.wasm"
 
-commands=() gateways=()
+gateways=()
 for pair in x86_64:amd64 aarch64:arm64; do
     processor=${pair%:*} architecture=${pair#*:}
 
-    command=$(layer "command-$processor")
-    mkdir -p "$command/usr/bin"
-    cp "$release/edge-idempotency-$processor" "$command/usr/bin/edge-idempotency"
-    chmod 755 "$command/usr/bin/edge-idempotency"
-    xtask image "$work/command-image-$processor" --arch "$architecture" --entrypoint /usr/bin/edge-idempotency \
-        --layer "$certificates" --layer "$command" "${about[@]}" --annotation org.opencontainers.image.title=edge-idempotency >/dev/null
-    commands+=("$work/command-image-$processor")
+    while read -r layout name program; do
+        folder=$(layer "$layout-$processor")
+        mkdir -p "$folder/usr/bin"
+        cp "$release/$program-$processor" "$folder/usr/bin/$program"
+        chmod 755 "$folder/usr/bin/$program"
+        xtask image "$work/$layout-image-$processor" --arch "$architecture" --entrypoint "/usr/bin/$program" \
+            --layer "$certificates" --layer "$folder" "${about[@]}" --annotation "org.opencontainers.image.title=$name" >/dev/null
+    done < <(images_of_programs)
 
     say "containers: Envoy $ENVOY_VERSION for $processor"
     system=$(layer "system-$processor") envoy=$(layer "envoy-$processor")
@@ -97,5 +98,7 @@ for pair in x86_64:amd64 aarch64:arm64; do
     } >"$work/parts-$processor.json"
 done
 
-xtask image-index "$release/images/command" "${commands[@]}" "${about[@]}"
+while read -r layout _; do
+    xtask image-index "$release/images/$layout" "$work/$layout-image-x86_64" "$work/$layout-image-aarch64" "${about[@]}"
+done < <(images_of_programs)
 xtask image-index "$release/images/gateway" "${gateways[@]}" "${about[@]}"

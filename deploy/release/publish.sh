@@ -12,15 +12,9 @@ crane=$TOOLS/bin/crane helm=$TOOLS/release-tools/helm/helm
 [ -x "$crane" ] && [ -x "$helm" ] || die "crane or helm is missing" "crates/xtask/scripts/tools.sh crane release-tools"
 version=$(version)
 
-# The names under which users find each layout.
 while read -r layout digest; do
-    case $layout in
-        command) name=edge-idempotency:$version ;;
-        gateway) name=edge-idempotency-gateway:$version ;;
-        module) name=edge-idempotency-module:$version ;;
-        module-artifact) name=edge-idempotency-module:$version-artifact ;;
-        *) die "IMAGES names a layout that is not known: $layout" ;;
-    esac
+    name=$(image_name "$layout"):$version
+    case $layout in module-artifact) name+=-artifact ;; esac
     say "publish: $registry/$name"
     "$crane" push "$release/images/$layout" "$registry/$name" >&2
     there=$("$crane" digest "$registry/$name")

@@ -82,8 +82,8 @@ pub async fn serve(
     }));
     let (told, names) = (Arc::clone(&counters), Arc::clone(&apis));
     tokio::spawn(serve_http(status, stopped.clone(), move |request| {
-        let answer = tell(&request, &told, &names);
-        async move { Ok(answer) }
+        let (told, names) = (Arc::clone(&told), Arc::clone(&names));
+        async move { Ok(tell(&request, &told, &names).await) }
     }));
     let recorder = Recorder::new(Arc::clone(&apis), Arc::clone(&counters));
     let definition = recorder.into_service_definition().options(options(setup.retention, &apis));
@@ -128,12 +128,15 @@ where
 }
 
 /// What operators and `check --live` ask.
-fn tell(request: &Request<Incoming>, counters: &Counters, apis: &BTreeMap<String, Api>) -> Response<Body> {
+async fn tell(request: &Request<Incoming>, counters: &Counters, apis: &BTreeMap<String, Api>) -> Response<Body> {
     let (status, text) = match request.uri().path() {
         "/metrics" => (200, counters.text()),
         "/upstreams" => {
-            let upstreams: BTreeMap<_, _> =
-                apis.iter().map(|(name, api)| (name, api.upstream.url.to_string())).collect();
+            let mut upstreams = BTreeMap::new();
+            for (name, api) in apis {
+                let error = api.refusal().await;
+                upstreams.insert(name, serde_json::json!({"url": api.upstream.url.to_string(), "error": error}));
+            }
             (200, serde_json::json!(upstreams).to_string())
         }
         _ => (404, "there are /metrics and /upstreams\n".to_owned()),

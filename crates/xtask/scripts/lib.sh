@@ -50,6 +50,13 @@ minimum_rust() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | 
 # The project's version.
 version() { sed -n 's/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml" | head -n 1; }
 
+# Of deploy/release/images.txt the images with a program of the release; and the name under which a layout is published.
+images_of_programs() { awk '!/^#/ && NF == 3' "$ROOT/deploy/release/images.txt"; }
+image_name() {
+    awk -v layout="$1" '$1 == layout { print $2; found = 1 } END { exit !found }' "$ROOT/deploy/release/images.txt" ||
+        die "deploy/release/images.txt has no layout $1"
+}
+
 # The cargo-deny that .cargo/deny.toml was written for.
 # shellcheck disable=SC2034
 CARGO_DENY=0.20.2

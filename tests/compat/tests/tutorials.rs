@@ -16,6 +16,9 @@ use harness::process::Process;
 use harness::tools::{built, repository};
 use tempfile::TempDir;
 
+use crate::idempotent_apis::servers::node;
+use crate::path_readers::installed;
+
 /// How long a program may take until it listens.
 const READY: Duration = Duration::from_secs(60);
 /// The oldest Node.js that the SDK of MCP runs with.
@@ -34,6 +37,11 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         );
     } else {
         tests.push(test("callers.md", agents));
+    }
+    if installed().join("express/node_modules").is_dir() {
+        tests.push(test("backends.md", recorder));
+    } else {
+        println!("SKIPPED: the commands of docs/backends.md: Express is not installed");
     }
     Ok(tests.into_iter().map(|test| sharing(|| Ok(()), vec![test])).collect())
 }
@@ -67,6 +75,28 @@ fn first_webhook() -> Result<()> {
     tutorial.run("webhooks.md", |block| block.contains("webhook sign"))
 }
 
+/// From an Express API that knows nothing of keys to the first replay, and a key that is freed.
+fn recorder() -> Result<()> {
+    let mut tutorial = Tutorial::new()?;
+    let effects = tutorial.folder.path().join("effects.log");
+    let mut api = node(tutorial.port("8000")?, &repository().join("tests/compat/tests/recorded/counter.js"));
+    let log = tutorial.folder.path().join("api.log");
+    tutorial.running.push((tutorial.port("8000")?, Process::spawn("the API", api.env("EFFECTS", &effects), &log)?));
+    tutorial.listens("8000")?;
+    tutorial.run("backends.md", |block| {
+        ["recorder --upstream", "localhost:10000"].iter().any(|part| block.contains(part))
+    })?;
+    let answers = tutorial.printed.iter().flat_map(|text| text.split("HTTP/1.1 200"));
+    let bodies: Vec<_> = answers.filter_map(|answer| Some(answer.split_once("\r\n\r\n")?.1)).collect();
+    ensure!(matches!(bodies.as_slice(), [first, again] if first == again && !first.is_empty()), "{bodies:?}");
+    let ran = || Ok::<_, anyhow::Error>(fs::read_to_string(&effects)?.lines().count());
+    ensure!(ran()? == 1, "the API did not work once");
+    tutorial.run("backends.md", |block| block.contains("keys purge"))?;
+    tutorial.run("backends.md", |block| block.contains("localhost:10000"))?;
+    ensure!(ran()? == 2, "the key is not free");
+    Ok(())
+}
+
 fn agents() -> Result<()> {
     let mut tutorial = Tutorial::new()?;
     // Its first two blocks: the policy and the programs, without the page's own requests.
@@ -96,6 +126,8 @@ struct Tutorial {
     folder: TempDir,
     /// Ports as pages have them, and as this test has them
     ports: Vec<(&'static str, u16)>,
+    /// What commands have printed that ended
+    printed: Vec<String>,
     /// The variables that were set
     variables: String,
     /// How many programs were started
@@ -108,7 +140,7 @@ impl Tutorial {
     fn new() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let root = folder.path();
-        for name in [".tools/bin", "dist", "scripts"] {
+        for name in [".tools/bin", "dist", "scripts", "target/release"] {
             fs::create_dir_all(root.join(name))?;
         }
         for example in ["own-api", "agents"] {
@@ -123,6 +155,7 @@ impl Tutorial {
         }
         for (there, here) in [
             (built("EDGE_CLI", "edge-idempotency")?, "dist/edge-idempotency"),
+            (built("EDGE_RECORDER", "recorder")?, "target/release/recorder"),
             (tools("EDGE_WASM", "dist/edge_idempotency.wasm"), "dist/edge_idempotency.wasm"),
             (tools("EDGE_ENVOY", ".tools/bin/envoy"), ".tools/bin/envoy"),
             (tools("EDGE_RESTATE", ".tools/bin/restate-server"), ".tools/bin/restate-server"),
@@ -142,8 +175,12 @@ impl Tutorial {
             ("8080", free.restate_ingress),
             ("9070", free.restate_admin),
             ("5122", free.restate_node),
+            ("8000", harness::ports::free()?),
+            ("9100", harness::ports::free()?),
+            ("9101", harness::ports::free()?),
+            ("9102", harness::ports::free()?),
         ];
-        Ok(Self { folder, ports, variables: String::new(), started: 0, running: Vec::new() })
+        Ok(Self { folder, ports, printed: Vec::new(), variables: String::new(), started: 0, running: Vec::new() })
     }
 
     /// Puts what a command of the page would fetch into its place.
@@ -161,7 +198,8 @@ impl Tutorial {
             if chosen(&text) {
                 any = true;
                 for (command, expected) in commands(&text) {
-                    let ran = self.command(&self.with_own_ports(&command), &self.with_own_ports(&expected));
+                    let own = self.with_own_ports(&with_usual_ports(&command));
+                    let ran = self.command(&own, &self.with_own_ports(&expected));
                     ran.with_context(|| format!("docs/{page}: {command}"))?;
                 }
             }
@@ -191,11 +229,23 @@ impl Tutorial {
         if ["npm ", "crates/xtask/scripts/tools.sh "].iter().any(|start| command.starts_with(start)) {
             return Ok(());
         }
-        if command.contains("envoy -c") && !command.contains("--mode validate") {
+        if (command.contains("envoy -c") || command.starts_with(".tools/bin/envoy --"))
+            && !command.contains("--mode validate")
+        {
             return self.start(command, "10000");
         }
         if command.contains("examples/own-api/server.mjs") {
             return self.start(&format!("{command} {}", self.port("9000")?), "9000");
+        }
+        if command.contains("/recorder --") {
+            self.start(command, "9100")?;
+            let (_, process) = self.running.last_mut().context("a program")?;
+            let log = process.log().to_owned();
+            let knows = async || {
+                ensure!(fs::read_to_string(&log)?.contains(" knows "), "Restate does not know it");
+                Ok(())
+            };
+            return runtime()?.block_on(process.ready(READY, knows));
         }
         if command.contains("restate-server") {
             return self.start(command, "9070").and_then(|()| self.listens("8080"));
@@ -218,6 +268,7 @@ impl Tutorial {
         if is_variable {
             self.variables += &format!("{command}\n");
         }
+        self.printed.push(printed.into_owned());
         self.configurations()
     }
 
@@ -272,6 +323,19 @@ impl Tutorial {
             .find(|process| process.record().name.contains(part))
             .context("no such program")?;
         Ok(fs::read_to_string(process.log())?)
+    }
+}
+
+/// A command with the ports that it has without options.
+fn with_usual_ports(command: &str) -> String {
+    let restate = "RESTATE_BIND_ADDRESS=127.0.0.1:5122 RESTATE_INGRESS__BIND_ADDRESS=127.0.0.1:8080 RESTATE_ADMIN__BIND_ADDRESS=127.0.0.1:9070";
+    let recorder =
+        "--restate http://127.0.0.1:8080 --listen 127.0.0.1:9100 --service 127.0.0.1:9101 --status 127.0.0.1:9102";
+    match command {
+        ".tools/bin/restate-server" => format!("{restate} {command}"),
+        _ => command
+            .replace("recorder --upstream", &format!("recorder {recorder} --upstream"))
+            .replace("envoy --policy -", "envoy --listen 127.0.0.1:10000 --admin 127.0.0.1:9901 --policy -"),
     }
 }
 

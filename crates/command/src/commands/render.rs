@@ -12,7 +12,7 @@ use crate::render::browsers;
 use crate::render::envoy::{DynamicModuleNeeds, EnvoyPlan};
 use crate::render::ext_authz::{AuthorizationService, EXT_AUTHZ};
 use crate::render::module::{ModuleFile, ModuleKind};
-use crate::render::needs::GatewayNeeds;
+use crate::render::needs::{EVERYBODY, GatewayNeeds};
 use crate::render::profile;
 use crate::render::public_paths::{PublicPath, health_path};
 use crate::render::tokens::{TokenOptions, TokenProvider};
@@ -274,7 +274,7 @@ fn envoy(args: &EnvoyArguments) -> Result<u8, String> {
         return Ok(FORWARD);
     }
     print_document(plan.bootstrap(&needs)?.trim_end())?;
-    let is_here = |owner: &str| plan.ext_authz.is_some() && owner == EXT_AUTHZ;
+    let is_here = |owner: &str| owner == EVERYBODY || plan.ext_authz.is_some() && owner == EXT_AUTHZ;
     for (owner, _) in needs.owners_without_payloads().into_iter().filter(|(owner, _)| !is_here(owner)) {
         let option = if owner == EXT_AUTHZ { "give --ext-authz, or " } else { "" };
         tell!(

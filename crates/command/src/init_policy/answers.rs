@@ -17,6 +17,8 @@ pub(crate) enum IdentityKind {
     ApiKey,
     /// Headers that a filter of the gateway sets
     Headers,
+    /// Nobody: all callers share their keys, as in a trial
+    Everybody,
 }
 
 /// The gateway in front of the API.
@@ -200,7 +202,9 @@ impl InitAnswers {
         let metadata = if by_krakend { "krakend" } else { "envoy.filters.http.jwt_authn" };
         let mut source = match self.identity {
             IdentityKind::Jwt => json!({"name": "jwt", "metadata": [metadata, "jwt"]}),
-            IdentityKind::Headers => json!({"name": "headers", "headers_owned_by": self.owner}),
+            IdentityKind::Headers | IdentityKind::Everybody => {
+                json!({"name": "headers", "headers_owned_by": self.owner})
+            }
             IdentityKind::ApiKey => {
                 let mut registry = json!({"header": self.key_header, "cluster": "unkey", "authority": "api.unkey.com"});
                 if let Some(registry) = registry.as_object_mut().filter(|_| by_krakend) {
@@ -214,7 +218,7 @@ impl InitAnswers {
             (None, IdentityKind::Jwt) => json!({"field": self.subject, "type": "user"}),
             (None, IdentityKind::ApiKey) => json!({"field": self.subject, "type": "client"}),
             // The header holds `type:id`.
-            (None, IdentityKind::Headers) => json!({"field": self.subject}),
+            (None, IdentityKind::Headers | IdentityKind::Everybody) => json!({"field": self.subject}),
         };
         if let Some(source) = source.as_object_mut() {
             source.insert("tenant".to_owned(), member(&self.tenant));

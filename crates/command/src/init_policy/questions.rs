@@ -2,6 +2,7 @@
 
 use super::answers::{BackendChoice, GatewayChoice, IdentityKind, InitAnswers, POLICIES, RouteAnswer};
 use crate::explain::terminal_text::printable;
+use crate::render::needs::EVERYBODY;
 use dialoguer::{Confirm, Input, Select, theme::ColorfulTheme, theme::SimpleTheme, theme::Theme};
 
 /// What options say; `None` where somebody has to be asked, or the usual answer taken.
@@ -144,7 +145,7 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
         BackendChoice::Generic | BackendChoice::Recorder => String::new(),
     };
     let identity = match given.identity {
-        Some(IdentityKind::Headers) if gateway == GatewayChoice::Krakend => {
+        Some(IdentityKind::Headers | IdentityKind::Everybody) if gateway == GatewayChoice::Krakend => {
             return Err(
                 "KrakenD has no filter that owns headers, so a client could set them: take --identity jwt or --identity api-key"
                     .to_owned()
@@ -156,8 +157,10 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
                 ("claims of a token (JWT) that the gateway verifies", IdentityKind::Jwt),
                 ("API keys that Unkey knows", IdentityKind::ApiKey),
                 ("headers that a filter of the gateway sets", IdentityKind::Headers),
+                ("nowhere: all callers share their keys, as in a trial", IdentityKind::Everybody),
             ];
-            let can_be = |kind: IdentityKind| gateway != GatewayChoice::Krakend || kind != IdentityKind::Headers;
+            let by_header = |kind: IdentityKind| matches!(kind, IdentityKind::Headers | IdentityKind::Everybody);
+            let can_be = |kind: IdentityKind| gateway != GatewayChoice::Krakend || !by_header(kind);
             let (items, kinds): (Vec<&str>, Vec<IdentityKind>) =
                 all.into_iter().filter(|(_, kind)| can_be(*kind)).unzip();
             let chosen = respondent.choose("Where does the caller's identity come from?", &items)?;
@@ -166,22 +169,25 @@ pub(crate) fn ask(given: GivenAnswers, respondent: &mut dyn Respondent) -> Resul
     };
     let mut text = |given: Option<String>, question: &str, usual: &str| match given {
         Some(text) => Ok(text),
+        None if identity == IdentityKind::Everybody => Ok(usual.to_owned()),
         None => respondent.text(question, usual, filled),
     };
     let (what, names) = match identity {
         IdentityKind::Jwt => ("claim", ["tenant_id", "project_id", "sub"]),
         IdentityKind::Headers => ("header", ["x-auth-tenant", "x-auth-project", "x-auth-subject"]),
+        IdentityKind::Everybody => ("header", ["x-public-tenant", "=main", "=client:anonymous"]),
         IdentityKind::ApiKey => {
             ("JSON pointer into Unkey's reply", ["/identity/externalId", "/meta/project_id", "/keyId"])
         }
     };
     let owner = match identity {
         IdentityKind::Headers => text(given.owner, "The filter that sets them", "envoy.filters.http.ext_authz")?,
+        IdentityKind::Everybody => EVERYBODY.to_owned(),
         IdentityKind::Jwt | IdentityKind::ApiKey => String::new(),
     };
     let key_header = match identity {
         IdentityKind::ApiKey => text(given.key_header, "The header with the API key", "x-api-key")?,
-        IdentityKind::Jwt | IdentityKind::Headers => String::new(),
+        IdentityKind::Jwt | IdentityKind::Headers | IdentityKind::Everybody => String::new(),
     };
     let [tenant, project, subject] = names;
     let tenant =
@@ -360,6 +366,15 @@ mod tests {
             ..GivenAnswers::default()
         };
         assert!(ask(headers, &mut UsualAnswers).unwrap_err().contains("--identity jwt"));
+    }
+
+    #[test]
+    fn everybody_is_one_caller() {
+        let answers = ["Envoy", "one that", "nowhere", "POST /orders", "REQUIRED_A", "no", "no"];
+        let made = document(GivenAnswers::default(), &answers);
+        for part in [r#""headers_owned_by": "everybody""#, r#""subject": {"value": "client:anonymous"}"#] {
+            assert!(made.contains(part), "{part}: {made}");
+        }
     }
 
     #[test]

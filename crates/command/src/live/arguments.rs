@@ -16,6 +16,9 @@ pub(crate) struct LiveArguments {
     /// With --live, the gateway's admin interface, such as http://127.0.0.1:9901.
     #[arg(long, value_name = "URL", requires = "live")]
     pub(crate) admin_envoy: Option<String>,
+    /// With --live, a recorder's --status, such as http://127.0.0.1:9102.
+    #[arg(long, value_name = "URL", requires = "live")]
+    pub(crate) recorder: Option<String>,
     /// With --live, the keys of the issuer of tokens. Can be repeated.
     #[arg(long = "jwt-keys", value_name = "FILE|URL", requires = "live")]
     pub(crate) key_sets: Vec<String>,

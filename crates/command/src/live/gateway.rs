@@ -55,7 +55,7 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
     }
 }
 
-fn json(live: &LiveCheck<'_>, url: &str) -> Result<Value, String> {
+pub(super) fn json(live: &LiveCheck<'_>, url: &str) -> Result<Value, String> {
     let reply = live.upstreams.client().send("GET", url, &[], None).map_err(|error| error.to_string())?;
     if reply.status != 200 {
         return Err(format!("GET {url} is answered {}", reply.status));

@@ -6,6 +6,7 @@
 //! | `upstreams` | calls of the filter, made from here to the addresses of its clusters |
 //! | `guard` | two claims with a key that nobody else has |
 //! | `restate` | Restate's ingress and admin API: services, handlers, retention |
+//! | `recorder` | the recorder: its APIs, and whether Restate knows it |
 //! | `stores` | the registry and the secret store of webhooks |
 //! | `key_sets` | the keys that verify tokens |
 //! | `gateway` | the admin interface of Envoy: filter, policy, clusters, refused configurations |
@@ -18,6 +19,7 @@ mod dump;
 mod gateway;
 mod guard;
 mod key_sets;
+mod recorder;
 mod restate;
 mod stores;
 mod upstreams;
@@ -62,6 +64,7 @@ pub(crate) fn check(args: &LiveArguments, policy: &Policy, document: &Value) -> 
     let mut live = LiveCheck { args, policy, document, upstreams, findings: Vec::new() };
     guard::check(&mut live);
     restate::check(&mut live);
+    recorder::check(&mut live);
     stores::check(&mut live);
     key_sets::check(&mut live);
     gateway::check(&mut live);

@@ -25,24 +25,30 @@ pub(super) fn check(live: &mut LiveCheck<'_>) {
         return;
     };
     let at = restate.pointer.as_str();
-    if !live.args.restate.names_an_address() {
-        return live.not_asked(at, "Restate's admin API", &format!("--admin URL, or the variable {ADDRESS_VARIABLE}"));
-    }
-    let admin = match Admin::connect(&live.args.restate) {
-        Ok(admin) => admin,
-        Err(error) => return live.add(&LIVE_UNREACHABLE, at, error, ""),
-    };
-    let services = match admin.services() {
-        Ok(services) => services,
-        Err(error) => return live.add(&LIVE_UNREACHABLE, at, error, ""),
-    };
+    let Some((version, services)) = services(live, at) else { return };
     let before = live.findings.len();
     targets(live, restate, &services);
     guard(live, restate, &services);
     if live.findings.len() == before {
-        live.works(at, format!("Restate {} has every service and handler that the policy names", admin.version));
+        live.works(at, format!("Restate {version} has every service and handler that the policy names"));
     }
     retention(live, &services);
+}
+
+/// Restate's version, and the services that it has; `None` if that cannot be asked.
+pub(super) fn services(live: &mut LiveCheck<'_>, at: &str) -> Option<(String, Vec<Service>)> {
+    if !live.args.restate.names_an_address() {
+        live.not_asked(at, "Restate's admin API", &format!("--admin URL, or the variable {ADDRESS_VARIABLE}"));
+        return None;
+    }
+    let asked = Admin::connect(&live.args.restate).and_then(|admin| Ok((admin.services()?, admin.version)));
+    match asked {
+        Ok((services, version)) => Some((version, services)),
+        Err(error) => {
+            live.add(&LIVE_UNREACHABLE, at, error, "");
+            None
+        }
+    }
 }
 
 /// Whether the ingress answers where the filter's own calls go.
@@ -126,7 +132,7 @@ fn guard(live: &mut LiveCheck<'_>, backend: &BackendNeeds, services: &[Service])
 }
 
 /// Why a handler cannot be called; nothing if it can.
-fn missing(services: &[Service], service: &str, handler: &str) -> Option<String> {
+pub(super) fn missing(services: &[Service], service: &str, handler: &str) -> Option<String> {
     let Some(found) = services.iter().find(|found| *found.name == *service) else {
         return Some(format!("Restate has no service `{service}`"));
     };

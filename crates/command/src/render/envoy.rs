@@ -2,7 +2,7 @@
 
 use super::ext_authz::{AuthorizationService, EXT_AUTHZ};
 use super::module::ModuleFile;
-use super::needs::{GatewayCredential, GatewayNeeds, pattern_of};
+use super::needs::{EVERYBODY, GatewayCredential, GatewayNeeds, pattern_of};
 use super::public_paths::PublicPath;
 use super::template::{fill, is_literal};
 use super::tokens::{KeySet, TokenProvider, rules};
@@ -118,8 +118,9 @@ impl EnvoyPlan {
             let unset = unset.iter().find(|(owner, _)| owner == name).map(|(_, headers)| headers);
             let (kept, removed): (Vec<_>, Vec<_>) =
                 headers.iter().partition(|name| needs.signed_headers.contains(*name));
-            let present = unset.is_none() || ext_authz.is_some() && name == EXT_AUTHZ;
-            json!({"name": name, "headers": unset, "removed": removed, "kept": kept, "present": present})
+            let everybody = name == EVERYBODY;
+            let present = unset.is_none() || everybody || ext_authz.is_some() && name == EXT_AUTHZ;
+            json!({"name": name, "headers": unset, "removed": removed, "kept": kept, "present": present, "everybody": everybody})
         });
         let mut routes: Vec<_> = needs.routes.iter().filter(|route| route.webhook).collect();
         routes.sort_by_key(|route| std::cmp::Reverse((!route.hosts.is_empty(), pattern_of(route).rank())));

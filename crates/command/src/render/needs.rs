@@ -8,6 +8,8 @@ use edge_idempotency_engine::policy::needs::{BackendNeeds, PolicyNeeds, RouteNee
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
+/// The filter that `render` makes for policies of `init --identity everybody`.
+pub(crate) const EVERYBODY: &str = "everybody";
 /// The filter that verifies tokens.
 pub(crate) const JWT_FILTER: &str = "envoy.filters.http.jwt_authn";
 

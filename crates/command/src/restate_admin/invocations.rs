@@ -88,7 +88,21 @@ impl ResultState {
     }
 }
 
+/// The service of the program `recorder`.
+pub(crate) const RECORDER: &str = "Recorder";
+
 impl Invocation {
+    /// The key that the filter sent, and what the recorder put behind it: a digest of the operation ([`super::selection`]) and a number.
+    pub(crate) fn sent_key(&self) -> Option<(&str, Option<&str>)> {
+        let stored = self.idempotency_key.as_deref()?;
+        let recorded = || {
+            let (rest, number) = stored.rsplit_once('.')?;
+            let (sent, operation) = rest.rsplit_once('.')?;
+            (number.len() == 2 && operation.len() == 16).then_some((sent, Some(operation)))
+        };
+        Some(if *self.target_service_name == *RECORDER { recorded() } else { None }.unwrap_or((stored, None)))
+    }
+
     /// What is stored.
     pub(crate) fn state(&self) -> ResultState {
         match (self.status.as_str(), self.completion_result.as_deref()) {

@@ -1,17 +1,20 @@
 //! Which keys are meant. Restate narrows the choice by SQL; whether a row belongs to it is decided here, by the engine's own
 //! reading of the namespaced key (docs/contract.md section 3).
 
-use super::invocations::{Invocation, ResultState};
+use super::invocations::{Invocation, RECORDER, ResultState};
 use super::keys_text::readable_subject;
 use super::names::InvocationId;
 use super::sql::{begins_with, literal};
 use crate::explain::terminal_text::printable;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use edge_idempotency_engine::identity::{
     Identity, NO_SUBJECT, PLATFORM_SENTINEL, Project, Subject, TENANT_SENTINEL, Tenant,
 };
 use edge_idempotency_engine::key::{self, Decoded};
 use edge_idempotency_engine::policy::{KeyInLogs, KeySubject, Policy, Scope, target_parts};
 use edge_idempotency_engine::telemetry::key_in_logs;
+use sha2::{Digest as _, Sha256};
 
 /// Which keys are meant. What is `None` can be anything.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +29,8 @@ pub(crate) struct Selection {
     pub(crate) raw: Option<String>,
     /// The operation of an endpoint
     pub(crate) operation: Option<Operation>,
+    /// The recorder's digest of an operation
+    pub(crate) recorded: Option<String>,
     /// An invocation
     pub(crate) id: Option<InvocationId>,
     /// The digest of a namespaced key, as the access log has it
@@ -60,6 +65,8 @@ pub(crate) struct SelectionText<'t> {
     pub(crate) stored: Option<&'t str>,
     /// `--endpoint`
     pub(crate) endpoint: Option<&'t str>,
+    /// `--request`
+    pub(crate) request: Option<&'t str>,
     /// `--id`
     pub(crate) id: Option<&'t str>,
     /// `--key-hash`
@@ -114,6 +121,14 @@ impl Selection {
             let policy = policy.ok_or("--endpoint needs --policy FILE, which says what the endpoint's target is")?;
             selection.choose_endpoint(endpoint, policy)?;
         }
+        if let Some(request) = text.request {
+            let operation =
+                request.split_once(' ').filter(|(_, path)| path.starts_with('/') && !path.contains(['?', ' ']));
+            operation.ok_or("--request: write method and path without a query, such as 'POST /orders/7'")?;
+            // As crates/services/src/recorder/front.rs makes it.
+            let digest = Sha256::digest(request);
+            selection.recorded = Some(URL_SAFE_NO_PAD.encode(digest.get(..12).unwrap_or_default()));
+        }
         Ok(selection)
     }
 
@@ -167,6 +182,7 @@ impl Selection {
             && self.subject.is_none()
             && self.raw.is_none()
             && self.operation.is_none()
+            && self.recorded.is_none()
             && self.id.is_none()
             && self.key_hash.is_none()
     }
@@ -196,9 +212,13 @@ impl Selection {
     /// As [`Selection::namespaced_key`].
     pub(crate) fn condition(&self) -> Result<String, String> {
         const KEY: &str = "idempotency_key";
+        let recorder = format!("target_service_name = {}", literal(RECORDER));
         let mut all = Vec::new();
         match (self.namespaced_key()?, &self.tenant) {
-            (Some(key), _) => all.push(format!("{KEY} = {}", literal(&key))),
+            (Some(key), _) => {
+                let recorded = begins_with(KEY, &format!("{key}."));
+                all.push(format!("({KEY} = {} or {recorder} and {recorded})", literal(&key)));
+            }
             (None, Some(tenant)) => {
                 let rest = self.project.as_ref().map(|project| (project, self.subject.as_ref()));
                 all.push(begins_with(KEY, &key::prefix(tenant, rest)));
@@ -211,7 +231,11 @@ impl Selection {
             all.push(format!("split_part({KEY}, ':', 4) = {}", literal(id)));
         }
         if let Some(raw) = &self.raw {
-            all.push(format!("ends_with({KEY}, {})", literal(&format!(":{raw}"))));
+            let [end, inside] = [format!(":{raw}"), format!(":{raw}.")].map(|text| literal(&text));
+            all.push(format!("(ends_with({KEY}, {end}) or {recorder} and strpos({KEY}, {inside}) > 0)"));
+        }
+        if self.recorded.is_some() {
+            all.push(recorder);
         }
         if let Some(Operation { service, handler, .. }) = &self.operation {
             all.push(format!("target_service_name = {}", literal(service)));
@@ -233,7 +257,7 @@ impl Selection {
 
     /// Whether the invocation is meant: its key is a namespaced one, and all of its parts are those that are chosen.
     pub(crate) fn has(&self, invocation: &Invocation) -> bool {
-        let Some(stored) = invocation.idempotency_key.as_deref() else { return false };
+        let Some((stored, recorded)) = invocation.sent_key() else { return false };
         let Ok(Decoded { identity, raw }) = key::decode(stored) else { return false };
         let same_operation = |operation: &Operation| {
             operation.service == *invocation.target_service_name && operation.handler == *invocation.target_handler_name
@@ -244,6 +268,7 @@ impl Selection {
             && self.subject.as_ref().is_none_or(|subject| *subject == identity.subject)
             && self.raw.as_ref().is_none_or(|chosen| chosen == raw)
             && self.operation.as_ref().is_none_or(same_operation)
+            && self.recorded.as_deref().is_none_or(|chosen| recorded == Some(chosen))
             && self.id.as_ref().is_none_or(|id| *id == invocation.id)
             && self.key_hash.as_ref().is_none_or(same_hash)
             && self.state.is_none_or(|state| state == invocation.state())

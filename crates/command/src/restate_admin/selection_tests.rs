@@ -53,15 +53,31 @@ fn conditions_hold_texts_as_literals() {
     assert_eq!(
         selection(&text).condition().unwrap(),
         "starts_with(idempotency_key, 't-a_c:') and split_part(idempotency_key, ':', 3) = 'user' \
-         and split_part(idempotency_key, ':', 4) = 'o%27hara%3A%25' and ends_with(idempotency_key, ':k''or''1''=''1')"
+         and split_part(idempotency_key, ':', 4) = 'o%27hara%3A%25' and (ends_with(idempotency_key, ':k''or''1''=''1') \
+         or target_service_name = 'Recorder' and strpos(idempotency_key, ':k''or''1''=''1.') > 0)"
     );
     let text = SelectionText { project: Some("shop"), ..text };
     assert!(
         selection(&text)
             .condition()
             .unwrap()
-            .starts_with("idempotency_key = 't-a_c:shop:user:o%27hara%3A%25:k''or''1''=''1'")
+            .starts_with("(idempotency_key = 't-a_c:shop:user:o%27hara%3A%25:k''or''1''=''1'")
     );
+}
+
+/// What a recorder puts behind a key is no part of it.
+#[test]
+fn a_recorder_keeps_the_filters_key() {
+    let of = |request| SelectionText { raw: Some("k.1"), request, ..SelectionText::default() };
+    let (any, one) = (selection(&of(None)), selection(&of(Some("POST /orders"))));
+    let digest = one.recorded.clone().unwrap();
+    let mut stored = invocation(&format!("t-acme:shop:user:u:k.1.{digest}.00"));
+    assert!(!any.has(&stored) && !one.has(&stored));
+    stored.target_service_name = RECORDER.to_owned().try_into().unwrap();
+    assert!(any.has(&stored) && one.has(&stored) && !selection(&of(Some("PUT /orders"))).has(&stored));
+    for bad in ["/orders", "POST orders", "POST /orders?a=1", "POST /orders HTTP/1.1"] {
+        assert!(Selection::parse(&of(Some(bad)), None).is_err(), "{bad}");
+    }
 }
 
 #[test]

@@ -11,7 +11,8 @@ use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::config::{OnUnknown, Upstream};
 use super::envelope::{Call, Lines, Outcome};
@@ -86,6 +87,17 @@ impl Told {
 impl Api {
     pub(super) fn new(upstream: Upstream) -> Self {
         Self { upstream, client: client() }
+    }
+
+    /// Why the API takes no connection; `None` if it does.
+    pub(super) async fn refusal(&self) -> Option<String> {
+        let address = self.upstream.url.authority()?;
+        let host = address.host().trim_start_matches('[').trim_end_matches(']');
+        let connected = timeout(CONNECT, TcpStream::connect((host, address.port_u16().unwrap_or(80)))).await;
+        match connected {
+            Ok(connected) => connected.err().map(|error| error.to_string()),
+            Err(_) => Some(format!("no answer in {} s", CONNECT.as_secs())),
+        }
     }
 
     /// Calls the API until it has answered, or until nobody can tell whether it has worked.

@@ -37,15 +37,13 @@ pub(super) enum Problem {
 }
 
 impl Problem {
-    /// Status, code, title, detail, advice, and the seconds of `Retry-After`.
-    fn text(self) -> (u16, &'static str, &'static str, String, &'static str, Option<u8>) {
-        let text =
-            |status, code, title, detail: &str, retry, after| (status, code, title, detail.to_owned(), retry, after);
+    /// Status, code, detail, advice, and the seconds of `Retry-After`.
+    fn text(self) -> (u16, &'static str, String, &'static str, Option<u8>) {
+        let text = |status, code, detail: &str, retry, after| (status, code, detail.to_owned(), retry, after);
         match self {
             Self::NoUpstream => text(
                 503,
                 "policy_invalid",
-                "Policy invalid",
                 "The recorder has no upstream with the name of this backend.",
                 "same_key",
                 Some(5),
@@ -53,7 +51,6 @@ impl Problem {
             Self::Upgrade => text(
                 400,
                 "request_invalid",
-                "Request invalid",
                 "Upgraded connections, and gRPC with a key, do not go through the recorder: route them to the API.",
                 "new_request",
                 None,
@@ -61,26 +58,17 @@ impl Problem {
             Self::Key => text(
                 400,
                 "idempotency_key_invalid",
-                "Idempotency key invalid",
                 "Idempotency-Key and Idempotency-Fingerprint are one header each.",
                 "new_key",
                 None,
             ),
-            Self::TooLarge(most) => (
-                413,
-                "body_too_large",
-                "Body too large",
-                format!("The body may have {most} bytes."),
-                "new_request",
-                None,
-            ),
-            Self::Interrupted => {
-                text(400, "request_invalid", "Request invalid", "The body is not complete.", "same_key", None)
+            Self::TooLarge(most) => {
+                (413, "body_too_large", format!("The body may have {most} bytes."), "new_request", None)
             }
+            Self::Interrupted => text(400, "request_invalid", "The body is not complete.", "same_key", None),
             Self::Busy => text(
                 503,
                 "dependency_unavailable",
-                "Dependency unavailable",
                 "The API has as many calls under way as it may have. Nothing was done.",
                 "same_key",
                 Some(1),
@@ -88,31 +76,19 @@ impl Problem {
             Self::Store => text(
                 503,
                 "dependency_unavailable",
-                "Dependency unavailable",
                 "The store of answers does not answer. A retry with the same key finds out what was done.",
                 "same_key",
                 Some(5),
             ),
-            Self::Reused => text(
-                422,
-                "idempotency_key_reused",
-                "Idempotency key reused",
-                "The key belongs to a request with other content.",
-                "new_key",
-                None,
-            ),
-            Self::Unreachable => text(
-                503,
-                "dependency_unavailable",
-                "Dependency unavailable",
-                "The API cannot be reached. Nothing was done.",
-                "same_key",
-                Some(5),
-            ),
+            Self::Reused => {
+                text(422, "idempotency_key_reused", "The key belongs to a request with other content.", "new_key", None)
+            }
+            Self::Unreachable => {
+                text(503, "dependency_unavailable", "The API cannot be reached. Nothing was done.", "same_key", Some(5))
+            }
             Self::TooLong(status) => (
                 502,
                 "answer_unavailable",
-                "Answer unavailable",
                 format!("The work was done with status {status}, and its answer is too long to keep."),
                 "never",
                 None,
@@ -120,24 +96,20 @@ impl Problem {
             Self::Unknown => text(
                 500,
                 "outcome_unknown",
-                "Outcome unknown",
                 "The call was interrupted, and nobody knows whether its work was done. Find out before you send a new key.",
                 "never",
                 None,
             ),
-            Self::Exhausted => text(
-                503,
-                "dependency_unavailable",
-                "Dependency unavailable",
-                "The API has refused this key too often.",
-                "new_key",
-                None,
-            ),
+            Self::Exhausted => {
+                text(503, "dependency_unavailable", "The API has refused this key too often.", "new_key", None)
+            }
         }
     }
 
     pub(super) fn answer(self) -> Response<Body> {
-        let (status, code, title, detail, retry, after) = self.text();
+        let (status, code, detail, retry, after) = self.text();
+        let mut title = code.replace('_', " ");
+        title.get_mut(..1).into_iter().for_each(str::make_ascii_uppercase);
         let document = json!({
             "type": "about:blank", "title": title, "status": status, "detail": detail, "code": code, "retry": retry,
         });
@@ -151,5 +123,33 @@ impl Problem {
             headers.insert(RETRY_AFTER, HeaderValue::from(u16::from(after)));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Problem;
+    use edge_idempotency_engine::problem::Code;
+
+    #[test]
+    fn codes_are_those_of_the_filter() {
+        use Problem::*;
+        for problem in [
+            NoUpstream,
+            Upgrade,
+            Key,
+            TooLarge(1),
+            Interrupted,
+            Busy,
+            Store,
+            Reused,
+            Unreachable,
+            TooLong(200),
+            Exhausted,
+        ] {
+            let (status, name, ..) = problem.text();
+            let code = Code::ALL.into_iter().find(|code| code.name() == name);
+            assert_eq!(code.map(Code::status), Some(status), "{problem:?}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The program `recorder` in front of an Express API that knows nothing of keys, behind the filter in a real Envoy, with a real Restate.
 
 mod crashes;
+mod operators;
 
 use std::fs;
 use std::net::TcpStream;
@@ -45,7 +46,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         one("no request chooses where it goes", forgery),
         one("metrics and upstreams", status),
     ];
-    let groups = [sharing(|| Recorded::start("fail"), tests), crashes::group()];
+    let groups = [sharing(|| Recorded::start("fail"), tests), crashes::group(), operators::group()];
     let is_installed = installed().join("express/node_modules").is_dir();
     if !is_installed {
         eprintln!(
@@ -399,7 +400,7 @@ fn status(setup: &Recorded) -> Result<()> {
     ensure!(setup.tell("/metrics")?.lines().any(|text| text.starts_with(line)), "{}", setup.tell("/metrics")?);
     ensure!(
         serde_json::from_str::<Value>(&setup.tell("/upstreams")?)?
-            == json!({"counter": format!("{}/", loopback_url(setup.ports.api))}),
+            == json!({"counter": {"url": format!("{}/", loopback_url(setup.ports.api)), "error": null}}),
         "{}",
         setup.tell("/upstreams")?
     );

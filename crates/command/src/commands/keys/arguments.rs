@@ -83,6 +83,8 @@ pub(super) struct ShowArguments {
 ///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --id inv_1gdJBtdVEcM95Kw8Cj1VkQ9QCVVyU6Tzwt
 ///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --policy policy.json --endpoint webhooks.ingest --yes \
 ///     --tenant acme --project shop --subject service:webhook-ingest --key stripe-evt_1Q2w --audit-log purges.jsonl
+///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --tenant acme --project shop --subject user:alice --key order-1 \
+///     --request 'POST /orders'
 ///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --tenant acme --subject user:alice --all
 ///
 /// Exit status: 0 if it was purged, or nothing of the subject is left; 1 if nothing is stored under the key, something is under way,
@@ -97,7 +99,7 @@ pub(super) struct PurgeArguments {
     #[command(flatten)]
     pub(super) one: OneKey,
     /// Purges all results of --subject in --tenant.
-    #[arg(long, conflicts_with_all = ["key", "stored_key", "key_hash", "id"])]
+    #[arg(long, conflicts_with_all = ["key", "stored_key", "key_hash", "request", "id"])]
     pub(super) all: bool,
     #[command(flatten)]
     pub(super) purge: PurgeOptions,
@@ -143,6 +145,9 @@ pub(super) struct OneKey {
     /// The digest of the namespaced key, as the access log has it by default. All results of the choice are read for it.
     #[arg(long, value_name = "sha256:…")]
     pub(super) key_hash: Option<String>,
+    /// Of answers that a recorder keeps, those of this method and path, such as 'POST /orders/7'.
+    #[arg(long, value_name = "OPERATION")]
+    pub(super) request: Option<String>,
     /// The id of the invocation, or an operation id.
     #[arg(long)]
     pub(super) id: Option<String>,

@@ -30,10 +30,16 @@ pub(super) fn forget(args: &PurgeArguments) -> Result<u8, String> {
     let now = Timestamp::now();
     let claims = match rows.as_slice() {
         [] => lone_claims(&session, guard.as_deref())?,
-        [_] => claims_of(&session.admin, guard.as_deref(), &rows)?,
+        // A recorder tries a key again under the next number.
+        [first, others @ ..] if others.iter().all(|row| is_retry(row, first)) => {
+            claims_of(&session.admin, guard.as_deref(), &rows)?
+        }
         several => {
             tell!("{}", table(several, now));
-            return Err(format!("{} results match, so nothing was purged: choose one with --id", several.len()));
+            return Err(format!(
+                "{} results match, so nothing was purged: choose one with --id, or with --request if a recorder keeps them",
+                several.len()
+            ));
         }
     };
     let not_looked_for = not_looked_for(&session, guard.as_deref(), rows.is_empty())?;
@@ -75,6 +81,11 @@ pub(super) fn forget(args: &PurgeArguments) -> Result<u8, String> {
     say(&session, &purged, &still_stored);
     let is_done = purged.under_way.is_empty() && purged.refused.is_empty() && still_stored.is_empty();
     Ok(if is_done { FORWARD } else { REJECT })
+}
+
+/// Whether both belong to one key of one operation.
+fn is_retry(row: &Invocation, first: &Invocation) -> bool {
+    row.sent_key().is_some_and(|(_, recorded)| recorded.is_some()) && row.sent_key() == first.sent_key()
 }
 
 /// The claims of a key that is given whole, and under which no result is stored: its request never ran, or its result has
