@@ -84,10 +84,13 @@ impl Recorded {
         }});
         let mut policy = json!({
             "version": 1,
-            "identity": {"sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            }]},
+            "identity": {
+                "sources": [{
+                    "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
+                    "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
+                }],
+                "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
+            },
             "backend": {"kind": "generic"},
             "routes": [
                 {"endpoint": "orders.create", "methods": ["POST"], "path": "/orders/{item}", "policy": "REQUIRED_A", "collision": "forward"},
