@@ -23,8 +23,6 @@ const PARTS: [Part; 4] = [Part::Recorder, Part::Api, Part::Restate(0), Part::Gat
 /// The same where Restate is a cluster.
 const OF_CLUSTER: [Part; 6] =
     [Part::Restate(0), Part::Recorder, Part::Restate(1), Part::Api, Part::Restate(2), Part::Gateway];
-/// How many operations come to an end without a node that was killed, before it is started again.
-const WITHOUT_NODE: usize = 5;
 
 pub(super) fn group() -> Group {
     let one = |name: &str, test: fn() -> Result<()>| Test::new(name.to_owned(), move |(): &()| test());
@@ -110,8 +108,11 @@ fn killed(on_unknown: &'static str, nodes: usize, parts: &'static [Part]) -> Res
                 if let Part::Restate(node) = part {
                     led += setup.led()?.get(node).context("there is no such node")?;
                 }
-                let goal = (done.load(Ordering::Relaxed) + WITHOUT_NODE).min(operations);
-                setup.crash(part, || reached("operations are done without a node", goal))?;
+                // A node is away until an operation has begun and ended without it: each client has one under way.
+                setup.crash(part, || {
+                    let goal = done.load(Ordering::Relaxed) + CLIENTS + 1;
+                    reached("operations are done without a node", goal.min(operations))
+                })?;
             }
             Ok(led)
         });
@@ -143,9 +144,9 @@ fn killed(on_unknown: &'static str, nodes: usize, parts: &'static [Part]) -> Res
     })?;
     let answers: BTreeMap<String, Reply> = answers.into_iter().flatten().collect();
     ensure!(answers.len() == operations, "{} operations have an answer", answers.len());
-    let mut unknown = 0;
+    let (mut unknown, all_effects) = (0, setup.all_effects()?);
     for (item, reply) in &answers {
-        let effects = setup.effects(&format!("POST /orders/{item}"))?;
+        let effects = all_effects.get(&format!("POST /orders/{item}")).copied().unwrap_or_default();
         if reply.status == 200 {
             ensure!(effects == 1 || effects > 1 && on_unknown == "retry", "{item}: {effects} effects and {reply:?}");
         } else {

@@ -218,7 +218,16 @@ impl Recorded {
 
     /// How often the API did this.
     pub(super) fn effects(&self, effect: &str) -> Result<usize> {
-        Ok(self.log()?.lines().filter(|line| line.split('\t').next() == Some(effect)).count())
+        Ok(self.all_effects()?.remove(effect).unwrap_or_default())
+    }
+
+    /// How often the API did what.
+    pub(super) fn all_effects(&self) -> Result<BTreeMap<String, usize>> {
+        let mut effects = BTreeMap::new();
+        for line in self.log()?.lines() {
+            *effects.entry(line.split('\t').next().unwrap_or_default().to_owned()).or_default() += 1;
+        }
+        Ok(effects)
     }
 
     pub(super) fn tell(&self, path: &str) -> Result<String> {
