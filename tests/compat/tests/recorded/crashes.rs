@@ -100,7 +100,13 @@ fn killed(on_unknown: &'static str, nodes: usize, parts: &'static [Part]) -> Res
     let (next, done) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
     let kills = (1..=KILLS).map(|kill| kill * operations / (KILLS + 1));
     let (answers, led) = thread::scope(|scope| {
-        let reached = |what: &str, count: usize| until(what, POLL, || Ok(done.load(Ordering::Relaxed) >= count));
+        // Each operation may take its time, not all of them together.
+        let reached = |what: &str, goal: usize| -> Result<()> {
+            for count in done.load(Ordering::Relaxed)..goal {
+                until(what, POLL, || Ok(done.load(Ordering::Relaxed) > count))?;
+            }
+            Ok(())
+        };
         let killer = scope.spawn(move || -> Result<u32> {
             let mut led = 0;
             for (at, part) in kills.zip(parts.iter().copied().cycle()) {
