@@ -56,8 +56,8 @@ pub struct Setup {
     pub service: SocketAddr,
     /// Where it tells what it does: `/metrics` and `/upstreams`.
     pub status: SocketAddr,
-    /// Restate's ingress, `http://HOST:PORT`.
-    pub restate: String,
+    /// Restate's ingress, `http://HOST:PORT` for each node.
+    pub restate: Vec<String>,
     /// How long Restate keeps answers.
     pub retention: Duration,
 }

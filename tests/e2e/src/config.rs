@@ -42,6 +42,8 @@ pub struct ListenerSpec {
 /// A change to the shipped listener.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
+    /// It listens on this port.
+    Port(u16),
     /// Paths reach the filter as clients wrote them.
     PathsAsWritten,
     /// Escaped slashes reach the filter.
@@ -158,6 +160,7 @@ fn listener(options: &EnvoyOptions, name: &str, spec: &ListenerSpec) -> Result<V
 fn apply(listener: &mut Value, change: &Change) -> Result<()> {
     let everything = json!({"prefix": "/"});
     match change {
+        Change::Port(port) => set(listener, "/address/socket_address", "port_value", json!(port)),
         Change::PathsAsWritten => {
             set(listener, MANAGER, "path_with_escaped_slashes_action", json!("KEEP_UNCHANGED"))?;
             set(listener, MANAGER, "normalize_path", json!(false))?;

@@ -163,6 +163,11 @@ impl TestGateway {
         Ok(Self { envoy, listeners, signer, capture, turn: Mutex::new(()), directory })
     }
 
+    /// Kills Envoy as a crash would, and starts it again. Its listeners need ports of their own ([`config::Change::Port`]).
+    pub fn restart(&mut self) -> Result<()> {
+        runtime()?.block_on(self.envoy.restart())
+    }
+
     /// Sends a request over HTTP/1.1.
     pub fn http1(&self, listener: &str, request: &Request) -> Result<Seen> {
         self.http1_answered(listener, request, &Answer::default())

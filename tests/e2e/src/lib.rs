@@ -9,6 +9,7 @@
 //! | [`frames`] | HTTP/2, frame by frame, for what no library sends |
 //! | [`table`] | the table of header fields that a connection of HTTP/2 has |
 //! | [`held`] | HTTP/2 requests that begin and do not end, with one long header in the connection's table |
+//! | [`reading`] | paths and hosts, as a lenient server reads them |
 //! | [`capture`] | an upstream that keeps what it gets and answers as told |
 //! | [`config`] | changes to the configuration that the demo ships |
 //! | [`chain`] | Restate and the sample service behind such an Envoy |
@@ -40,6 +41,7 @@ pub mod lookup_stores;
 pub mod payouts;
 pub mod prometheus;
 pub mod raw;
+pub mod reading;
 pub mod runner;
 pub mod table;
 pub mod wire;

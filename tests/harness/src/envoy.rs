@@ -70,6 +70,7 @@ pub struct Envoy {
     /// The process; its log is Envoy's own.
     pub process: Process,
     options: EnvoyOptions,
+    config: PathBuf,
 }
 
 impl Envoy {
@@ -82,7 +83,7 @@ impl Envoy {
 
     /// As [`Envoy::start`], with a configuration that was rendered and changed: it listens on the ports of `options`.
     pub async fn start_with(options: EnvoyOptions, config: &Path) -> Result<Self> {
-        let config = match options.filter {
+        let used = match options.filter {
             Filter::Wasm(_) => config.to_owned(),
             Filter::DynamicModule(_) => dynamic_module::adapt_file(config)?,
         };
@@ -92,12 +93,12 @@ impl Envoy {
         }
         let mut command = Command::new(&options.program);
         command.envs(options.environment.iter().map(|(name, value)| (name, value)));
-        command.arg("--config-path").arg(config).args(["--concurrency", &options.concurrency.to_string()]);
+        command.arg("--config-path").arg(used).args(["--concurrency", &options.concurrency.to_string()]);
         // Several may run on one machine; the log's lines begin with time and level.
         let level = format!("{}:info", options.filter.component());
         command.args(["--disable-hot-restart", "--log-level", "warning", "--component-log-level", &level]);
         let process = Process::spawn("Envoy", &mut command, &options.run_dir.join("envoy.log"))?;
-        let mut envoy = Self { process, options };
+        let mut envoy = Self { process, options, config: config.to_owned() };
         envoy.ready().await?;
         Ok(envoy)
     }
@@ -114,10 +115,10 @@ impl Envoy {
             .await
     }
 
-    /// Kills it as a crash would, then starts it again with the configuration of [`Envoy::start`].
+    /// Kills it as a crash would, then starts it again as it was started.
     pub async fn restart(&mut self) -> Result<()> {
         self.process.kill()?;
-        *self = Self::start_with(self.options.clone(), &configuration(&self.options.run_dir)).await?;
+        *self = Self::start_with(self.options.clone(), &self.config.clone()).await?;
         Ok(())
     }
 

@@ -14,6 +14,7 @@
 //! | [`dynamic_module`] | the same with the filter as a dynamic module |
 //! | [`rendered`] | the gateway, from what `edge-idempotency render envoy` makes |
 //! | [`restate`] | the backend, and what it stored |
+//! | [`cluster`] | several nodes of it |
 //! | [`openbao`] | the store of webhook secrets |
 //! | [`unkey`] | a stand-in for the registry of webhooks |
 //! | [`faults`] | a server that fails as it is told |
@@ -39,6 +40,7 @@
 //! # Ok(()) }
 //! ```
 
+pub mod cluster;
 pub mod demo_policy;
 pub mod dynamic_module;
 pub mod envoy;

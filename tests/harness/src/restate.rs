@@ -58,10 +58,14 @@ pub struct Invocation {
 impl Restate {
     /// Starts Restate and waits until it takes requests.
     pub async fn start(options: RestateOptions) -> Result<Self> {
-        let process = spawn(&options)?;
-        let mut restate = Self { process, options };
+        let mut restate = Self::spawn(options)?;
         restate.ready().await?;
         Ok(restate)
+    }
+
+    /// Starts Restate, and does not wait.
+    pub fn spawn(options: RestateOptions) -> Result<Self> {
+        Ok(Self { process: spawn(&options)?, options })
     }
 
     /// Kills it as a crash would, then starts it again on the same data.
@@ -76,23 +80,34 @@ impl Restate {
         loopback_url(self.options.ingress_port)
     }
 
+    /// Traffic between nodes, and metrics.
+    pub fn node_url(&self) -> String {
+        loopback_url(self.options.node_port)
+    }
+
     /// The admin interface.
     pub fn admin_url(&self) -> String {
         loopback_url(self.options.admin_port)
     }
 
-    /// Registers the service at `url`, and waits until its handlers can be called.
-    pub async fn register(&mut self, url: &str) -> Result<()> {
+    /// Registers the services at `url`, waits until their handlers can be called, and returns their names.
+    pub async fn register(&mut self, url: &str) -> Result<Vec<String>> {
         let request = Request::post("/deployments").json(&json!({"uri": url}));
         let reply = request.send(&self.admin_url()).await?;
         ensure!(matches!(reply.status, 200 | 201), "Restate does not register {url}: {}", refusal(&reply));
         let registered = names(&reply.json(), "name");
+        self.knows(&registered).await?;
+        Ok(registered)
+    }
+
+    /// Waits until handlers of these services can be called at this node.
+    pub async fn knows(&mut self, services: &[String]) -> Result<()> {
         let ingress = self.ingress_url();
         self.process
             .ready(READY, async || {
                 let health = Request::get("/restate/health").send(&ingress).await?.json();
                 let known = names(&health, "");
-                ensure!(registered.iter().all(|name| known.contains(name)), "it knows {known:?} so far");
+                ensure!(services.iter().all(|name| known.contains(name)), "it knows {known:?} so far");
                 Ok(())
             })
             .await

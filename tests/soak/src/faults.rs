@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use harness::cluster::Leads;
 use harness::envoy::Envoy;
 use harness::openbao::OpenBao;
 use harness::process::Process;
@@ -16,7 +17,7 @@ use tokio::sync::Mutex as Turn;
 use tokio::task::JoinSet;
 
 use crate::client::Notes;
-use crate::system::{Leads, RestartableProgram, RunningSystem};
+use crate::system::{RestartableProgram, RunningSystem};
 
 /// How long a process is down.
 const SHORTEST: Duration = Duration::from_millis(300);

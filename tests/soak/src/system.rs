@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
+use harness::cluster::{self, Leads, NodePorts};
 use harness::envoy::{Envoy, EnvoyOptions, Stores};
-use harness::http::Request;
 use harness::openbao::{OpenBao, OpenBaoOptions};
 use harness::ports::{loopback, loopback_url};
 use harness::process::Process;
-use harness::restate::{Restate, RestateOptions};
+use harness::restate::Restate;
 use harness::senders::random;
 use harness::tokens::Signer;
 use harness::tools::Tools;
@@ -29,8 +29,6 @@ use crate::service::{ENTRIES, Entry};
 
 const ENVOYS: usize = 2;
 const SERVICES: usize = 2;
-/// Partitions of a cluster, so that each node leads some.
-const PARTITIONS: usize = 6;
 const READY: Duration = Duration::from_secs(60);
 /// How long invocations may take to end when nothing fails any more.
 const SETTLE: Duration = Duration::from_secs(90);
@@ -125,20 +123,9 @@ impl RunningSystem {
             Ok(path)
         };
 
-        let addresses = (0..*nodes).map(|_| Ok([port()?, port()?, port()?])).collect::<Result<Vec<[u16; 3]>>>()?;
-        let metadata: Vec<String> = addresses.iter().map(|[node, ..]| loopback_url(*node)).collect();
-        let mut starting = Vec::new();
-        for (place, [node_port, ingress_port, admin_port]) in addresses.iter().copied().enumerate() {
-            let name = format!("restate-{}", place + 1);
-            starting.push(tokio::task::spawn_local(Restate::start(RestateOptions {
-                program: tools.restate.clone(),
-                run_dir: subdirectory(&name)?,
-                ingress_port,
-                admin_port,
-                node_port,
-                env: environment(&name, place, *nodes, &metadata),
-            })));
-        }
+        let addresses = (0..*nodes).map(|_| Ok(NodePorts { node: port()?, ingress: port()?, admin: port()? }));
+        let addresses = addresses.collect::<Result<Vec<_>>>()?;
+        let mut restate = cluster::spawn(&tools.restate, directory, &addresses)?;
 
         let store_port = port()?;
         let store =
@@ -173,7 +160,7 @@ impl RunningSystem {
             signer.mint(&json!({"sub": caller.user, "tenant_id": caller.tenant, "project_id": caller.project}))
         });
         let tokens = tokens.into_iter().collect::<Result<Vec<_>>>()?;
-        let ingress: Vec<SocketAddr> = addresses.iter().map(|[_, ingress, _]| loopback(*ingress)).collect();
+        let ingress: Vec<SocketAddr> = addresses.iter().map(|ports| loopback(ports.ingress)).collect();
         let stores = Stores {
             // Bindings are in the policy, so that nobody asks the registry.
             unkey: loopback(store_port),
@@ -199,7 +186,6 @@ impl RunningSystem {
         let (mut envoys, mut gateways) = (Vec::new(), Vec::new());
         for number in 1..=ENVOYS {
             let options = envoy(subdirectory(&format!("envoy-{number}"))?, port()?, port()?, Some(stores.clone()));
-            // The name that `Envoy::restart` looks for.
             let config = options.run_dir.join("envoy.yaml");
             write_gateway(&config, &options, &ingress)?;
             let envoy = Envoy::start_with(options, &config).await?;
@@ -211,17 +197,17 @@ impl RunningSystem {
         write_balancer(&config, options.gateway_port, options.admin_port, &service_addresses)?;
         let balancer = Envoy::start_with(options, &config).await?;
 
-        let mut restate = Vec::new();
-        for node in starting {
-            restate.push(node.await.context("a start that failed")??);
+        for node in &mut restate {
+            node.ready().await?;
         }
-        let first = restate.first_mut().context("there is no node")?;
-        first.register(&loopback_url(guard_address.port())).await?;
-        first.register(&balancer.gateway_url()).await?;
+        for url in [loopback_url(guard_address.port()), balancer.gateway_url()] {
+            cluster::register(&mut restate, &url).await?;
+        }
+        let node_urls = restate.iter().map(Restate::node_url).collect();
         let restate = restate.into_iter().map(Mutex::new).collect();
-        let system = Self {
+        Ok(Self {
             restate,
-            node_urls: metadata,
+            node_urls,
             envoys,
             guard: Mutex::new(guard),
             services,
@@ -231,33 +217,13 @@ impl RunningSystem {
             webhook_secret,
             balancer: Mutex::new(balancer),
             _ports: slice,
-        };
-        system.known_everywhere().await?;
-        Ok(system)
-    }
-
-    /// Every node serves what was registered with the first one.
-    async fn known_everywhere(&self) -> Result<()> {
-        for node in &self.restate {
-            let mut node = node.lock().await;
-            let url = node.ingress_url();
-            let known = async || {
-                let health = Request::get("/restate/health").send(&url).await?.text();
-                ensure!(health.contains("IdempotencyGuard") && health.contains("Payments"), "it knows {health}");
-                Ok(())
-            };
-            node.process.ready(READY, known).await?;
-        }
-        Ok(())
+        })
     }
 
     /// What a node leads; nothing if it does not tell.
     pub async fn leads(&self, node: usize) -> Leads {
         let Some(url) = self.node_urls.get(node) else { return Leads::default() };
-        match Request::get("/metrics").send(url).await {
-            Ok(reply) => leads(&reply.text(), self.node_urls.len()),
-            Err(_) => Leads::default(),
-        }
+        cluster::leads(url, self.node_urls.len()).await
     }
 
     /// What each process is doing, for people; and those that have ended, which none should when nothing is hit.
@@ -329,44 +295,4 @@ impl RunningSystem {
         }
         Ok(EffectLedger { effects, completed, unfinished })
     }
-}
-
-/// What a node leads.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Leads {
-    /// How many partitions.
-    pub partitions: u32,
-    /// The replicated metadata, too.
-    pub metadata: bool,
-}
-
-/// What a node's metrics say about what it leads, in a cluster of so many nodes.
-fn leads(metrics: &str, nodes: usize) -> Leads {
-    let values = |name| metrics.lines().filter_map(move |line: &str| line.strip_prefix(name)?.rsplit_once(' '));
-    let value = |name| values(name).next().and_then(|(_, value)| value.parse::<u32>().ok());
-    // Nodes have numbers from 1 on. A node's own number is the one that none of its peers has.
-    let peers: Vec<&str> =
-        values("restate_metadata_server_replicated_sent_messages_total").map(|(labels, _)| labels).collect();
-    let own = (1..=nodes).find(|number| !peers.iter().any(|labels| labels.contains(&format!("peer=\"N{number}\""))));
-    let leader = value("restate_metadata_server_replicated_leader_id");
-    Leads {
-        partitions: value("restate_num_active_partition_leaders").unwrap_or_default(),
-        metadata: nodes > 1 && leader.is_some() && leader == own.and_then(|own| u32::try_from(own).ok()),
-    }
-}
-
-/// What a node of a cluster has to know, or a single node.
-fn environment(name: &str, place: usize, nodes: usize, metadata: &[String]) -> Vec<(String, String)> {
-    let mut variables = vec![("RESTATE_NODE_NAME", name.to_owned())];
-    if nodes > 1 {
-        variables.extend([
-            ("RESTATE_CLUSTER_NAME", "soak".to_owned()),
-            ("RESTATE_DEFAULT_REPLICATION", "2".to_owned()),
-            ("RESTATE_DEFAULT_NUM_PARTITIONS", PARTITIONS.to_string()),
-            ("RESTATE_METADATA_CLIENT__ADDRESSES", json!(metadata).to_string()),
-            ("RESTATE_ADVERTISED_ADDRESS", metadata.get(place).cloned().unwrap_or_default()),
-            ("RESTATE_AUTO_PROVISION", (place == 0).to_string()),
-        ]);
-    }
-    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -35,9 +35,9 @@ struct Options {
     /// Where it has `/metrics`, and `/upstreams` for `check --live`.
     #[arg(long, default_value = "127.0.0.1:9102")]
     status: SocketAddr,
-    /// Restate's ingress.
-    #[arg(long, default_value = "http://127.0.0.1:8080")]
-    restate: String,
+    /// Restate's ingress. For a cluster the addresses of several nodes, with commas between them: if one fails, the next is asked.
+    #[arg(long, value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
+    restate: Vec<String>,
     /// Restate's admin interface: the service registers itself there at each start.
     #[arg(long)]
     admin: Option<String>,

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -36,20 +37,21 @@ pub(super) struct Front {
     pub(super) apis: Arc<BTreeMap<String, Api>>,
     /// For each API, how many calls more may be under way
     places: BTreeMap<String, Semaphore>,
-    /// Restate's handler
-    handler: Uri,
+    /// Restate's handler at each of its nodes
+    handlers: Vec<Uri>,
+    /// The place of the node that answered last
+    answers: AtomicUsize,
     restate: Client<HttpConnector, Full<Bytes>>,
     passing: Passing,
 }
 
 impl Front {
-    /// `restate` is the address of Restate's ingress.
-    pub(super) fn new(apis: Arc<BTreeMap<String, Api>>, restate: &str) -> Result<Self> {
-        let handler = format!("{}/restate/call/Recorder/call", restate.trim_end_matches('/'));
-        let handler: Uri = handler.parse().with_context(|| format!("`{restate}` is no URL"))?;
-        ensure!(handler.scheme_str() == Some("http"), "expected `http://HOST:PORT` of Restate's ingress");
+    /// `restate` are the addresses of Restate's ingress.
+    pub(super) fn new(apis: Arc<BTreeMap<String, Api>>, restate: &[String]) -> Result<Self> {
+        let handlers = restate.iter().map(|node| handler(node)).collect::<Result<_>>()?;
         let places = apis.iter().map(|(name, api)| (name.clone(), Semaphore::new(api.upstream.max_calls))).collect();
-        Ok(Self { apis, places, handler, restate: client(), passing: client() })
+        let answers = AtomicUsize::new(0);
+        Ok(Self { apis, places, handlers, answers, restate: client(), passing: client() })
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
@@ -130,9 +132,25 @@ impl Front {
         Err(Problem::Exhausted)
     }
 
-    /// Has Restate run a call under a key, or waits for the one that runs, or gets what is kept.
+    /// Has Restate run a call under a key, or waits for the one that runs, or gets what is kept. If a node fails, the next one is asked:
+    /// it finds what the first one began, by the key.
     async fn run(&self, key: &str, envelope: Bytes) -> Result<(Answer, Bytes)> {
-        let request = Request::post(self.handler.clone())
+        let mut failed = anyhow!("Restate has no address");
+        let first = self.answers.load(Ordering::Relaxed);
+        for (place, node) in self.handlers.iter().enumerate().cycle().skip(first).take(self.handlers.len()) {
+            match self.run_at(node, key, envelope.clone()).await {
+                Ok(answer) => {
+                    self.answers.store(place, Ordering::Relaxed);
+                    return Ok(answer);
+                }
+                Err(error) => failed = error.context(node.to_string()),
+            }
+        }
+        Err(failed)
+    }
+
+    async fn run_at(&self, node: &Uri, key: &str, envelope: Bytes) -> Result<(Answer, Bytes)> {
+        let request = Request::post(node)
             .header(KEY, key)
             .header(CONTENT_TYPE, "application/octet-stream")
             .body(Full::new(envelope))?;
@@ -142,6 +160,14 @@ impl Front {
         ensure!(status == StatusCode::OK, "Restate answered {status}: {}", String::from_utf8_lossy(&body));
         decode(body)
     }
+}
+
+/// The recorder's handler in Restate, whose ingress is at this address.
+fn handler(restate: &str) -> Result<Uri> {
+    let handler = format!("{}/restate/call/Recorder/call", restate.trim_end_matches('/'));
+    let handler: Uri = handler.parse().with_context(|| format!("`{restate}` is no URL"))?;
+    ensure!(handler.scheme_str() == Some("http"), "expected `http://HOST:PORT` of Restate's ingress");
+    Ok(handler)
 }
 
 /// The answer of the API, as it came.

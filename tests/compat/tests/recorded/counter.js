@@ -14,12 +14,14 @@ app.get("/release", (_, response) => {
 });
 app.all("/{*path}", (request, response) => {
   const { status = "200", bytes = "40", after, location, hold } = request.query;
-  fs.appendFileSync(process.env.EFFECTS, `${request.method} ${request.path}\n`);
+  const { headers, method, originalUrl } = request;
+  const told = ["x-mark", "x-tenant-id", "x-subject", "idempotency-key"].map((name) => headers[name] ?? "");
+  fs.appendFileSync(process.env.EFFECTS, `${method} ${request.path}\t${JSON.stringify([...told, originalUrl])}\n`);
   const answer = () => {
     if (after) response.set("retry-after", after);
     if (location) response.set("location", location);
     response.append("set-cookie", "a=1").append("set-cookie", "b=2").set("content-type", "application/octet-stream");
-    response.set("x-seen", JSON.stringify([request.originalUrl, request.headers, request.body?.toString?.("base64") ?? ""]));
+    response.set("x-seen", JSON.stringify([originalUrl, headers, request.body?.toString?.("base64") ?? "", method]));
     response.status(Number(status)).send(randomBytes(Number(bytes)));
   };
   if (hold) held.push(answer);

@@ -10,21 +10,29 @@ use e2e::raw::{self, Reply, Request};
 use e2e::runner::{Group, Test, separate, until};
 use harness::ports::loopback;
 
-use super::{POLL, Part, Recorded, is_problem};
+use super::setup::{Part, Recorded, Shape};
+use super::{POLL, is_problem};
 
 /// `EDGE_RECORDED_OPERATIONS`: how many operations there are while programs are killed.
 const OPERATIONS: usize = 400;
 const CLIENTS: usize = 50;
 /// How often a program is killed meanwhile.
-const KILLS: usize = 9;
+const KILLS: usize = 12;
+/// What is killed in turn; the next node of Restate each time.
+const PARTS: [Part; 4] = [Part::Recorder, Part::Api, Part::Restate(0), Part::Gateway];
+/// The same where Restate is a cluster.
+const OF_CLUSTER: [Part; 6] =
+    [Part::Restate(0), Part::Recorder, Part::Restate(1), Part::Api, Part::Restate(2), Part::Gateway];
 
 pub(super) fn group() -> Group {
     let one = |name: &str, test: fn() -> Result<()>| Test::new(name.to_owned(), move |(): &()| test());
     separate(vec![
         one("a call that was cut has an unknown outcome", || cut("fail")),
         one("with retry a call that was cut runs again", || cut("retry")),
-        one("programs are killed in turn, with fail", || killed("fail")),
-        one("programs are killed in turn, with retry", || killed("retry")),
+        one("programs are killed in turn, with fail", || killed("fail", 1, &PARTS)),
+        one("programs are killed in turn, with retry", || killed("retry", 1, &PARTS)),
+        one("programs and nodes of a cluster are killed in turn, with fail", || killed("fail", 3, &OF_CLUSTER)),
+        one("programs and nodes of a cluster are killed in turn, with retry", || killed("retry", 3, &OF_CLUSTER)),
     ])
 }
 
@@ -44,8 +52,8 @@ pub(super) fn side_by_side<T: Send>(count: usize, send: impl Fn(usize) -> Result
 }
 
 /// The recorder is killed while the API works, then the API itself.
-fn cut(on_unknown: &str) -> Result<()> {
-    let setup = Recorded::start(on_unknown)?;
+fn cut(on_unknown: &'static str) -> Result<()> {
+    let setup = Recorded::start(&Shape { on_unknown, nodes: 1, elsewhere: false })?;
     for (item, part) in [("cut-recorder", Part::Recorder), ("cut-api", Part::Api)] {
         let effect = format!("POST /orders/{item}");
         let target = format!("/orders/{item}?hold=1");
@@ -53,7 +61,7 @@ fn cut(on_unknown: &str) -> Result<()> {
         thread::scope(|scope| {
             let lost = scope.spawn(|| setup.send(&request));
             until("the API works", POLL, || Ok(setup.effects(&effect)? == 1))?;
-            setup.crash(part)?;
+            setup.crash(part, || Ok(()))?;
             if on_unknown == "retry" {
                 until("the API works again", POLL, || Ok(setup.effects(&effect)? >= 2))?;
                 let release = Request::new("GET", "/release");
@@ -85,19 +93,34 @@ fn settled(setup: &Recorded, request: &Request) -> Result<Reply> {
     last.into_inner().unwrap_or_else(PoisonError::into_inner).context("no answer")
 }
 
-fn killed(on_unknown: &str) -> Result<()> {
+fn killed(on_unknown: &'static str, nodes: usize, parts: &'static [Part]) -> Result<()> {
     let operations =
         std::env::var("EDGE_RECORDED_OPERATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(OPERATIONS);
-    let setup = Recorded::start(on_unknown)?;
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let setup = &Recorded::start(&Shape { on_unknown, nodes, elsewhere: false })?;
+    let (next, done) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
     let kills = (1..=KILLS).map(|kill| kill * operations / (KILLS + 1));
-    let answers = thread::scope(|scope| {
-        let killer = scope.spawn(|| -> Result<()> {
-            for (at, part) in kills.zip([Part::Recorder, Part::Api, Part::Restate].into_iter().cycle()) {
-                until("operations are done", POLL, || Ok(done.load(Ordering::Relaxed) >= at))?;
-                setup.crash(part)?;
+    let (answers, led) = thread::scope(|scope| {
+        // Each operation may take its time, not all of them together.
+        let reached = |what: &str, goal: usize| -> Result<()> {
+            for count in done.load(Ordering::Relaxed)..goal {
+                until(what, POLL, || Ok(done.load(Ordering::Relaxed) > count))?;
             }
             Ok(())
+        };
+        let killer = scope.spawn(move || -> Result<u32> {
+            let mut led = 0;
+            for (at, part) in kills.zip(parts.iter().copied().cycle()) {
+                reached("operations are done", at)?;
+                if let Part::Restate(node) = part {
+                    led += setup.led()?.get(node).context("there is no such node")?;
+                }
+                // A node is away until an operation has begun and ended without it: each client has one under way.
+                setup.crash(part, || {
+                    let goal = done.load(Ordering::Relaxed) + CLIENTS + 1;
+                    reached("operations are done without a node", goal.min(operations))
+                })?;
+            }
+            Ok(led)
         });
         let answers = side_by_side(CLIENTS, |_| {
             let mut answers = BTreeMap::new();
@@ -109,10 +132,10 @@ fn killed(on_unknown: &str) -> Result<()> {
                 let item = format!("k{number}");
                 let request =
                     setup.request("POST", &format!("/orders/{item}"))?.header("idempotency-key", item.as_str());
-                let first = settled(&setup, &request.body("{}"))?;
+                let first = settled(setup, &request.body("{}"))?;
                 let request =
                     setup.request("POST", &format!("/orders/{item}"))?.header("idempotency-key", item.as_str());
-                let again = settled(&setup, &request.body("{}"))?;
+                let again = settled(setup, &request.body("{}"))?;
                 ensure!(
                     (first.status, &first.body) == (again.status, &again.body),
                     "{item}: {first:?}, then {again:?}"
@@ -121,14 +144,15 @@ fn killed(on_unknown: &str) -> Result<()> {
                 answers.insert(item, first);
             }
         });
-        killer.join().map_err(|_| anyhow!("the killer panicked"))??;
-        answers
+        let led = killer.join().map_err(|_| anyhow!("the killer panicked"))??;
+        ensure!(led > 0, "no node that was killed led a partition");
+        anyhow::Ok((answers?, led))
     })?;
     let answers: BTreeMap<String, Reply> = answers.into_iter().flatten().collect();
     ensure!(answers.len() == operations, "{} operations have an answer", answers.len());
-    let mut unknown = 0;
+    let (mut unknown, all_effects) = (0, setup.all_effects()?);
     for (item, reply) in &answers {
-        let effects = setup.effects(&format!("POST /orders/{item}"))?;
+        let effects = all_effects.get(&format!("POST /orders/{item}")).copied().unwrap_or_default();
         if reply.status == 200 {
             ensure!(effects == 1 || effects > 1 && on_unknown == "retry", "{item}: {effects} effects and {reply:?}");
         } else {
@@ -137,6 +161,8 @@ fn killed(on_unknown: &str) -> Result<()> {
             unknown += 1;
         }
     }
-    println!("{operations} operations, {KILLS} kills, {unknown} unknown outcomes");
+    println!(
+        "{operations} operations, {KILLS} kills, {led} partitions without their leader, {unknown} unknown outcomes"
+    );
     Ok(())
 }

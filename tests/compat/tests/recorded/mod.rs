@@ -1,37 +1,27 @@
 //! The program `recorder` in front of an Express API that knows nothing of keys, behind the filter in a real Envoy, with a real Restate.
 
+mod adversary;
 mod crashes;
 mod operators;
+mod setup;
 
-use std::fs;
-use std::net::TcpStream;
-use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::config::{Change, ListenerSpec};
-use e2e::gateway::{TestEnvironment, TestGateway, tools};
 use e2e::raw::{self, Reply, Request};
-use e2e::runner::{Group, Test, runtime, sharing, until};
-use harness::ports::{Ports, free, loopback, loopback_url};
-use harness::process::Process;
-use harness::restate::{Restate, RestateOptions};
-use harness::tools::built;
+use e2e::runner::{Group, Test, sharing, until};
+use harness::ports::{loopback, loopback_url};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::idempotent_apis::servers::node;
 use crate::path_readers::installed;
+use setup::{Recorded, Shape};
 
-/// How long a program may take to listen on a busy machine.
-const READY: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
-const LISTENER: &str = "recorded";
 /// In `x-seen`
 const TARGET: usize = 0;
 const HEADERS: usize = 1;
 const BODY: usize = 2;
+const METHOD: usize = 3;
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
     let one = |name: &str, test: fn(&Recorded) -> Result<()>| Test::new(name.to_owned(), test);
@@ -45,8 +35,10 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         one("bounds", bounds),
         one("no request chooses where it goes", forgery),
         one("metrics and upstreams", status),
+        one("adversary: random requests of two tenants", adversary::run),
     ];
-    let groups = [sharing(|| Recorded::start("fail"), tests), crashes::group(), operators::group()];
+    let start = || Recorded::start(&Shape { on_unknown: "fail", nodes: 1, elsewhere: true });
+    let groups = [sharing(start, tests), crashes::group(), operators::group()];
     let is_installed = installed().join("express/node_modules").is_dir();
     if !is_installed {
         eprintln!(
@@ -54,166 +46,6 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         );
     }
     Ok(groups.map(|group| if is_installed { group } else { group.left_out() }).into())
-}
-
-/// The gateway, the recorder, Restate and the API.
-pub(super) struct Recorded {
-    gateway: TestGateway,
-    directory: TempDir,
-    ports: RecorderPorts,
-    processes: Mutex<Processes>,
-}
-
-/// Where the programs listen.
-#[derive(Clone, Copy)]
-struct RecorderPorts {
-    api: u16,
-    front: u16,
-    service: u16,
-    status: u16,
-    ingress: u16,
-}
-
-struct Processes {
-    api: Process,
-    recorder: Process,
-    restate: Restate,
-}
-
-/// What is killed.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Part {
-    Api,
-    Recorder,
-    Restate,
-}
-
-impl Recorded {
-    pub(super) fn start(on_unknown: &str) -> Result<Self> {
-        let (directory, free_ports) = (tempfile::tempdir()?, Ports::free()?);
-        let ports = RecorderPorts {
-            api: free()?,
-            front: free()?,
-            service: free_ports.service,
-            status: free()?,
-            ingress: free_ports.restate_ingress,
-        };
-        let upstream = json!({
-            "url": loopback_url(ports.api), "on_unknown": on_unknown, "retry_for": "3s", "timeout": "20s", "max_calls": 1500,
-            "keep_headers": ["x-api-key"],
-        });
-        fs::write(directory.path().join("recorder.json"), json!({"upstreams": {"counter": upstream}}).to_string())?;
-        let api = api(ports, &directory)?;
-        let mut restate = runtime()?.block_on(Restate::start(RestateOptions {
-            program: tools()?.restate,
-            run_dir: directory.path().to_owned(),
-            ingress_port: ports.ingress,
-            admin_port: free_ports.restate_admin,
-            node_port: free_ports.restate_node,
-            env: Vec::new(),
-        }))?;
-        let recorder = recorder(ports, &directory)?;
-        runtime()?.block_on(restate.register(&loopback_url(ports.service)))?;
-        let route = |name: &str, methods: &[&str], path: &str, policy: &str, members: Value| {
-            let mut route = json!({"endpoint": name, "methods": methods, "path": path, "policy": policy});
-            if let (Some(route), Value::Object(members)) = (route.as_object_mut(), members) {
-                route.extend(members);
-            }
-            route
-        };
-        let policy = json!({
-            "version": 1,
-            "identity": {"sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            }]},
-            "backend": {"kind": "generic"},
-            "routes": [
-                route("orders.create", &["POST"], "/orders/{item}", "REQUIRED_A", json!({"collision": "forward"})),
-                route("orders.change", &["PUT"], "/orders/{item}", "REQUIRED_A", json!({})),
-                route("notes.create", &["POST"], "/notes/{item}", "ACCEPTED", json!({})),
-                route("orders.get", &["GET"], "/orders/{item}", "PROHIBITED", json!({})),
-            ],
-        });
-        let spec = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
-        let around = TestEnvironment { backend: Some(loopback(ports.front)), ..TestEnvironment::default() };
-        let gateway = TestGateway::start_within(&around, &[(LISTENER.to_owned(), spec)])?;
-        Ok(Self { gateway, directory, ports, processes: Mutex::new(Processes { api, recorder, restate }) })
-    }
-
-    fn processes(&self) -> MutexGuard<'_, Processes> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends a part with SIGKILL and starts it again.
-    pub(super) fn crash(&self, part: Part) -> Result<()> {
-        let mut processes = self.processes();
-        match part {
-            Part::Api => {
-                processes.api.kill()?;
-                processes.api = api(self.ports, &self.directory)?;
-            }
-            Part::Recorder => {
-                processes.recorder.kill()?;
-                processes.recorder = recorder(self.ports, &self.directory)?;
-            }
-            Part::Restate => runtime()?.block_on(processes.restate.restart())?,
-        }
-        Ok(())
-    }
-
-    pub(super) fn request(&self, method: &str, target: &str) -> Result<Request> {
-        self.request_of("acme", method, target)
-    }
-
-    fn request_of(&self, tenant: &str, method: &str, target: &str) -> Result<Request> {
-        let token = self.gateway.token(&json!({"tenant_id": tenant, "project_id": "shop", "sub": "alice"}))?;
-        Ok(Request::new(method, target).bearer(&token))
-    }
-
-    pub(super) fn send(&self, request: &Request) -> Result<Reply> {
-        raw::exchange(self.gateway.address(LISTENER)?, &request.method, &request.http1())
-    }
-
-    /// How often the API did this.
-    pub(super) fn effects(&self, effect: &str) -> Result<usize> {
-        let path = self.directory.path().join("effects.log");
-        if !path.exists() {
-            return Ok(0);
-        }
-        Ok(fs::read_to_string(path)?.lines().filter(|line| *line == effect).count())
-    }
-
-    fn tell(&self, path: &str) -> Result<String> {
-        let reply = raw::exchange(loopback(self.ports.status), "GET", &Request::new("GET", path).http1())?;
-        Ok(String::from_utf8_lossy(&reply.body).into_owned())
-    }
-}
-
-fn api(ports: RecorderPorts, directory: &TempDir) -> Result<Process> {
-    let program = harness::tools::repository().join("tests/compat/tests/recorded/counter.js");
-    let mut command = node(ports.api, &program);
-    command.env("EFFECTS", directory.path().join("effects.log"));
-    listening("the API", ports.api, &mut command, directory)
-}
-
-fn recorder(ports: RecorderPorts, directory: &TempDir) -> Result<Process> {
-    let mut command = Command::new(built("EDGE_RECORDER", "recorder")?);
-    command
-        .arg("--config")
-        .arg(directory.path().join("recorder.json"))
-        .args(["--restate", &loopback_url(ports.ingress)]);
-    for (option, port) in [("--listen", ports.front), ("--service", ports.service), ("--status", ports.status)] {
-        command.args([option, &loopback(port).to_string()]);
-    }
-    listening("the recorder", ports.service, &mut command, directory)
-}
-
-fn listening(name: &str, port: u16, command: &mut Command, directory: &TempDir) -> Result<Process> {
-    let mut process = Process::spawn(name, command, &directory.path().join(format!("{port}.log")))?;
-    let listens = async || TcpStream::connect(loopback(port)).map(drop).context("it does not listen");
-    runtime()?.block_on(process.ready(READY, listens))?;
-    Ok(process)
 }
 
 /// What the API says it got.
@@ -294,8 +126,8 @@ fn what_the_api_gets(setup: &Recorded) -> Result<()> {
 }
 
 fn other_requests(setup: &Recorded) -> Result<()> {
-    let order = |tenant: &str, target: &str| -> Result<Request> {
-        Ok(setup.request_of(tenant, "POST", target)?.header("idempotency-key", "other").body("tea, 1"))
+    let order = |tenant: &'static str, target: &str| -> Result<Request> {
+        Ok(setup.request_of((tenant, "alice"), "POST", target)?.header("idempotency-key", "other").body("tea, 1"))
     };
     let first = setup.send(&order("acme", "/orders/other")?)?;
     for (what, request) in [
@@ -356,7 +188,8 @@ fn bounds(setup: &Recorded) -> Result<()> {
     let long = setup.request("PUT", "/orders/long")?.header("idempotency-key", "long").body(vec![b'a'; (1 << 20) + 1]);
     is_problem(&setup.send(&long)?, 413, "body_too_large", "new_request")?;
     ensure!(setup.effects("PUT /orders/long")? == 0, "it ran");
-    let grpc = post("grpc", "")?.header("content-type", "application/grpc-web+proto");
+    let grpc = post("grpc", "")?.header("x-edge-idempotency", "counter");
+    let grpc = grpc.header("content-type", "application/grpc-web+proto");
     let reply = raw::exchange(loopback(setup.ports.front), "POST", &grpc.http1())?;
     is_problem(&reply, 400, "request_invalid", "new_request")?;
     let most = post("most", "bytes=1048576")?.body("{}");
@@ -372,11 +205,11 @@ fn bounds(setup: &Recorded) -> Result<()> {
 }
 
 fn forgery(setup: &Recorded) -> Result<()> {
-    // The other host is a listener that would answer: the recorder's own.
+    // The other host is a listener that would answer: the recorder's own, which is another upstream, too.
     let elsewhere = loopback(setup.ports.status);
     for (item, request) in [
         ("f1", setup.request("POST", &format!("http://{elsewhere}/orders/f1"))?),
-        ("f2", setup.request("POST", "/orders/f2")?.header("x-edge-idempotency", "other")),
+        ("f2", setup.request("POST", "/orders/f2")?.header("x-edge-idempotency", "elsewhere")),
         ("f3", setup.request("POST", &format!("/orders/f3?location=http%3A%2F%2F{elsewhere}%2Fmetrics&status=307"))?),
         ("f4", setup.request("POST", "/orders/f4")?.header("x-forwarded-host", elsewhere.to_string())),
     ] {
@@ -398,9 +231,13 @@ fn status(setup: &Recorded) -> Result<()> {
     setup.send(&request)?;
     let line = r#"edge_recorder_calls_total{upstream="counter",outcome="answered"}"#;
     ensure!(setup.tell("/metrics")?.lines().any(|text| text.starts_with(line)), "{}", setup.tell("/metrics")?);
+    let url = |port| format!("{}/", loopback_url(port));
     ensure!(
         serde_json::from_str::<Value>(&setup.tell("/upstreams")?)?
-            == json!({"counter": {"url": format!("{}/", loopback_url(setup.ports.api)), "error": null}}),
+            == json!({
+                "counter": {"url": url(setup.ports.api), "error": null},
+                "elsewhere": {"url": url(setup.ports.status), "error": null},
+            }),
         "{}",
         setup.tell("/upstreams")?
     );

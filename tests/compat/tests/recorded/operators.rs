@@ -12,7 +12,11 @@ use harness::restate::Restate;
 use harness::tools::built;
 use serde_json::Value;
 
-use super::{POLL, Part, Recorded, is_problem};
+use super::setup::{Part, Recorded, Shape};
+use super::{POLL, is_problem};
+
+/// One Restate and one API.
+const SHAPE: Shape = Shape { on_unknown: "fail", nodes: 1, elsewhere: false };
 
 pub(super) fn group() -> Group {
     let one = |name: &str, test: fn() -> Result<()>| Test::new(name.to_owned(), move |(): &()| test());
@@ -20,7 +24,7 @@ pub(super) fn group() -> Group {
 }
 
 fn command(setup: &Recorded, args: &[&str]) -> Result<(Output, String)> {
-    let admin = setup.processes().restate.admin_url();
+    let admin = setup.processes().restate.first().context("no Restate")?.admin_url();
     let mut command = Command::new(built("EDGE_CLI", "edge-idempotency")?);
     let output = command.args(args).env("RESTATE_ADMIN_URL", admin).output()?;
     let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat();
@@ -29,7 +33,7 @@ fn command(setup: &Recorded, args: &[&str]) -> Result<(Output, String)> {
 
 /// One key on two operations: that of the second one stays. Before the first one was interrupted, the API did nothing once.
 fn freed() -> Result<()> {
-    let setup = Recorded::start("fail")?;
+    let setup = Recorded::start(&SHAPE)?;
     let request = |target: &str| Ok::<_, anyhow::Error>(setup.request("PUT", target)?.header("idempotency-key", "k.1"));
     let (lost, kept) = (request("/orders/lost")?, request("/orders/kept")?);
     ensure!(setup.send(&request("/orders/lost?status=429&after=9")?)?.status == 429, "it is not refused");
@@ -38,7 +42,7 @@ fn freed() -> Result<()> {
     thread::scope(|scope| {
         let cut = scope.spawn(|| setup.send(&held));
         until("the API works", POLL, || Ok(setup.effects("PUT /orders/lost")? == 2))?;
-        setup.crash(Part::Recorder)?;
+        setup.crash(Part::Recorder, || Ok(()))?;
         cut.join().map_err(|_| anyhow!("a client panicked"))
     })??;
     is_problem(&setup.send(&held)?, 500, "outcome_unknown", "never")?;
@@ -68,7 +72,7 @@ fn sha256(text: &str) -> Result<String> {
 }
 
 fn live() -> Result<()> {
-    let setup = Recorded::start("fail")?;
+    let setup = Recorded::start(&SHAPE)?;
     let policy = setup.directory.path().join("policy.json");
     let file = policy.display().to_string();
     let (output, said) = command(&setup, &["init", "--yes", "--backend=recorder", &file])?;
@@ -90,7 +94,7 @@ fn live() -> Result<()> {
         &status,
         &["error[live-unreachable]: the recorder gets no connection to `counter`", "refused", "start this API"],
     )?;
-    forget(&setup.processes().restate)?;
+    forget(setup.processes().restate.first().context("no Restate")?)?;
     finds(&status, &["error[live-missing-handler]: Restate has no service `Recorder`", "with --admin URL"])?;
     setup.processes().recorder.kill()?;
     finds(&status, &["error[live-unreachable]: the recorder: ", "refused", "start it"])

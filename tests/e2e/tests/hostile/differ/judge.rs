@@ -1,6 +1,7 @@
 //! Holds everything that the upstream got against rules that are written from docs/ and the RFCs. Which requests the filter lets in, and
 //! as what, is proved without a gateway; here a request that nothing was done to has to arrive as its route says.
 
+use e2e::reading;
 use e2e::wire::{HeaderLine, shown, shown_lines};
 
 use super::api::{
@@ -8,8 +9,8 @@ use super::api::{
 };
 use super::case::{Case, Class, Protocol, Sound, Token};
 use super::client::{CaseOutcome, End};
+use super::lines;
 use super::upstream::{self, Record};
-use super::{lines, reading};
 
 /// What the upstream gets of a request.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 //! | [`case`] | a request, and how it stands on the wire |
 //! | [`generate`] | a case's number to a case; [`paths`], [`hosts`], [`lines`], [`framing`] and [`tables`] mutate it |
 //! | [`client`], [`upstream`] | who sends it, and who gets it |
-//! | [`judge`] | what is wrong; [`reading`] reads paths and hosts for it |
+//! | [`judge`] | what is wrong |
 //! | [`report`] | counts and findings |
 //! | [`outcomes`] | a line for each case, to compare two hosts |
 
@@ -23,7 +23,6 @@ mod lines;
 mod outcomes;
 mod paths;
 mod random;
-mod reading;
 mod report;
 mod tables;
 mod upstream;

@@ -1,7 +1,7 @@
-//! The judge's own way to read paths and hosts, as a lenient server would. Nothing here is taken from the filter's code.
+//! A way to read paths and hosts as a lenient server would, for judges. Nothing here is taken from the filter's code.
 
 /// Splits a request target at the first `?`.
-pub(crate) fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut parts = target.splitn(2, |byte| *byte == b'?');
     (parts.next().unwrap_or_default(), parts.next())
 }
@@ -11,7 +11,7 @@ fn hex(byte: u8) -> Option<u8> {
 }
 
 /// Decodes every escape; what is none stays.
-pub(crate) fn decoded(text: &[u8]) -> Vec<u8> {
+pub fn decoded(text: &[u8]) -> Vec<u8> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
@@ -41,13 +41,13 @@ fn before_semicolon(segment: &[u8]) -> &[u8] {
 }
 
 /// A path as a lenient server would read it: segments are split, decoded, and dot segments removed.
-pub(crate) fn path_behind(target: &[u8]) -> String {
+pub fn path_behind(target: &[u8]) -> String {
     let (path, _) = split_query(target);
     joined(segments(path).map(without_parameters))
 }
 
 /// A path as a server would read it that decodes the whole before it splits it.
-pub(crate) fn path_behind_decoded_first(target: &[u8]) -> String {
+pub fn path_behind_decoded_first(target: &[u8]) -> String {
     let (path, _) = split_query(target);
     let plain: Vec<&[u8]> = segments(path).map(before_semicolon).collect();
     joined(segments(&decoded(&plain.join(&b'/'))).map(<[u8]>::to_vec))
@@ -70,7 +70,7 @@ fn joined(segments: impl Iterator<Item = Vec<u8>>) -> String {
 }
 
 /// The host of an authority as a lenient server would read it: what stands before the first colon, without final dots.
-pub(crate) fn host_behind(authority: &[u8]) -> String {
+pub fn host_behind(authority: &[u8]) -> String {
     let text = String::from_utf8_lossy(authority).into_owned();
     let text = text.rsplit('@').next().unwrap_or_default();
     let host = match text.starts_with('[') {
@@ -81,7 +81,7 @@ pub(crate) fn host_behind(authority: &[u8]) -> String {
 }
 
 /// Whether a text is a client's key.
-pub(crate) fn is_raw_key(raw: &str) -> bool {
+pub fn is_raw_key(raw: &str) -> bool {
     (1..=255).contains(&raw.len())
         && raw.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
         && !raw.starts_with("t-")
