@@ -65,7 +65,7 @@ pub(crate) struct SelectionText<'t> {
     pub(crate) stored: Option<&'t str>,
     /// `--endpoint`
     pub(crate) endpoint: Option<&'t str>,
-    /// `--request`
+    /// `--operation`
     pub(crate) request: Option<&'t str>,
     /// `--id`
     pub(crate) id: Option<&'t str>,
@@ -124,7 +124,7 @@ impl Selection {
         if let Some(request) = text.request {
             let operation =
                 request.split_once(' ').filter(|(_, path)| path.starts_with('/') && !path.contains(['?', ' ']));
-            operation.ok_or("--request: write method and path without a query, such as 'POST /orders/7'")?;
+            operation.ok_or("--operation: write method and path without a query, such as 'POST /orders/7'")?;
             // As crates/services/src/recorder/front.rs makes it.
             let digest = Sha256::digest(request);
             selection.recorded = Some(URL_SAFE_NO_PAD.encode(digest.get(..12).unwrap_or_default()));

@@ -48,8 +48,8 @@ fn freed() -> Result<()> {
     is_problem(&setup.send(&held)?, 500, "outcome_unknown", "never")?;
     let purge = ["keys", "purge", "--tenant=acme", "--project=shop", "--subject=user:alice", "--key=k.1", "--yes"];
     let (output, said) = command(&setup, &purge)?;
-    ensure!(output.status.code() == Some(2) && said.contains("--request"), "{said}");
-    let (output, said) = command(&setup, &[&purge[..], &["--request", "PUT /orders/lost"]].concat())?;
+    ensure!(output.status.code() == Some(2) && said.contains("--operation"), "{said}");
+    let (output, said) = command(&setup, &[&purge[..], &["--operation", "PUT /orders/lost"]].concat())?;
     ensure!(output.status.success() && said.contains("purged: 2 results"), "{said}");
     let again = setup.send(&lost)?;
     ensure!(again.status == 200 && setup.effects("PUT /orders/lost")? == 3, "it did not run: {again:?}");

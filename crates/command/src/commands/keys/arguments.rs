@@ -84,7 +84,7 @@ pub(super) struct ShowArguments {
 ///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --policy policy.json --endpoint webhooks.ingest --yes \
 ///     --tenant acme --project shop --subject service:webhook-ingest --key stripe-evt_1Q2w --audit-log purges.jsonl
 ///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --tenant acme --project shop --subject user:alice --key order-1 \
-///     --request 'POST /orders'
+///     --operation 'POST /orders'
 ///   edge-idempotency keys purge --admin http://127.0.0.1:9070 --tenant acme --subject user:alice --all
 ///
 /// Exit status: 0 if it was purged, or nothing of the subject is left; 1 if nothing is stored under the key, something is under way,
@@ -99,7 +99,7 @@ pub(super) struct PurgeArguments {
     #[command(flatten)]
     pub(super) one: OneKey,
     /// Purges all results of --subject in --tenant.
-    #[arg(long, conflicts_with_all = ["key", "stored_key", "key_hash", "request", "id"])]
+    #[arg(long, conflicts_with_all = ["key", "stored_key", "key_hash", "operation", "id"])]
     pub(super) all: bool,
     #[command(flatten)]
     pub(super) purge: PurgeOptions,
@@ -146,8 +146,8 @@ pub(super) struct OneKey {
     #[arg(long, value_name = "sha256:…")]
     pub(super) key_hash: Option<String>,
     /// Of answers that a recorder keeps, those of this method and path, such as 'POST /orders/7'.
-    #[arg(long, value_name = "OPERATION")]
-    pub(super) request: Option<String>,
+    #[arg(long, value_name = "METHOD PATH")]
+    pub(super) operation: Option<String>,
     /// The id of the invocation, or an operation id.
     #[arg(long)]
     pub(super) id: Option<String>,

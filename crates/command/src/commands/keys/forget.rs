@@ -37,7 +37,7 @@ pub(super) fn forget(args: &PurgeArguments) -> Result<u8, String> {
         several => {
             tell!("{}", table(several, now));
             return Err(format!(
-                "{} results match, so nothing was purged: choose one with --id, or with --request if a recorder keeps them",
+                "{} results match, so nothing was purged: choose one with --id, or with --operation if a recorder keeps them",
                 several.len()
             ));
         }

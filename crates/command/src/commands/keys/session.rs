@@ -39,7 +39,7 @@ impl Session {
             raw: one.and_then(|one| one.key.as_deref()),
             stored: one.and_then(|one| one.stored_key.as_deref()),
             id: one.and_then(|one| one.id.as_deref()),
-            request: one.and_then(|one| one.request.as_deref()),
+            request: one.and_then(|one| one.operation.as_deref()),
             key_hash: one.and_then(|one| one.key_hash.as_deref()),
         };
         let policy = policy.as_ref();
