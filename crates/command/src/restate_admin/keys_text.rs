@@ -65,7 +65,7 @@ pub(crate) fn details(invocation: &Invocation, claims: Option<&[StoredClaim]>, n
     };
     line("id", &invocation.id);
     line("stored key", stored);
-    if let Ok(parts) = key::decode(stored) {
+    if let Some(parts) = parts_of(invocation) {
         line("tenant", parts.identity.tenant.as_str());
         line("project", parts.identity.project.as_str());
         line("subject", &readable_subject(&parts.identity.subject));
@@ -107,10 +107,15 @@ pub(crate) fn readable_subject(subject: &edge_idempotency_engine::identity::Subj
     format!("{kind}:{}", String::from_utf8_lossy(&id))
 }
 
+/// The parts of the key that the filter sent; `None` if it is none of the filter's.
+fn parts_of(invocation: &Invocation) -> Option<key::Decoded<'_>> {
+    key::decode(invocation.sent_key()?.0).ok()
+}
+
 /// An invocation as JSON.
 pub(crate) fn to_json(invocation: &Invocation, now: Timestamp) -> Map<String, Value> {
     let stored = invocation.idempotency_key.as_deref().unwrap_or_default();
-    let parts = key::decode(stored).ok();
+    let parts = parts_of(invocation);
     let mut members = Map::new();
     let mut add = |name: &str, value: Value| {
         members.insert(name.to_owned(), value);

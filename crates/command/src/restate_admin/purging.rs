@@ -154,7 +154,7 @@ pub(crate) fn purge(
 impl Purging<'_> {
     /// Purges a result. Whether it is gone.
     fn result(&mut self, invocation: &Invocation) -> Result<bool, String> {
-        let about = invocation.idempotency_key.as_deref().unwrap_or_default();
+        let about = invocation.sent_key().map(|(sent, _)| sent).unwrap_or_default();
         self.one(Purpose::Result, invocation, about)
     }
 
@@ -168,7 +168,7 @@ impl Purging<'_> {
         if invocation.state() == ResultState::InFlight {
             return self.result(invocation);
         }
-        let about = invocation.idempotency_key.as_deref().unwrap_or_default();
+        let about = invocation.sent_key().map(|(sent, _)| sent).unwrap_or_default();
         let calls = calls.get(&invocation.id).map(Vec::as_slice).unwrap_or_default();
         let all_gone = match under_way {
             Some(claim) => self.claim(claim)?,
