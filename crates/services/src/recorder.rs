@@ -12,6 +12,7 @@ mod config;
 mod counters;
 mod envelope;
 mod front;
+mod long_answers;
 mod problem;
 mod reply;
 mod service;
@@ -39,6 +40,7 @@ pub use config::{OnUnknown, Upstream, read, written};
 use api::Api;
 use counters::Counters;
 use front::Front;
+use long_answers::LongAnswers;
 use reply::{Body, full};
 use service::{Recorder, options};
 
@@ -73,7 +75,8 @@ pub async fn serve(
 ) -> Result<()> {
     let apis: BTreeMap<_, _> = setup.upstreams.into_iter().map(|(name, upstream)| (name, Api::new(upstream))).collect();
     let (apis, counters) = (Arc::new(apis), Arc::new(Counters::new()));
-    let front = Arc::new(Front::new(Arc::clone(&apis), &setup.restate)?);
+    let long = LongAnswers::default();
+    let front = Arc::new(Front::new(Arc::clone(&apis), long.clone(), &setup.restate)?);
     let [requests, calls, status] = [bind(setup.listen).await?, bind(setup.service).await?, bind(setup.status).await?];
     let (stop, stopped) = watch::channel(false);
     let front = tokio::spawn(serve_http(requests, stopped.clone(), move |request| {
@@ -85,7 +88,7 @@ pub async fn serve(
         let (told, names) = (Arc::clone(&told), Arc::clone(&names));
         async move { Ok(tell(&request, &told, &names).await) }
     }));
-    let recorder = Recorder::new(Arc::clone(&apis), Arc::clone(&counters));
+    let recorder = Recorder::new(Arc::clone(&apis), Arc::clone(&counters), long);
     let definition = recorder.into_service_definition().options(options(setup.retention, &apis));
     let endpoint = Endpoint::builder().bind(definition).build();
     let service = HttpServer::new(endpoint).serve_with_cancel(calls, std::future::pending::<()>());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, Uri};
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::config::{OnUnknown, Upstream};
 use super::envelope::{Call, Lines, Outcome};
+use super::reply::{Body, ReadBody, read_up_to};
 
 /// Before a call is repeated for the first time; each further time takes twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -76,11 +77,13 @@ pub(super) struct Told {
     pub(super) outcome: Outcome,
     pub(super) headers: Lines,
     pub(super) body: Bytes,
+    /// The body of an answer that is too long to keep
+    pub(super) long: Option<Body>,
 }
 
 impl Told {
     pub(super) fn without_answer(outcome: Outcome) -> Self {
-        Self { outcome, headers: Lines::default(), body: Bytes::new() }
+        Self { outcome, headers: Lines::default(), body: Bytes::new(), long: None }
     }
 }
 
@@ -133,14 +136,17 @@ impl Api {
         let does_nothing =
             self.upstream.not_run.contains(&status) && (status < 500 || headers.contains_key(RETRY_AFTER));
         end_to_end(&mut headers);
-        let most = self.upstream.max_answer_bytes;
-        let (outcome, body) = match timeout_at(end, whole(body, most)).await {
-            Ok(Ok(body)) if does_nothing => (Outcome::Refused(status), body),
-            Ok(Ok(body)) => (Outcome::Answered(status), body),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => (Outcome::TooLong(status), Bytes::new()),
-            Ok(Err(_)) | Err(_) => return Told::without_answer(Outcome::Unknown),
-        };
-        Told { outcome, headers: Lines::of(&headers), body }
+        let headers = Lines::of(&headers);
+        match timeout_at(end, read_up_to(self.upstream.max_answer_bytes, body)).await {
+            Ok(Ok(ReadBody::Whole(body))) => {
+                let outcome = if does_nothing { Outcome::Refused(status) } else { Outcome::Answered(status) };
+                Told { outcome, headers, body, long: None }
+            }
+            Ok(Ok(ReadBody::Long(body))) => {
+                Told { outcome: Outcome::TooLong(status), headers, body: Bytes::new(), long: Some(body) }
+            }
+            Ok(Err(_)) | Err(_) => Told::without_answer(Outcome::Unknown),
+        }
     }
 
     fn request(&self, call: &Call, body: &Bytes) -> Result<Request<Full<Bytes>>> {

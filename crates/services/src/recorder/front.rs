@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use super::api::{Api, Passing, client, kept, whole};
 use super::envelope::{Answer, Call, Lines, Outcome, decode, encode};
+use super::long_answers::LongAnswers;
 use super::problem::Problem;
 use super::reply::{Body, full};
 
@@ -41,17 +42,18 @@ pub(super) struct Front {
     handlers: Vec<Uri>,
     /// The place of the node that answered last
     answers: AtomicUsize,
+    long: LongAnswers,
     restate: Client<HttpConnector, Full<Bytes>>,
     passing: Passing,
 }
 
 impl Front {
     /// `restate` are the addresses of Restate's ingress.
-    pub(super) fn new(apis: Arc<BTreeMap<String, Api>>, restate: &[String]) -> Result<Self> {
+    pub(super) fn new(apis: Arc<BTreeMap<String, Api>>, long: LongAnswers, restate: &[String]) -> Result<Self> {
         let handlers = restate.iter().map(|node| handler(node)).collect::<Result<_>>()?;
         let places = apis.iter().map(|(name, api)| (name.clone(), Semaphore::new(api.upstream.max_calls))).collect();
         let answers = AtomicUsize::new(0);
-        Ok(Self { apis, places, handlers, answers, restate: client(), passing: client() })
+        Ok(Self { apis, places, handlers, answers, long, restate: client(), passing: client() })
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
@@ -113,6 +115,7 @@ impl Front {
             headers: Lines::of(&kept(&head.headers, authority, &api.upstream)),
         };
         let envelope = Bytes::from(encode(&call, &body).map_err(|_| Problem::Store)?);
+        let mut long = self.long.expect(&call.nonce);
         for attempt in 0..TRIES {
             // What `keys show` and `keys purge` look for stands in front. All suffixes are equally long, so no two keys become one.
             let key = format!("{key}.{operation}.{attempt:02}");
@@ -126,7 +129,7 @@ impl Front {
             let replayed = answer.nonce != call.nonce;
             // An earlier request found that the API did nothing, so this one may try.
             if !(replayed && answer.outcome.is_free()) {
-                return told(&answer, body, replayed);
+                return told(&answer, body, long.take(), replayed);
             }
         }
         Err(Problem::Exhausted)
@@ -171,14 +174,14 @@ fn handler(restate: &str) -> Result<Uri> {
 }
 
 /// The answer of the API, as it came.
-fn told(answer: &Answer, body: Bytes, replayed: bool) -> Result<Response<Body>, Problem> {
-    let status = match answer.outcome {
-        Outcome::Answered(status) | Outcome::Refused(status) => status,
-        Outcome::TooLong(status) => return Err(Problem::TooLong(status)),
+fn told(answer: &Answer, body: Bytes, long: Option<Body>, replayed: bool) -> Result<Response<Body>, Problem> {
+    let (status, body) = match answer.outcome {
+        Outcome::Answered(status) | Outcome::Refused(status) => (status, full(body)),
+        Outcome::TooLong(status) => (status, long.ok_or(Problem::TooLong(status))?),
         Outcome::Unreachable => return Err(Problem::Unreachable),
         Outcome::Unknown => return Err(Problem::Unknown),
     };
-    let mut response = Response::new(full(body));
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).map_err(|_| Problem::Store)?;
     *response.headers_mut() = answer.headers.headers();
     // What the API itself says in these headers is about nothing that it did.

@@ -17,6 +17,7 @@ use super::api::{Api, Told};
 use super::config::OnUnknown;
 use super::counters::Counters;
 use super::envelope::{Answer, Call, Outcome, decode, encode};
+use super::long_answers::LongAnswers;
 use crate::RetryForever as _;
 
 /// How long an answer waits for a Restate that was away.
@@ -29,6 +30,7 @@ pub(super) struct Recorder(Arc<Shared>);
 struct Shared {
     apis: Arc<BTreeMap<String, Api>>,
     counters: Arc<Counters>,
+    long: LongAnswers,
     /// The calls of this program whose answers Restate does not have yet, by their nonces
     calls: Mutex<HashMap<String, watch::Receiver<Option<Vec<u8>>>>>,
 }
@@ -71,8 +73,8 @@ impl Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(apis: Arc<BTreeMap<String, Api>>, counters: Arc<Counters>) -> Self {
-        Self(Arc::new(Shared { apis, counters, calls: Mutex::default() }))
+    pub(super) fn new(apis: Arc<BTreeMap<String, Api>>, counters: Arc<Counters>, long: LongAnswers) -> Self {
+        Self(Arc::new(Shared { apis, counters, long, calls: Mutex::default() }))
     }
 
     /// The answer of the call that runs or has run here; else that of a new one, if this attempt may call.
@@ -121,12 +123,15 @@ impl Shared {
         let (shared, call) = (Arc::clone(self), call.clone());
         // The call goes on if the attempt is cut.
         tokio::spawn(async move {
-            let told = match shared.apis.get(&call.upstream) {
+            let mut told = match shared.apis.get(&call.upstream) {
                 Some(api) => api.call(&call, &body).await,
                 None => Told::without_answer(Outcome::Unreachable),
             };
             shared.counters.count(&call.upstream, told.outcome, told.body.len());
             drop(body);
+            if let Some(body) = told.long.take() {
+                shared.long.give(&call.nonce, body);
+            }
             if let Ok(answer) = envelope(&call, told) {
                 let _ = tell.send(Some(answer));
                 // Nobody waits any more as soon as Restate has it.

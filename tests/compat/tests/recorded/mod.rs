@@ -196,7 +196,10 @@ fn bounds(setup: &Recorded) -> Result<()> {
     let first = setup.send(&most)?;
     ensure!(first.body.len() == 1 << 20, "{}", first.body.len());
     is_replay_of(&setup.send(&most)?, &first)?;
-    let more = post("more", "bytes=1048577")?.body("{}");
+    let more = post("more", "bytes=3000000")?.body("{}");
+    let first = setup.send(&more)?;
+    ensure!(first.status == 200 && first.body.len() == 3_000_000, "{} {}", first.status, first.body.len());
+    ensure!(first.header("x-seen").is_some() && first.header("idempotent-replayed").is_none(), "{:?}", first.headers);
     for _ in 0..2 {
         is_problem(&setup.send(&more)?, 502, "answer_unavailable", "never")?;
     }
