@@ -176,7 +176,7 @@ fn the_engine_names_no_host() {
 }
 
 /// What a host can use of the engine. The modules of the engine are for the command and the tests.
-const FOR_HOSTS: [&str; 34] = [
+const FOR_HOSTS: [&str; 35] = [
     "AttributeValue",
     "Attributes",
     "Body",
@@ -209,6 +209,7 @@ const FOR_HOSTS: [&str; 34] = [
     "Stream",
     "TICK_MS",
     "append_field",
+    "equal_bytes",
     "metric_names",
     "needs_as_json",
 ];
