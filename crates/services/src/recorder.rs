@@ -123,7 +123,8 @@ where
             _ = stopped.wait_for(|stopped| *stopped) => break,
         };
         let _ = stream.set_nodelay(true);
-        let connection = server.serve_connection(TokioIo::new(stream), service_fn(answer.clone())).into_owned();
+        let connection =
+            server.serve_connection_with_upgrades(TokioIo::new(stream), service_fn(answer.clone())).into_owned();
         tokio::spawn(graceful.watch(connection));
     }
     drop(listener);

@@ -19,7 +19,6 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::host;
-use crate::wire::PATIENCE;
 
 /// For what is asynchronous, from tests that are not.
 pub fn runtime() -> Result<&'static Runtime> {
@@ -387,11 +386,14 @@ fn end_with_signals() -> Result<()> {
     Ok(())
 }
 
-/// Asks `so` every `poll` until it is so, for [`PATIENCE`] at most. `what` is for the error.
+/// How long something may take to come about. Stores write to disks that other tests write to, too.
+const EVENTUALLY: Duration = Duration::from_secs(120);
+
+/// Asks `so` every `poll` until it is so, for two minutes at most. `what` is for the error.
 pub fn until(what: &str, poll: Duration, so: impl Fn() -> Result<bool>) -> Result<()> {
     let start = Instant::now();
     while !so()? {
-        ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        ensure!(start.elapsed() < EVENTUALLY, "not within {EVENTUALLY:?}: {what}");
         thread::sleep(poll);
     }
     Ok(())
@@ -401,7 +403,7 @@ pub fn until(what: &str, poll: Duration, so: impl Fn() -> Result<bool>) -> Resul
 pub async fn until_async(what: &str, poll: Duration, so: impl AsyncFn() -> Result<bool>) -> Result<()> {
     let start = Instant::now();
     while !so().await? {
-        ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        ensure!(start.elapsed() < EVENTUALLY, "not within {EVENTUALLY:?}: {what}");
         tokio::time::sleep(poll).await;
     }
     Ok(())

@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use hyper::{Method, Request, Response, Uri};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, UPGRADE};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -40,6 +40,16 @@ pub(super) fn end_to_end(headers: &mut HeaderMap) {
         .collect();
     for name in OF_A_CONNECTION.map(HeaderName::from_static).into_iter().chain(named).chain([CONTENT_LENGTH]) {
         headers.remove(name);
+    }
+}
+
+/// The same, but WebSockets may come about. Through HTTP/2 without TLS (`h2c`) a client would call the API past the filter.
+fn end_to_end_or_websocket(headers: &mut HeaderMap) {
+    let is_websocket = headers.get(UPGRADE).is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    end_to_end(headers);
+    if is_websocket {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     }
 }
 
@@ -161,12 +171,15 @@ impl Api {
     pub(super) async fn pass(&self, from: Request<Incoming>, client: &Passing) -> Result<Response<Incoming>> {
         let (mut head, body) = from.into_parts();
         head.uri = address(&self.upstream, head.uri.path_and_query().map_or("/", |target| target.as_str()))?;
-        end_to_end(&mut head.headers);
+        end_to_end_or_websocket(&mut head.headers);
         head.version = hyper::Version::HTTP_11;
         head.extensions.clear();
         let mut response = client.request(Request::from_parts(head, body)).await?;
         let length = response.headers().get(CONTENT_LENGTH).cloned();
-        end_to_end(response.headers_mut());
+        match response.status() {
+            StatusCode::SWITCHING_PROTOCOLS => end_to_end_or_websocket(response.headers_mut()),
+            _ => end_to_end(response.headers_mut()),
+        }
         // The answer to HEAD has the length of a body that it does not have.
         length.into_iter().for_each(|length| {
             response.headers_mut().insert(CONTENT_LENGTH, length);

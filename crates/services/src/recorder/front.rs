@@ -12,9 +12,11 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
+use hyper::upgrade::{self, OnUpgrade};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
@@ -73,12 +75,16 @@ impl Front {
         Ok((name, api))
     }
 
-    async fn unkeyed(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+    async fn unkeyed(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Problem> {
         let (_, api) = self.api(request.headers())?;
-        if request.headers().contains_key(UPGRADE) || request.method() == Method::CONNECT {
+        if request.method() == Method::CONNECT {
             return Err(Problem::Upgrade);
         }
-        let response = api.pass(request, &self.passing).await.map_err(|_| Problem::Unreachable)?;
+        let client = upgrade::on(&mut request);
+        let mut response = api.pass(request, &self.passing).await.map_err(|_| Problem::Unreachable)?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            tokio::spawn(join(client, upgrade::on(&mut response)));
+        }
         Ok(response.map(BodyExt::boxed_unsync))
     }
 
@@ -162,6 +168,15 @@ impl Front {
         let body = response.into_body().collect().await?.to_bytes();
         ensure!(status == StatusCode::OK, "Restate answered {status}: {}", String::from_utf8_lossy(&body));
         decode(body)
+    }
+}
+
+/// Passes bytes between two connections that were upgraded, until both have ended.
+async fn join(client: OnUpgrade, api: OnUpgrade) {
+    if let Ok((client, api)) = tokio::try_join!(client, api) {
+        let (mut client, mut api) = (TokioIo::new(client), TokioIo::new(api));
+        // It may break off at any time, and nobody is there who could be told.
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut api).await;
     }
 }
 

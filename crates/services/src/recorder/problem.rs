@@ -51,7 +51,7 @@ impl Problem {
             Self::Upgrade => text(
                 400,
                 "request_invalid",
-                "Upgraded connections, and gRPC with a key, do not go through the recorder: route them to the API.",
+                "Answers of upgraded connections and of gRPC cannot be kept. Send no key, or route them to the API.",
                 "new_request",
                 None,
             ),

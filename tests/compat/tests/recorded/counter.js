@@ -27,4 +27,9 @@ app.all("/{*path}", (request, response) => {
   if (hold) held.push(answer);
   else answer();
 });
-app.listen(Number(process.env.PORT), "127.0.0.1", 1024);
+const server = app.listen(Number(process.env.PORT), "127.0.0.1", 1024);
+// An upgraded connection is an echo.
+server.on("upgrade", (request, socket) => {
+  socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${request.headers.upgrade}\r\n\r\n`);
+  socket.pipe(socket);
+});

@@ -5,6 +5,8 @@ mod crashes;
 mod operators;
 mod setup;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -28,6 +30,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
     let tests = vec![
         one("a replay is the first answer byte for byte", replay),
         one("requests without a key go through, each of them", unkeyed),
+        one("upgraded connections", upgraded),
         one("what the API gets", what_the_api_gets),
         one("other tenants, other operations, other content", other_requests),
         one("errors are kept, and what did nothing is not", errors),
@@ -178,6 +181,38 @@ fn at_once(setup: &Recorded) -> Result<()> {
         is_replay_of(reply, first)?;
     }
     ensure!(others.count() == CLIENTS - 1 && setup.effects("POST /orders/at-once")? == 1, "more than one effect");
+    Ok(())
+}
+
+/// WebSockets pass without a key. Every other upgrade would lead past the filter.
+fn upgraded(setup: &Recorded) -> Result<()> {
+    let says = |lines: &str| -> Result<(TcpStream, String)> {
+        let mut stream = TcpStream::connect(loopback(setup.ports.front))?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        let named = "x-edge-idempotency: counter\r\nconnection: upgrade";
+        write!(stream, "GET /orders/socket HTTP/1.1\r\nhost: a\r\n{named}\r\n{lines}\r\n\r\n")?;
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte)?;
+            head.extend(byte);
+        }
+        Ok((stream, String::from_utf8(head)?))
+    };
+    let (mut socket, head) = says("upgrade: WebSocket")?;
+    ensure!(head.starts_with("HTTP/1.1 101 ") && head.contains("upgrade: websocket"), "{head}");
+    for part in [&b"\x81\x03one"[..], b"\x00\xff two"] {
+        socket.write_all(part)?;
+        let mut back = vec![0; part.len()];
+        socket.read_exact(&mut back)?;
+        ensure!(back == part, "{back:?}");
+    }
+    for (lines, status) in
+        [("upgrade: h2c\r\nhttp2-settings: AAMAAABk", "200"), ("upgrade: websocket\r\nidempotency-key: k", "400")]
+    {
+        let (_, head) = says(lines)?;
+        ensure!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{lines}: {head}");
+    }
     Ok(())
 }
 
