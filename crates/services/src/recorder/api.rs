@@ -115,9 +115,11 @@ impl Api {
 
     /// Calls the API until it has answered, or until nobody can tell whether it has worked.
     pub(super) async fn call(&self, call: &Call, body: &Bytes) -> Told {
-        let (give_up, mut pause) = (Instant::now() + self.upstream.retry_for, FIRST_PAUSE);
+        // A call may have taken long before it failed, so the time for further ones begins then.
+        let (mut first_failure, mut pause) = (None, FIRST_PAUSE);
         loop {
             let told = self.once(call, body).await;
+            let give_up = *first_failure.get_or_insert_with(Instant::now) + self.upstream.retry_for;
             let again =
                 told.outcome.is_free() || told.outcome == Outcome::Unknown && call.on_unknown == OnUnknown::Retry;
             let asked = told.headers.headers().get(RETRY_AFTER).and_then(seconds).unwrap_or_default();

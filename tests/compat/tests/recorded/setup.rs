@@ -78,8 +78,10 @@ impl Recorded {
         let node = |_| Ok(NodePorts { node: free()?, ingress: free()?, admin: free()? });
         let nodes = (0..shape.nodes).map(node).collect::<Result<_>>()?;
         let ports = RecorderPorts { api: free()?, front: free()?, service: free()?, status: free()?, nodes };
+        // A program that was killed starts again meanwhile, also on a busy machine.
+        let retry_for = if shape.on_unknown == "retry" { "60s" } else { "3s" };
         let mut upstreams = json!({"counter": {
-            "url": loopback_url(ports.api), "on_unknown": shape.on_unknown, "retry_for": "3s", "timeout": "20s",
+            "url": loopback_url(ports.api), "on_unknown": shape.on_unknown, "retry_for": retry_for, "timeout": "20s",
             "max_calls": 1500, "keep_headers": ["x-api-key"],
         }});
         let mut policy = json!({
