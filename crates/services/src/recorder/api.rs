@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, UPGRADE};
 use hyper::{Method, Request, Response, StatusCode, Uri};
@@ -209,15 +209,6 @@ pub(super) fn kept(headers: &HeaderMap, authority: Option<&str>, upstream: &Upst
         kept.insert(HOST, host);
     }
     kept
-}
-
-/// A body, if it is not too long.
-pub(super) async fn whole<B>(body: B, most: usize) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>>
-where
-    B: hyper::body::Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    Ok(Limited::new(body, most).collect().await?.to_bytes())
 }
 
 fn seconds(value: &HeaderValue) -> Option<Duration> {

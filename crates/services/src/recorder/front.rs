@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, LengthLimitError};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, UPGRADE};
 use hyper::upgrade::{self, OnUpgrade};
@@ -20,11 +20,11 @@ use hyper_util::rt::TokioIo;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
-use super::api::{Api, Passing, client, kept, whole};
+use super::api::{Api, Passing, client, kept};
 use super::envelope::{Answer, Call, Lines, Outcome, decode, encode};
 use super::long_answers::LongAnswers;
 use super::problem::Problem;
-use super::reply::{Body, full};
+use super::reply::{Body, ReadBody, full, read_up_to};
 
 /// With several APIs the filter writes here which one a request is for.
 const BACKEND: &str = "x-edge-idempotency";
@@ -103,11 +103,11 @@ impl Front {
             Some(Ok(place)) => place,
             _ => return Err(Problem::Busy),
         };
-        let body =
-            whole(body, api.upstream.max_body_bytes).await.map_err(|error| match error.is::<LengthLimitError>() {
-                true => Problem::TooLarge(api.upstream.max_body_bytes),
-                false => Problem::Interrupted,
-            })?;
+        let body = match read_up_to(api.upstream.max_body_bytes, body).await {
+            Ok(ReadBody::Whole(body)) => body,
+            Ok(ReadBody::Long(_)) => return Err(Problem::TooLarge(api.upstream.max_body_bytes)),
+            Err(_) => return Err(Problem::Interrupted),
+        };
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
         let operation = operation(&head.method, head.uri.path());
         let authority = head.uri.authority().map(|authority| authority.as_str());
