@@ -306,7 +306,7 @@ BENCH_ARGS ?=
 .PHONY: bench
 bench: bench-files ## measure what the filter costs: the exchange without a gateway, and in a real Envoy
 	@echo "== bench"
-	@cargo bench --quiet --package edge-idempotency-engine --bench exchange
+	@cargo bench --quiet --profile fast --package bench --bench exchange
 	@cargo run --quiet --profile fast --package bench -- $(BENCH_ARGS)
 
 .PHONY: bench-quick

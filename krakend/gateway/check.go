@@ -261,7 +261,10 @@ func (p *plan) readNeeds(o LoadOptions) {
 		return
 	}
 	var answer moduleAnswer
-	text, err := bridge.Needs(context.Background(), p.options(o))
+	options := p.options(o)
+	// One call is not worth machine code for the whole module.
+	options.Interpreter = options.Interpreter || o.Elsewhere
+	text, err := bridge.Needs(context.Background(), options)
 	if err == nil {
 		answer, err = readNeeds(text)
 	}

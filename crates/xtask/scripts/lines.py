@@ -5,7 +5,7 @@ import subprocess
 
 GENERATED = re.compile(r"\.(png|ico|woff2?|wasm|svg|profdata)$|package-lock\.json$|Cargo\.lock$|go\.sum$|requirements\.txt$|LICENSE$")
 TESTS = re.compile(
-    r"^(tests|wasm-tests|docs/playground/tests)/|^crates/[^/]+/(tests|benches)/|^crates/.*/src/.*tests\.rs$"
+    r"^(tests|wasm-tests|docs/playground/tests)/|^crates/[^/]+/tests/|^crates/.*/src/.*tests\.rs$"
     r"|^krakend/.*(_test\.go$|testdata/|internal/(caserunner|standin)/)|^clients/.*(_test\.go$|/tests?/|/driver/)"
     r"|^deploy/.*(\.test\.yaml|release/(check|try)\.sh)$"
 )

@@ -4,11 +4,11 @@
 //! the file and nothing else. Tools that ask `cargo metadata` get the features of the whole workspace at once.
 
 use anyhow::{Context, Result, bail};
-use cargo_lock::Lockfile;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use toml::Table;
 
 /// What is described.
 pub(crate) struct Artifact<'a> {
@@ -39,7 +39,7 @@ struct Crate {
 /// The description of an artefact.
 pub(crate) fn describe(artifact: &Artifact<'_>, root: &Path) -> Result<Value> {
     let crates = read_tree(&tree(artifact, root)?)?;
-    let lock = Lockfile::load(root.join("Cargo.lock"))?;
+    let lock: Table = std::fs::read_to_string(root.join("Cargo.lock"))?.parse().context("Cargo.lock")?;
     let mut components = BTreeMap::new();
     let mut edges: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut above: Vec<String> = Vec::new();
@@ -132,12 +132,13 @@ fn reference(one: &Crate) -> String {
     format!("pkg:cargo/{}@{}", one.name, one.version)
 }
 
-fn component(one: &Crate, lock: &Lockfile) -> Value {
-    let checksum = lock
-        .packages
-        .iter()
-        .find(|package| package.name.as_str() == one.name && package.version.to_string() == one.version)
-        .and_then(|package| package.checksum.as_ref());
+fn component(one: &Crate, lock: &Table) -> Value {
+    let text = |package: &toml::Value, member| package.get(member)?.as_str().map(str::to_owned);
+    let is_it = |package: &&toml::Value| {
+        text(package, "name").as_deref() == Some(&one.name) && text(package, "version").as_deref() == Some(&one.version)
+    };
+    let packages = lock.get("package").and_then(toml::Value::as_array);
+    let checksum = packages.and_then(|all| all.iter().find(is_it)).and_then(|package| text(package, "checksum"));
     let mut component = json!({
         "type": "library",
         "bom-ref": reference(one),
@@ -151,7 +152,7 @@ fn component(one: &Crate, lock: &Lockfile) -> Value {
             members.insert("licenses".to_owned(), json!([{"expression": one.license}]));
         }
         if let Some(checksum) = checksum {
-            members.insert("hashes".to_owned(), json!([{"alg": "SHA-256", "content": checksum.to_string()}]));
+            members.insert("hashes".to_owned(), json!([{"alg": "SHA-256", "content": checksum}]));
         }
         if !one.features.is_empty() {
             members.insert("properties".to_owned(), json!([{"name": "cargo:features", "value": one.features}]));
@@ -207,6 +208,11 @@ mod tests {
                 Artifact { file: &file, package: "edge-idempotency", target, name: None, time: None, parts: &[] };
             let description = describe(&artifact, root).unwrap();
             let components = description["components"].as_array().unwrap();
+            for one in components {
+                // Cargo.lock has the checksums of what a registry keeps.
+                let own = one["name"].as_str().unwrap().starts_with("edge-idempotency") || one["name"] == "rust-std";
+                assert_eq!(one["hashes"][0]["content"].is_string(), !own, "{one}");
+            }
             components.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let wasm = describe("wasm32-unknown-unknown");

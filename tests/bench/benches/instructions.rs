@@ -2,7 +2,7 @@
 //! exchange many times, each callback in a function of its own.
 //!
 //! ```console
-//! $ cargo bench --package edge-idempotency-engine --bench instructions --no-run   # prints the program's path
+//! $ cargo bench --package bench --bench instructions --no-run   # prints the program's path
 //! $ valgrind --tool=callgrind --toggle-collect='*keyed_request*' PROGRAM           # per 1,000 exchanges
 //! ```
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that measures the wrong thing has to stop")]

@@ -1,4 +1,4 @@
-//! What the core takes for one request or response, without a host: `cargo bench --bench exchange`. The cost in a
+//! What the core takes for one request or response, without a host: `cargo bench --profile fast --package bench --bench exchange`. The cost in a
 //! gateway, of which this is the small part, is `make bench`.
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that measures the wrong thing has to stop")]
 
