@@ -176,16 +176,17 @@ DYNAMIC_MODULE_OF_TESTS := $(if $(filter $(abspath dist/libedge_idempotency.so),
 programs:
 	@crates/xtask/scripts/compile.sh --tests --bins
 
+# xtask comes first: it finishes the module while the other programs are compiled.
 .PHONY: build
 build: ## compile what `make test` runs, with formats and lints; the module and the Go programs beside it
 	@echo "== build"
+	@cargo build --quiet --locked --bin xtask
 	@crates/xtask/scripts/format.sh & format=$$!; \
-		$(if $(WASM_NEEDED),crates/xtask/scripts/build-wasm.sh >/dev/null,:) & wasm=$$!; \
+		$(if $(WASM_NEEDED),$(MAKE) --no-print-directory wasm XTASK=$(TARGET)/debug/xtask,:) & wasm=$$!; \
 		$(if $(filter $(abspath target/krakend),$(EDGE_KRAKEND)),crates/xtask/scripts/krakend.sh build,:) & go=$$!; \
 		$(MAKE) --no-print-directory programs; rust=$$?; wait $$format; format=$$?; wait $$go; go=$$?; \
 		wait $$wasm && [ $$format$$go = 00 ] && exit $$rust
 	@$(TARGET)/debug/xtask format-cases --check
-	@$(if $(WASM_NEEDED),$(MAKE) --no-print-directory wasm XTASK=$(TARGET)/debug/xtask,:)
 
 .PHONY: lint
 lint: ## format, layout of test data, and clippy (it is a part of the compilation)
