@@ -21,7 +21,7 @@ use super::reply::{Body, ReadBody, read_up_to};
 /// Before a call is repeated for the first time; each further time takes twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-const CONNECT: Duration = Duration::from_secs(5);
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
 
 /// Headers that are about one connection (RFC 9110, section 7.6.1), and `Expect`, which the recorder has answered.
 const OF_A_CONNECTION: [&str; 8] =

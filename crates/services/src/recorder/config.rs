@@ -52,6 +52,13 @@ pub struct Upstream {
     pub keep_headers: Vec<String>,
 }
 
+impl Upstream {
+    /// How long Restate may take for a call: two of the API, one of which began just before `retry_for` was over.
+    pub fn longest_call(&self) -> Duration {
+        self.timeout * 2 + self.retry_for
+    }
+}
+
 /// What becomes of a key when a call was interrupted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

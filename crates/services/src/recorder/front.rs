@@ -19,8 +19,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
-use super::api::{Api, Passing, client, kept};
+use super::api::{Api, CONNECT, Passing, client, kept};
 use super::envelope::{Answer, Call, Lines, Outcome, decode, encode};
 use super::long_answers::LongAnswers;
 use super::problem::Problem;
@@ -125,7 +126,7 @@ impl Front {
         for attempt in 0..TRIES {
             // What `keys show` and `keys purge` look for stands in front. All suffixes are equally long, so no two keys become one.
             let key = format!("{key}.{operation}.{attempt:02}");
-            let (answer, body) = self.run(&key, envelope.clone()).await.map_err(|error| {
+            let (answer, body) = self.run(api, &key, envelope.clone()).await.map_err(|error| {
                 eprintln!("{key}: {error:#}");
                 Problem::Store
             })?;
@@ -141,13 +142,15 @@ impl Front {
         Err(Problem::Exhausted)
     }
 
-    /// Has Restate run a call under a key, or waits for the one that runs, or gets what is kept. If a node fails, the next one is asked:
-    /// it finds what the first one began, by the key.
-    async fn run(&self, key: &str, envelope: Bytes) -> Result<(Answer, Bytes)> {
+    /// Has Restate run a call under a key, or waits for the one that runs, or gets what is kept. If a node fails, or takes longer than
+    /// any call can, the next one is asked: it finds what the first one began, by the key.
+    async fn run(&self, api: &Api, key: &str, envelope: Bytes) -> Result<(Answer, Bytes)> {
+        let longest = api.upstream.longest_call() + CONNECT;
         let mut failed = anyhow!("Restate has no address");
         let first = self.answers.load(Ordering::Relaxed);
         for (place, node) in self.handlers.iter().enumerate().cycle().skip(first).take(self.handlers.len()) {
-            match self.run_at(node, key, envelope.clone()).await {
+            let answer = timeout(longest, self.run_at(node, key, envelope.clone())).await;
+            match answer.unwrap_or_else(|_| Err(anyhow!("no answer within {longest:?}"))) {
                 Ok(answer) => {
                     self.answers.store(place, Ordering::Relaxed);
                     return Ok(answer);

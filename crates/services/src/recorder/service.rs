@@ -37,7 +37,7 @@ struct Shared {
 
 /// What Restate has to know about the service: how long it keeps answers, and that a call takes as long as the slowest API.
 pub(super) fn options(retention: Duration, apis: &BTreeMap<String, Api>) -> ServiceOptions {
-    let longest = apis.values().map(|api| api.upstream.timeout * 2 + api.upstream.retry_for).max().unwrap_or_default();
+    let longest = apis.values().map(|api| api.upstream.longest_call()).max().unwrap_or_default();
     ServiceOptions::new()
         .idempotency_retention(retention)
         .retry_forever()

@@ -6,7 +6,7 @@ mod operators;
 mod setup;
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -36,6 +36,7 @@ pub(crate) fn groups() -> Result<Vec<Group>> {
         one("errors are kept, and what did nothing is not", errors),
         one("many at once have one effect", at_once),
         one("bounds", bounds),
+        one("a node of Restate that hangs", hung_node),
         one("no request chooses where it goes", forgery),
         one("metrics and upstreams", status),
         one("adversary: random requests of two tenants", adversary::run),
@@ -239,6 +240,20 @@ fn bounds(setup: &Recorded) -> Result<()> {
         is_problem(&setup.send(&more)?, 502, "answer_unavailable", "never")?;
     }
     ensure!(setup.effects("POST /orders/more")? == 1, "it ran again");
+    Ok(())
+}
+
+/// It takes connections and says nothing.
+fn hung_node(setup: &Recorded) -> Result<()> {
+    let node = TcpListener::bind(loopback(0))?;
+    let (mut recorder, port) = setup.second(node.local_addr()?.port())?;
+    let request = Request::new("POST", "/orders/hung").header("idempotency-key", "t-acme:shop:user:alice:hung");
+    let request = request.body("{}").http1();
+    let answers = [raw::exchange(loopback(port), "POST", &request)?, raw::exchange(loopback(port), "POST", &request)?];
+    recorder.kill()?;
+    let [first, second] = &answers;
+    is_replay_of(second, first)?;
+    ensure!(first.status == 200 && setup.effects("POST /orders/hung")? == 1, "{first:?}");
     Ok(())
 }
 

@@ -147,6 +147,22 @@ impl Recorded {
         })
     }
 
+    /// A second recorder, whose API has a second for an answer, and one node of Restate more, which it asks first: its port.
+    pub(super) fn second(&self, first_node: u16) -> Result<(Process, u16)> {
+        let api = json!({"url": loopback_url(self.ports.api), "timeout": "1s", "retry_for": "0s"});
+        let config = json!({"upstreams": {"counter": api}});
+        fs::write(self.directory.path().join("second.json"), config.to_string())?;
+        let nodes: Vec<String> = self.ports.nodes.iter().map(|node| loopback_url(node.ingress)).collect();
+        let ports = [free()?, free()?, free()?];
+        let recorder = recorder_of(
+            "second.json",
+            &[&[loopback_url(first_node)], nodes.as_slice()].concat(),
+            ports,
+            &self.directory,
+        )?;
+        Ok((recorder, ports[0]))
+    }
+
     pub(super) fn processes(&self) -> MutexGuard<'_, Processes> {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -246,13 +262,19 @@ fn api(ports: &RecorderPorts, directory: &TempDir) -> Result<Process> {
 }
 
 fn recorder(ports: &RecorderPorts, directory: &TempDir) -> Result<Process> {
-    let mut command = Command::new(built("EDGE_RECORDER", "recorder")?);
     let restate: Vec<String> = ports.nodes.iter().map(|node| loopback_url(node.ingress)).collect();
-    command.arg("--config").arg(directory.path().join("recorder.json")).args(["--restate", &restate.join(",")]);
-    for (option, port) in [("--listen", ports.front), ("--service", ports.service), ("--status", ports.status)] {
+    recorder_of("recorder.json", &restate, [ports.front, ports.service, ports.status], directory)
+}
+
+/// The recorder that has this configuration and these nodes of Restate, and listens on these ports.
+fn recorder_of(config: &str, restate: &[String], ports: [u16; 3], directory: &TempDir) -> Result<Process> {
+    let mut command = Command::new(built("EDGE_RECORDER", "recorder")?);
+    command.arg("--config").arg(directory.path().join(config)).args(["--restate", &restate.join(",")]);
+    for (option, port) in ["--listen", "--service", "--status"].into_iter().zip(ports) {
         command.args([option, &loopback(port).to_string()]);
     }
-    listening("the recorder", ports.service, &mut command, directory)
+    let [_, service, _] = ports;
+    listening("the recorder", service, &mut command, directory)
 }
 
 fn listening(name: &str, port: u16, command: &mut Command, directory: &TempDir) -> Result<Process> {
