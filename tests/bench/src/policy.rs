@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use harness::tokens;
 use serde_json::{Value, json};
 
 /// Who calls, as every variant's metadata says it.
@@ -32,10 +33,7 @@ pub(crate) fn claims() -> Value {
 }
 
 fn sources() -> Value {
-    json!([{
-        "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id",
-        "project": "project_id", "subject": {"field": "sub", "type": "user"},
-    }])
+    json!([tokens::source()])
 }
 
 /// A policy that rewrites the key and leaves all else as it is.

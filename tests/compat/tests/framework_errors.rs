@@ -12,6 +12,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{ADDED_TO_REPLIES, TestGateway, is_added};
 use e2e::raw::{Reply, Request};
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use serde_json::json;
 
 use crate::path_readers::{
@@ -95,16 +96,13 @@ impl FrameworkErrorsSetup {
         let policy = json!({
             "version": 1,
             "unmatched": "HANDLER_INTERNAL_C",
-            "identity": {"sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            }]},
+            "identity": {"sources": [tokens::source()]},
             "backend": {"kind": "generic"},
             "routes": [{"endpoint": "users.create", "path": "/users", "policy": "ACCEPTED"}],
         });
         let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
         let gateway = TestGateway::start(&[(AS_SHIPPED.to_owned(), listener)])?;
-        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let token = gateway.user_token()?;
         Ok(Self { gateway, backends: backends::ready(starting)?, token })
     }
 

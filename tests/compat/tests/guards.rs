@@ -18,6 +18,7 @@ use e2e::runner::{Group, Test, runtime, sharing, until};
 use harness::http;
 use harness::ports::{free, loopback, loopback_url};
 use harness::process::Process;
+use harness::tokens;
 use harness::tools::repository;
 use serde_json::{Value, json};
 
@@ -85,10 +86,7 @@ impl GuardsSetup {
     fn start() -> Result<Self> {
         let policy = json!({
             "version": 1,
-            "identity": {"sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            }]},
+            "identity": {"sources": [tokens::source()]},
             "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend", "guard": {"retention": "170h"}, "key_header": KEY_HEADER},
             "routes": [
                 {"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create", "collision": "enforce"},
@@ -104,7 +102,7 @@ impl GuardsSetup {
     /// Sends a request with a key of the client's own making beside its key, if it has one.
     fn send(&self, path: &str, key: Option<&str>, body: Option<&Value>) -> Result<Reply> {
         let gateway = &self.chain.gateway;
-        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let token = gateway.user_token()?;
         let mut request = Request::new("POST", path).bearer(&token).header(KEY_HEADER, "t-globex:shop:user:u1:forged");
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
@@ -117,7 +115,7 @@ impl GuardsSetup {
 
     fn refund(&self, key: &str, order: &str) -> Result<Reply> {
         let gateway = &self.chain.gateway;
-        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let token = gateway.user_token()?;
         let request = Request::new("POST", "/refunds").bearer(&token).header("content-type", "application/json");
         let request = request.header("idempotency-key", key).body(json!({"order_id": order, "amount": 1}).to_string());
         let (address, last) = (gateway.address(LISTENER)?, Mutex::new(Reply::default()));

@@ -11,6 +11,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use harness::tools::repository;
 use serde_json::{Value, json};
 
@@ -111,10 +112,7 @@ impl ClientsSetup {
         let upstream = ScriptedUpstream::start()?;
         let policy = json!({
             "version": 1,
-            "identity": {"sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}
-            }]},
+            "identity": {"sources": [tokens::source()]},
             "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
             "routes": [{"endpoint": "refunds.create", "path": "/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"}]
         });
@@ -127,7 +125,7 @@ impl ClientsSetup {
 
 /// As the page says of HTTP/1.1.
 fn closes_connection(setup: &ClientsSetup) -> Result<()> {
-    let token = setup.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+    let token = setup.gateway.user_token()?;
     for (request, status) in [
         (Request::post("/refunds").bearer(&token), 400),
         (Request::post("/refunds").header("idempotency-key", "k"), 401),
@@ -165,7 +163,7 @@ print(json.dumps({**seen, "waits": waits}))
     };
     let told = json!({
         "url": format!("http://{address}{path}"),
-        "token": setup.gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?,
+        "token": setup.gateway.user_token()?,
         "key": key,
         "now": NOW,
         "options": serde_json::from_str::<Value>(row.options)?,

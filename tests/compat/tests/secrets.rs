@@ -16,6 +16,7 @@ use e2e::runner::{Group, Test, runtime, sharing};
 use harness::faults::Fault;
 use harness::http;
 use harness::openbao::MOUNT;
+use harness::tokens;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -450,10 +451,7 @@ fn policy() -> Value {
     json!({
         "version": 1,
         "identity": {
-            "sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            }, {
+            "sources": [tokens::source(), {
                 "name": "partner", "unkey": {"header": "x-partner-key", "prefix": "sk_", "cluster": "unkey"},
                 "tenant": "/identity/externalId", "project": "/meta/project_id", "subject": {"field": "/keyId", "type": "client"},
             }],

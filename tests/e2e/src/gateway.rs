@@ -14,7 +14,7 @@ use harness::http;
 use harness::ports::{Ports, loopback};
 use harness::tokens::Signer;
 use harness::tools::{Filter, Tools};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::capture::{Answer, Capture};
@@ -199,6 +199,11 @@ impl TestGateway {
     /// A token for these claims.
     pub fn token(&self, claims: &Value) -> Result<String> {
         self.signer.mint(claims)
+    }
+
+    /// A token of the user `u1` of the tenant `acme` in the project `shop`.
+    pub fn user_token(&self) -> Result<String> {
+        self.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))
     }
 
     /// Envoy's own log so far.

@@ -21,7 +21,7 @@ pub fn left_out(name: &str, is_dynamic_module: bool) -> Option<&'static str> {
 /// Tests that are about stores, Restate, the command, or what the engine decides, and hardly about a host, by the beginnings of their full
 /// names. `make test` runs them in the dynamic module, for which Envoy compiles nothing; `make test-all` runs them in the WebAssembly
 /// module, too.
-const OF_ANY_HOST: [&str; 25] = [
+const OF_ANY_HOST: [&str; 24] = [
     "admin::",
     "api_keys::",
     "collision::",
@@ -43,7 +43,6 @@ const OF_ANY_HOST: [&str; 25] = [
     "reload::clients hang up during lookups under an old document, in the dynamic module",
     "render::",
     "rendered::",
-    "request_ids::",
     "restate::",
     "start::refused: no configuration",
     "webhooks::",

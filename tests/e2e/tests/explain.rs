@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Received, TestGateway, received};
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use harness::tools::built;
 use serde_json::{Value, json};
 
@@ -79,10 +80,7 @@ impl ExplainSetup {
         let policy = json!({
             "version": 1,
             "backend": {"kind": "generic"},
-            "identity": {"sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            }]},
+            "identity": {"sources": [tokens::source()]},
             "routes": [
                 {"endpoint": "status.any", "methods": ["GET"], "path": "/status", "policy": "HANDLER_INTERNAL_C"},
                 {"endpoint": "orders.create", "hosts": ["api.example.com"], "path": "/orders", "policy": "REQUIRED_A"},
@@ -92,8 +90,7 @@ impl ExplainSetup {
         let listener = ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath] };
         let gateway = TestGateway::start(&[(LISTENER.to_owned(), listener)])?;
         fs::write(gateway.run_dir().join("explained.json"), policy.to_string())?;
-        let claims = json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"});
-        let authorization = format!("Authorization: Bearer {}", gateway.token(&claims)?);
+        let authorization = format!("Authorization: Bearer {}", gateway.user_token()?);
         let command = built("EDGE_CLI", "edge-idempotency")?;
         Ok(Self { gateway, command, authorization })
     }

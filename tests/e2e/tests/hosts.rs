@@ -6,6 +6,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Seen, TestEnvironment, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use serde_json::{Value, json};
 
 const HOOKS: &str = "hooks.example.com";
@@ -38,10 +39,7 @@ fn policy() -> Value {
     json!({
         "version": 1,
         "unmatched": "HANDLER_INTERNAL_C",
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "generic"},
         "routes": [
             {"endpoint": "hooks", "path": "/hooks/{provider}/{webhook_id}", "hosts": [HOOKS], "policy": "REQUIRED_B", "webhook": {}},

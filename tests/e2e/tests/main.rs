@@ -8,10 +8,9 @@ use e2e::runner::{Module, run};
 
 mod access_log;
 mod admin;
-mod answer_buffer;
 mod api_keys;
-mod body_buffer;
 mod body_integrity;
+mod buffers;
 mod cases;
 mod collision;
 mod dynamic_module;
@@ -36,7 +35,6 @@ mod recovery;
 mod reload;
 mod render;
 mod rendered;
-mod request_ids;
 mod restate;
 mod start;
 mod story;
@@ -55,15 +53,13 @@ const MODULES: &[Module] = &[
     ("restate", restate::groups),
     ("observability", observability::groups),
     ("access_log", access_log::groups),
-    ("request_ids", request_ids::groups),
     ("panics", panics::groups),
     ("krakend", krakend::groups),
     ("story", story::groups),
     ("reload", reload::groups),
     ("hostile", hostile::groups),
-    ("answer_buffer", answer_buffer::groups),
     ("api_keys", api_keys::groups),
-    ("body_buffer", body_buffer::groups),
+    ("buffers", buffers::groups),
     ("cases", cases::groups),
     ("dynamic_module", dynamic_module::groups),
     ("explain", explain::groups),

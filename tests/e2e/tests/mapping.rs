@@ -9,6 +9,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::TestGateway;
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use harness::tools::{built, repository};
 use serde_json::{Map, Value, json};
 
@@ -42,10 +43,7 @@ fn start() -> Result<TestGateway> {
     let policy = json!({
         "version": 1,
         "docs_url": "https://docs.example.com/errors",
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "generic", "cluster": "backend", "guard": {"service": "OrdersGuard"}},
         "routes": [{
             "endpoint": "orders.create", "path": "/orders", "policy": "REQUIRED_A", "target": "Orders/create", "collision": "enforce",
@@ -93,10 +91,7 @@ fn profile_listener(name: &str) -> Result<ListenerSpec> {
     };
     let policy = json!({
         "version": 1,
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true, "guard": {"service": "SessionsGuard"}},
         "routes": [route("compared", &["/in_flight", "/fingerprint_without"])?, route("asked", &["/collision", "/fingerprint", "/fingerprint_without"])?],
     });
@@ -118,7 +113,7 @@ fn profile(name: &str) -> Result<Value> {
 
 /// The errors of each protocol, and the key that answers of ACP repeat.
 fn profiles(gateway: &TestGateway) -> Result<()> {
-    let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+    let token = gateway.user_token()?;
     let answer = |status: u16, body: &[u8]| e2e::capture::Answer {
         status,
         headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
@@ -176,7 +171,7 @@ fn profiles(gateway: &TestGateway) -> Result<()> {
 }
 
 fn own_codes(gateway: &TestGateway) -> Result<()> {
-    let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+    let token = gateway.user_token()?;
     let order = || Request::new("POST", "/orders").bearer(&token).body("{}");
     // The upstream is the guard, too. It answers the claim with the fingerprint of another request.
     let other = e2e::capture::Answer {

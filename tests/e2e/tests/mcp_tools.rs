@@ -8,6 +8,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Seen, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use harness::tools::repository;
 use serde_json::{Value, json};
 
@@ -36,17 +37,14 @@ impl McpSetup {
         let (bridge, route) = (block()?, block()?);
         let policy = json!({
             "version": 1,
-            "identity": {"sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            }]},
+            "identity": {"sources": [tokens::source()]},
             "backend": {"kind": "generic"},
             "routes": [route],
         });
         let listener =
             ListenerSpec { policy: policy.to_string(), changes: vec![Change::EveryPath, Change::Before(bridge)] };
         let gateway = TestGateway::start(&[("mcp".to_owned(), listener)])?;
-        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let token = gateway.user_token()?;
         Ok(Self { gateway, token })
     }
 

@@ -10,6 +10,7 @@ use e2e::discovery::Discovery;
 use e2e::gateway::{TestEnvironment, TestGateway, tools};
 use e2e::raw::{Request, send_each};
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -52,10 +53,7 @@ fn policy(endpoints: &[(&str, String)]) -> Value {
         "version": 1,
         "backend": {"kind": "generic"},
         "identity": {"sources": [
-            {
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            },
+            tokens::source(),
             {
                 "name": "headers", "headers_owned_by": "tests", "tenant": "x-tenant", "project": "x-project",
                 "subject": {"field": "x-user", "type": "user"},
@@ -131,7 +129,7 @@ fn attempts(gateway: &TestGateway) -> Result<()> {
     for attempt in ["1", "1", "1", "2", "3", "1000", "first"] {
         gateway.http1("api", &Request::post("/plain").header("x-retry-attempt", attempt))?;
     }
-    let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+    let token = gateway.user_token()?;
     gateway.http1("api", &Request::post("/plain").bearer(&token).header("x-retry-attempt", "2"))?;
     let of_tenant = "idempotency_attempt_bucket{tenant=\"acme\",project=\"shop\",endpoint=\"plain\",le=\"+Inf\"} 1";
     // Envoy merges histograms every five seconds.
@@ -178,21 +176,13 @@ fn tenants(gateway: &TestGateway) -> Result<()> {
             Ok(sum(gateway, present)? == requests / 2 && sum(gateway, missing)? == requests / 2)
         })
     };
-    let at_start = gateway.resident_bytes()?;
     ask(0..1000)?;
     counted(1000)?;
-    let (before, series_before) = (gateway.resident_bytes()?, samples(gateway)?.len());
+    let before = gateway.resident_bytes()?;
     ask(1000..TENANTS)?;
     counted(TENANTS)?;
     gateway.capture().take();
     let (after, series) = (gateway.resident_bytes()?, samples(gateway)?.len() as u64);
-    println!(
-        "{TENANTS} tenants, {WORKERS} workers: {} KiB at start, {} KiB with {series_before} series after 1,000 tenants, {} KiB with \
-         {series} series after all",
-        at_start >> 10,
-        before >> 10,
-        after >> 10,
-    );
     // Beyond the bound each worker has the series of `_other`, and Envoy the counter of what was folded.
     ensure!(series <= WORKERS * MAX_SERIES + 5, "{series} series");
     ensure!(after < before + (64 << 20), "resident memory went from {before} to {after} bytes");
@@ -208,7 +198,6 @@ fn tenants(gateway: &TestGateway) -> Result<()> {
     };
     gateway.until("every attempt is there", |_| Ok(counted(&all_attempts()?) == TENANTS))?;
     let attempts = all_attempts()?.len() as u64;
-    println!("{attempts} series of a histogram");
     ensure!(
         (WORKERS * MAX_SERIES / 2..=WORKERS * MAX_SERIES + 22).contains(&attempts),
         "{attempts} series of a histogram"

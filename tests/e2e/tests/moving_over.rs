@@ -2,23 +2,21 @@
 //! API is that of `examples/own-api`, which stores under both keys; each listener of one Envoy has another policy.
 
 use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::raw::{self, Reply, Request};
-use e2e::runner::{Group, Test, runtime, sharing};
+use e2e::runner::{Group, Test, sharing};
 use harness::process::Process;
+use harness::tokens;
 use harness::tools::built;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long the API may take to listen.
-const READY: Duration = Duration::from_secs(30);
+use crate::own_api;
+
 /// Shadow mode with the header, and what comes after it.
 const SHADOW: &str = "shadow";
 const ENFORCE: &str = "enforce";
@@ -43,24 +41,12 @@ struct MovingSetup {
 impl MovingSetup {
     fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let mut command = Command::new("node");
-        let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-api/server.mjs");
-        command.arg(server).arg("0").env("FUTURE_KEY_HEADER", HEADER);
-        let missing = "the API of examples/own-api needs Node.js 18 or newer on PATH (Debian: apt-get install nodejs)";
-        let mut api = Process::spawn("the API", &mut command, &directory.path().join("api.log")).context(missing)?;
-        let log = api.log().to_owned();
-        runtime()?.block_on(api.ready(READY, async || port(&log).map(drop)))?;
-        let around = TestEnvironment {
-            backend: Some(SocketAddr::from(([127, 0, 0, 1], port(&log)?))),
-            ..TestEnvironment::default()
-        };
+        let (api, address) = own_api::api(directory.path(), &[("FUTURE_KEY_HEADER", HEADER)])?;
+        let around = TestEnvironment { backend: Some(address), ..TestEnvironment::default() };
         let listener = |name: &str, mode: &str, header: Option<&str>| {
             let mut policy = json!({
                 "version": 1, "mode": mode, "backend": {"kind": "generic"}, "key": {"charset": "visible"},
-                "identity": {"sources": [{
-                    "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                    "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-                }]},
+                "identity": {"sources": [tokens::source()]},
                 "routes": [
                     {"endpoint": "orders.create", "path": "/orders", "policy": "REQUIRED_A"},
                     {"endpoint": "orders.list", "methods": ["GET"], "path": "/orders", "policy": "PROHIBITED"},
@@ -110,17 +96,8 @@ impl MovingSetup {
 
     /// How many orders of an item the API has taken.
     fn orders(&self, item: &str) -> Result<usize> {
-        let list = self.send(ENFORCE, &Request::new("GET", "/orders").bearer(&self.token("alice")?))?.json();
-        let orders = list.get("orders").and_then(Value::as_array).with_context(|| format!("no orders: {list}"))?;
-        Ok(orders.iter().filter(|order| order.get("item").is_some_and(|name| name == item)).count())
+        own_api::count(&self.send(ENFORCE, &Request::new("GET", "/orders").bearer(&self.token("alice")?))?.json(), item)
     }
-}
-
-/// The port that the API says it listens on.
-fn port(log: &Path) -> Result<u16> {
-    let text = fs::read_to_string(log)?;
-    let port = text.lines().find_map(|line| line.strip_prefix("listening on ")).context("it does not listen yet")?;
-    Ok(port.parse()?)
 }
 
 fn switch(setup: &MovingSetup) -> Result<()> {

@@ -52,13 +52,7 @@ impl OwnApiSetup {
         // The first token makes the key set that Envoy reads at its start.
         token(run_dir, "acme", "alice")?;
 
-        let mut command = Command::new("node");
-        command.arg(example().join("server.mjs")).arg("0");
-        let mut api = Process::spawn("the API", &mut command, &run_dir.join("api.log")).context(MISSING_NODE)?;
-        let log = api.log().to_owned();
-        runtime()?.block_on(api.ready(READY, async || api_port(&log).map(drop)))?;
-        let backend = SocketAddr::from(([127, 0, 0, 1], api_port(&log)?));
-
+        let (api, backend) = api(run_dir, &[])?;
         let options = options(run_dir, backend, "")?;
         let shipped = fs::read_to_string(example().join("envoy.yaml"))?;
         let mut config = shipped.clone();
@@ -92,10 +86,24 @@ impl OwnApiSetup {
     /// How many orders of an item the API has.
     fn orders(&self, item: &str) -> Result<usize> {
         let token = token(self.directory.path(), "acme", "alice")?;
-        let list = self.send(&Request::new("GET", "/orders").bearer(&token))?.json();
-        let orders = list.get("orders").and_then(Value::as_array).with_context(|| format!("no orders: {list}"))?;
-        Ok(orders.iter().filter(|order| order.get("item").is_some_and(|name| name == item)).count())
+        count(&self.send(&Request::new("GET", "/orders").bearer(&token))?.json(), item)
     }
+}
+
+/// How many orders of an item are in the API's list.
+pub(crate) fn count(list: &Value, item: &str) -> Result<usize> {
+    let orders = list.get("orders").and_then(Value::as_array).with_context(|| format!("no orders: {list}"))?;
+    Ok(orders.iter().filter(|order| order.get("item").is_some_and(|name| name == item)).count())
+}
+
+/// The API with these variables, and where it listens.
+pub(crate) fn api(directory: &Path, environment: &[(&str, &str)]) -> Result<(Process, SocketAddr)> {
+    let mut command = Command::new("node");
+    command.arg(example().join("server.mjs")).arg("0").envs(environment.iter().copied());
+    let mut api = Process::spawn("the API", &mut command, &directory.join("api.log")).context(MISSING_NODE)?;
+    let log = api.log().to_owned();
+    runtime()?.block_on(api.ready(READY, async || api_port(&log).map(drop)))?;
+    Ok((api, SocketAddr::from(([127, 0, 0, 1], api_port(&log)?))))
 }
 
 /// The port that the API says it listens on.

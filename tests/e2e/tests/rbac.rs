@@ -6,6 +6,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Seen, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use serde_json::{Value, json};
 
 const DENIED: &str = "/api/v1/denied";
@@ -58,7 +59,7 @@ impl RbacSetup {
             (ROUTE.to_owned(), listener(vec![Change::Before(filter(json!({"@type": kind}))), Change::Route(route)])),
         ];
         let gateway = TestGateway::start(&listeners)?;
-        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let token = gateway.user_token()?;
         Ok(Self { gateway, token })
     }
 
@@ -73,10 +74,7 @@ impl RbacSetup {
 fn policy() -> String {
     json!({
         "version": 1,
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": [
             {"endpoint": "denied", "path": DENIED, "policy": "REQUIRED_A", "target": "Service/denied"},

@@ -143,7 +143,7 @@ impl ReloadSetup {
         let (gateway, discovery, directory) = start(Vec::new(), &A.text())?;
         let headers = ["x-restate-id", "x-a-hidden", "x-b-hidden"].map(|name| (name.to_owned(), b"told".to_vec()));
         gateway.capture().answer(Answer { headers: headers.into(), ..Answer::default() });
-        let token = token(&gateway)?;
+        let token = gateway.user_token()?;
         Ok(Self { gateway, discovery, token, _directory: directory })
     }
 
@@ -175,10 +175,6 @@ impl ReloadSetup {
         self.gateway.capture().take();
         Ok(())
     }
-}
-
-fn token(gateway: &TestGateway) -> Result<String> {
-    gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))
 }
 
 fn keyed(token: &str, raw: &str) -> Request {

@@ -12,6 +12,7 @@ use e2e::raw::{self, Reply, Request};
 use e2e::runner::{Group, Test, runtime, sharing};
 use harness::envoy::Envoy;
 use harness::ports::loopback;
+use harness::tokens;
 use harness::tokens::{ISSUER, Signer};
 use harness::tools::{Filter, built};
 use serde_json::{Value, json};
@@ -77,10 +78,7 @@ struct RenderedGateway {
 
 fn policy(by: By) -> Value {
     let source = match by {
-        By::Token => {
-            json!({"name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"], "tenant": "tenant_id", "project": "project_id",
-                "subject": {"field": "sub", "type": "user"}})
-        }
+        By::Token => tokens::source(),
         By::Payload => {
             json!({"name": "jwt", "headers_owned_by": "envoy.filters.http.jwt_authn", "payload_header": PAYLOAD, "tenant": "tenant_id",
                 "project": "project_id", "subject": {"field": "sub", "type": "user"}})

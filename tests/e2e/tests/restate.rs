@@ -14,6 +14,8 @@ use harness::stack::{Stack, StackOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::recovery::{self, ALICE, Caller};
+
 const REFUNDS: &str = "/api/v1/refunds";
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
@@ -37,22 +39,6 @@ struct RestateSetup {
     _directory: TempDir,
 }
 
-#[derive(Clone, Copy)]
-struct Caller {
-    tenant: &'static str,
-    project: &'static str,
-    user: &'static str,
-}
-
-const ALICE: Caller = Caller { tenant: "acme", project: "health-prod", user: "alice" };
-
-impl Caller {
-    fn namespaced(&self, raw: &str) -> String {
-        let Self { tenant, project, user } = self;
-        format!("t-{tenant}:{project}:user:{user}:{raw}")
-    }
-}
-
 impl RestateSetup {
     /// The demo.
     fn start() -> Result<Self> {
@@ -73,9 +59,10 @@ impl RestateSetup {
     }
 
     async fn send(&self, caller: Option<&Caller>, request: Request) -> Result<Reply> {
-        let Some(caller) = caller else { return request.send(&self.stack.gateway_url()).await };
-        let claims = json!({"tenant_id": caller.tenant, "project_id": caller.project, "sub": caller.user});
-        request.bearer(&self.stack.signer.mint(&claims)?).send(&self.stack.gateway_url()).await
+        match caller {
+            Some(caller) => recovery::send(&self.stack, caller, request).await,
+            None => request.send(&self.stack.gateway_url()).await,
+        }
     }
 
     /// Everything that Restate stored under a key.
@@ -211,9 +198,7 @@ async fn in_flight(setup: &RestateSetup) -> Result<()> {
     const AT_ONCE: usize = 3;
     let account = "acme:health-prod:in-flight";
     let payout = Request::post("/api/v1/accounts/in-flight/payout").header("Idempotency-Key", "in-flight-1");
-    let payout = payout.json(&json!({"amount": 4200}));
-    let claims = json!({"tenant_id": ALICE.tenant, "project_id": ALICE.project, "sub": ALICE.user});
-    let payout = payout.bearer(&setup.stack.signer.mint(&claims)?);
+    let payout = recovery::signed(&setup.stack, &ALICE, payout.json(&json!({"amount": 4200})))?;
     let send = || {
         let (request, url) = (payout.clone(), setup.stack.gateway_url());
         tokio::spawn(async move { request.send(&url).await })

@@ -1,5 +1,6 @@
 //! The policy document of the soak, and who calls.
 
+use harness::tokens;
 use serde_json::{Value, json};
 
 /// A route that takes orders with a key, and is answered by the handler.
@@ -138,13 +139,7 @@ pub fn document(sabotage: Option<Sabotage>) -> Value {
         "mode": if sabotage == Some(Sabotage::Namespace) { "shadow" } else { "enforce" },
         "docs_url": "https://developers.example.com/idempotency",
         "identity": {
-            "sources": [{
-                "name": "jwt",
-                "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id",
-                "project": "project_id",
-                "subject": {"field": "sub", "type": "user"},
-            }],
+            "sources": [tokens::source()],
             "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
         },
         "backend": {

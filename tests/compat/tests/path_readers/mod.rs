@@ -16,6 +16,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Received, Seen, TestGateway};
 use e2e::raw::Request;
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use harness::tools::repository;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -99,7 +100,7 @@ impl PathReadersSetup {
             (AS_WRITTEN.to_owned(), listener(&[Change::EveryPath, Change::PathsAsWritten])),
         ];
         let gateway = TestGateway::start(&listeners)?;
-        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let token = gateway.user_token()?;
         Ok(Self { gateway, backends: backends::ready(starting)?, token, known: Mutex::default() })
     }
 
@@ -199,10 +200,7 @@ fn decoded(text: &[u8]) -> Vec<u8> {
 fn policy(routes: &[Route]) -> String {
     let identity = |name: &str| {
         json!({
-            "sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            }],
+            "sources": [tokens::source()],
             "forward": {"subject": format!("{APPLIED}{}", name.replace('.', "-"))},
         })
     };

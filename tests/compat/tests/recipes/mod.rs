@@ -19,6 +19,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::runner::{Group, Test, separate, sharing};
+use harness::tokens;
 use serde_json::{Value, json};
 
 use programs::{RecipeCall, Told};
@@ -86,7 +87,7 @@ impl RecipesSetup {
         let answers = json!({"retry_headers": ["stripe-should-retry"], "error_member": true});
         let gateway =
             TestGateway::start_within(&around, &[listener(SHIPPED, &json!({})), listener(WITH_ANSWERS, &answers)])?;
-        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let token = gateway.user_token()?;
         let mut relays = BTreeMap::new();
         let mut calls = Vec::new();
         for recipe in RECIPES.iter().filter(|recipe| programs::missing(recipe).is_none()) {
@@ -183,10 +184,7 @@ fn keys(request: &ScriptedRequest) -> Vec<String> {
 fn listener(name: &str, answers: &Value) -> (String, ListenerSpec) {
     let mut policy = json!({
         "version": 1,
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "generic"},
         "routes": [
             {"endpoint": "refunds.create", "path": PATH, "policy": "REQUIRED_A"},

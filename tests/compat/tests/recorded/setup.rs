@@ -16,6 +16,7 @@ use harness::cluster::{self, NodePorts};
 use harness::ports::{free, loopback, loopback_url};
 use harness::process::Process;
 use harness::restate::Restate;
+use harness::tokens;
 use harness::tools::built;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -87,10 +88,7 @@ impl Recorded {
         let mut policy = json!({
             "version": 1,
             "identity": {
-                "sources": [{
-                    "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                    "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-                }],
+                "sources": [tokens::source()],
                 "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
             },
             "backend": {"kind": "generic"},

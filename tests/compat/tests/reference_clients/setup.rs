@@ -6,6 +6,7 @@ use super::upstream::HostileUpstream;
 use anyhow::{Context as _, Result};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
+use harness::tokens;
 use serde_json::{Value, json};
 
 use super::driver::Caller;
@@ -104,10 +105,7 @@ fn policy(backend: Value, routes: Vec<Value>) -> String {
         "version": 1,
         "docs_url": "https://docs.example.com/errors",
         "allow_inline_secrets": true,
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": backend,
         "routes": routes,
     })

@@ -13,6 +13,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::runner::{Group, Test, runtime, sharing};
 use harness::process::Process;
+use harness::tokens;
 use harness::tools::repository;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -104,10 +105,7 @@ impl RpcSetup {
             json!({
                 "version": 1,
                 "docs_url": "https://docs.example.com/errors",
-                "identity": {"sources": [{
-                    "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                    "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-                }]},
+                "identity": {"sources": [tokens::source()]},
                 "backend": backend,
                 "clean_errors": clean, "retry_headers": ["x-should-retry"],
                 "routes": routes,
@@ -140,7 +138,7 @@ impl RpcSetup {
         let around =
             TestEnvironment { backend: Some(SocketAddr::from(([127, 0, 0, 1], port()?))), ..Default::default() };
         let gateway = TestGateway::start_within(&around, &listeners)?;
-        let token = gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))?;
+        let token = gateway.user_token()?;
         Ok(Self { gateway, token, _backend: backend, _directory: directory })
     }
 

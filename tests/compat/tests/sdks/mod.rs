@@ -12,6 +12,7 @@ use e2e::capture::Answer;
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{Received, TestGateway, received};
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use harness::tools::repository;
 use serde_json::{Value, json};
 
@@ -65,10 +66,7 @@ impl SdksSetup {
             let mut policy = json!({
                 "version": 1,
                 "docs_url": "https://developers.example.com/idempotency",
-                "identity": {"sources": [{
-                    "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                    "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"}
-                }]},
+                "identity": {"sources": [tokens::source()]},
                 "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend"},
                 "routes": [{"endpoint": "refunds.create", "path": PATH, "policy": "REQUIRED_A", "target": "Refunds/create"}]
             });

@@ -14,6 +14,7 @@ use e2e::raw::{self, Reply, Request};
 use e2e::runner::{Group, Test, runtime, sharing};
 use harness::ports::{free, loopback};
 use harness::process::Process;
+use harness::tokens;
 use harness::tools::repository;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -94,10 +95,7 @@ impl DjangoSetup {
                 "mode": mode,
                 // In shadow mode it refuses nothing.
                 "unmatched": if mode == "shadow" { "REJECT" } else { "HANDLER_INTERNAL_C" },
-                "identity": {"sources": [{
-                    "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                    "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-                }]},
+                "identity": {"sources": [tokens::source()]},
                 "backend": {"kind": "generic"},
                 "routes": [
                     {"endpoint": "orders.create", "path": "/orders", "policy": "REQUIRED_A"},

@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result};
 use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::TestGateway;
 use e2e::runner::Group;
+use harness::tokens;
 use serde_json::{Map, Value, json};
 
 pub(crate) fn groups() -> Result<Vec<Group>> {
@@ -29,10 +30,7 @@ fn listener(key_in_logs: &str, mode: &str) -> ListenerSpec {
     let policy = json!({
         "version": 1,
         "mode": mode,
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": [
             {"endpoint": "refunds", "path": "/api/v1/refunds", "policy": "REQUIRED_A", "target": "Refunds/create"},

@@ -15,6 +15,8 @@ const DIGEST: &str = "sha256:e378f1a947a3de7207338ec2bb066dc60c253fd1bbb22135eb8
 /// The digest of the raw key `k-1`.
 const RAW_DIGEST: &str = "sha256:7c35c5a1785d20704e44d5de4beb81c1fce91b6fe48ed7c3159af6f7f832078b";
 const NAMESPACED: &str = "t-acme:shop:user:u1:k-1";
+/// What each client claims to be the request's id. Nobody repeats it.
+const CLIENTS_ID: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
 /// The members of a line of the access log.
 const MEMBERS: [&str; 10] = [
     "cluster",
@@ -55,6 +57,7 @@ struct Row {
 }
 
 fn row(listener: &'static str, request: Request, answer: Answer, told: (u16, &'static str), record: Value) -> Row {
+    let request = request.header("x-request-id", CLIENTS_ID);
     let mut row = Row { listener, request, answer, status: told.0, details: told.1, record };
     let invocation = row.answer.headers.iter().any(|(name, _)| name == INVOKED.0);
     if let Some(record) = row.record.as_object_mut().filter(|_| invocation) {
@@ -101,12 +104,8 @@ fn rows(gateway: &TestGateway) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn token(gateway: &TestGateway) -> Result<String> {
-    gateway.token(&json!({"tenant_id": "acme", "project_id": "shop", "sub": "u1"}))
-}
-
 fn enforced(gateway: &TestGateway) -> Result<Vec<Row>> {
-    let token = token(gateway)?;
+    let token = gateway.user_token()?;
     let post = |path: &str| Request::post(path).bearer(&token);
     let keyed = |path: &str| post(path).header("idempotency-key", "k-1");
     let refund = || keyed("/api/v1/refunds");
@@ -170,7 +169,7 @@ fn enforced(gateway: &TestGateway) -> Result<Vec<Row>> {
 }
 
 fn recoveries_and_webhooks(gateway: &TestGateway) -> Result<Vec<Row>> {
-    let token = token(gateway)?;
+    let token = gateway.user_token()?;
     let recover = |path: &str| Request::new("GET", path).bearer(&token);
     let path = "/api/v1/refunds/by-idempotency-key/k-1";
     let recovery = |more: &Value| {
@@ -241,7 +240,7 @@ fn refused_identity(gateway: &TestGateway) -> Result<Row> {
 }
 
 fn forms_and_shadow(gateway: &TestGateway) -> Result<Vec<Row>> {
-    let token = token(gateway)?;
+    let token = gateway.user_token()?;
     let refund = || Request::post("/api/v1//refunds?planted=1").bearer(&token).header("idempotency-key", "k-1");
     let invoked = || restate(200, &[INVOKED]);
     let stored =
@@ -280,19 +279,20 @@ fn forms_and_shadow(gateway: &TestGateway) -> Result<Vec<Row>> {
 
 fn every_outcome(gateway: &TestGateway) -> Result<()> {
     let rows = rows(gateway)?;
-    let mut differences = Vec::new();
+    let (mut differences, mut instances) = (Vec::new(), Vec::new());
     for (number, row) in rows.iter().enumerate() {
         let seen = gateway.http1_answered(row.listener, &row.request, &row.answer)?;
         if seen.reply.status != row.status {
             differences.push(format!("row {number}: the client got {}", seen.reply.status));
         }
+        instances.push(seen.reply.json().get("instance").cloned());
     }
     let lines = access_log(gateway, rows.len())?;
     ensure!(lines.len() == rows.len(), "{} lines for {} requests", lines.len(), rows.len());
     let told = log_lines(gateway)?;
-    for (number, (row, line)) in rows.iter().zip(&lines).enumerate() {
+    for (number, ((row, line), instance)) in rows.iter().zip(&lines).zip(instances).enumerate() {
         let text = Value::Object(line.clone()).to_string();
-        if let Err(error) = check_line(row, line).and_then(|()| check_log(row, line, &told)) {
+        if let Err(error) = check_line(row, line, instance.as_ref()).and_then(|()| check_log(row, line, &told)) {
             differences.push(format!("row {number}: {error:#}\n  {text}"));
         }
         if row.listener != "full" && text.contains("planted") {
@@ -309,7 +309,8 @@ fn every_outcome(gateway: &TestGateway) -> Result<()> {
     Ok(())
 }
 
-fn check_line(row: &Row, line: &Map<String, Value>) -> Result<()> {
+/// `instance` is that of the problem document, if the client got one.
+fn check_line(row: &Row, line: &Map<String, Value>, instance: Option<&Value>) -> Result<()> {
     let mut names: Vec<&str> = line.keys().map(String::as_str).collect();
     names.sort_unstable();
     ensure!(names == MEMBERS, "its members are {names:?}");
@@ -325,8 +326,10 @@ fn check_line(row: &Row, line: &Map<String, Value>) -> Result<()> {
     ensure!(member("flags") == "-" || row.status == 404 && member("flags") == "URX", "the flags");
     ensure!(member("duration_ms").is_u64() && member("time").is_string(), "the times");
     let id = member("request_id");
-    ensure!(id.as_str().is_some_and(|id| id.len() == 36), "no request id");
+    let id = id.as_str().filter(|id| id.len() == 36 && *id != CLIENTS_ID).context("no request id of the gateway")?;
     let is_rejected = row.record.get("idempotency_outcome").is_some_and(|outcome| outcome == "rejected");
+    let has_id = instance.is_some_and(|instance| *instance == format!("urn:uuid:{id}"));
+    ensure!(has_id || !is_rejected, "the refusal's instance is {instance:?}");
     let forwarded = row.record.is_object() && !is_rejected;
     // A request that waits for a result has a route and a cluster of its own.
     let is_recovery =

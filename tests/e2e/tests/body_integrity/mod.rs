@@ -15,6 +15,7 @@ use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::http2;
 use e2e::raw::{Connection, Reply};
 use e2e::runner::{Group, Test, long, runtime, sharing};
+use harness::tokens;
 use serde_json::json;
 
 use chains::names;
@@ -64,7 +65,7 @@ fn start() -> Result<IntegritySetup> {
     }
     let around = TestEnvironment { backend: Some(capture.address()), ..TestEnvironment::default() };
     let gateway = TestGateway::start_within(&around, &listeners)?;
-    let token = gateway.token(&json!({"tenant_id": "acme", "sub": "u1"}))?;
+    let token = gateway.user_token()?;
     Ok(IntegritySetup { gateway, token, _running: (capture, processors) })
 }
 
@@ -72,10 +73,7 @@ fn policy() -> String {
     let routes: Vec<_> = ROUTES.iter().map(|route| route.declaration()).collect();
     json!({
         "version": 1,
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": {"value": "shop"}, "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend", "guard": {}},
         "allow_inline_secrets": true,
         "webhooks": {"static": {"wh_01JGITHUB": {

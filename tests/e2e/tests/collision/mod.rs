@@ -19,6 +19,7 @@ use e2e::runner::{Group, Test, runtime, sharing, until};
 use e2e::wire::PATIENCE;
 use harness::guard::{Guard, GuardOptions};
 use harness::ports::Ports;
+use harness::tokens;
 use serde_json::{Value, json};
 
 const LISTENER: &str = "collision";
@@ -49,13 +50,7 @@ fn test(name: &str, body: impl FnOnce(&CollisionSetup) -> Result<()> + Send + 's
 pub(crate) fn with_routes(guard: &Value, routes: &[Value]) -> Value {
     json!({
         "version": 1,
-        "identity": {"sources": [{
-            "name": "jwt",
-            "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id",
-            "project": "project_id",
-            "subject": {"field": "sub", "type": "user"}
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend", "guard": guard},
         "routes": routes,
     })

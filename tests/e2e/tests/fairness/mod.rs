@@ -20,6 +20,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::TestGateway;
 use e2e::raw::{self, Request};
 use e2e::runner::{Group, Test, sharing};
+use harness::tokens;
 use serde_json::{Map, Value, json};
 
 const LISTENER: &str = "fairness";
@@ -69,10 +70,7 @@ fn policy() -> Value {
     json!({
         "version": 1,
         "allow_inline_secrets": true,
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "restate", "rewrite_path": true, "cluster": "backend", "guard": {"retention": "170h"}},
         "routes": [
             {"endpoint": "refunds", "path": "/api/v1/refunds/{order}", "policy": "REQUIRED_A", "target": "Refunds/create",

@@ -29,8 +29,7 @@ pub(crate) fn quiet() -> Vec<(&'static str, Value)> {
 
 pub(crate) fn tests(way: Way) -> Vec<Test<KrakendSetup>> {
     let name = format!("{REQUESTS} mixed requests, {CONNECTIONS} at a time");
-    let test = Test::new(name, |setup: &KrakendSetup| {
-        setup.clear();
+    test(way, name, |setup| {
         // Instances, pools and connections that are made once.
         send_all(setup, CONNECTIONS)?;
         at_rest(setup)?;
@@ -43,21 +42,26 @@ pub(crate) fn tests(way: Way) -> Vec<Test<KrakendSetup>> {
             let stacks = setup.gateway.stacks().unwrap_or_default();
             format!("there were {goroutines} goroutines before; now there are\n{stacks}")
         })
+    })
+}
+
+fn test(way: Way, name: String, body: fn(&KrakendSetup) -> Result<()>) -> Vec<Test<KrakendSetup>> {
+    let test = Test::new(name, move |setup: &KrakendSetup| {
+        setup.clear();
+        body(setup)
     });
     vec![test.within(way.name()).within("load")]
 }
 
 pub(crate) fn race_tests(way: Way) -> Vec<Test<KrakendSetup>> {
     let name = format!("{REQUESTS_WITH_RACE} mixed requests with the race detector");
-    let test = Test::new(name, |setup: &KrakendSetup| {
-        setup.clear();
+    test(way, name, |setup| {
         send_all(setup, REQUESTS_WITH_RACE)?;
         at_rest(setup)?;
         let log = setup.gateway.log()?;
         ensure!(!log.contains("DATA RACE"), "{log}");
         Ok(())
-    });
-    vec![test.within(way.name()).within("load")]
+    })
 }
 
 /// No stream or call is open, and no instance had to be closed.

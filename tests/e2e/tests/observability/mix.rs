@@ -12,6 +12,7 @@ use e2e::gateway::TestGateway;
 use e2e::prometheus::{Prometheus, Sample};
 use e2e::raw::Request;
 use e2e::runner::Test;
+use harness::tokens;
 use serde_json::{Value, json};
 use testkit::cases::{Case, directory, load_dir};
 
@@ -65,13 +66,7 @@ impl Mix {
     fn add_collision(&mut self) -> Result<()> {
         let policy = json!({
             "version": 1,
-            "identity": {"sources": [{
-                "name": "jwt",
-                "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id",
-                "project": "project_id",
-                "subject": {"field": "sub", "type": "user"}
-            }]},
+            "identity": {"sources": [tokens::source()]},
             "backend": {"kind": "generic", "cluster": "backend", "guard": {"service": "Claims"}},
             "routes": [
                 {"endpoint": "guarded", "path": "/guarded", "policy": "REQUIRED_A", "target": "A/run", "collision": "enforce"}

@@ -12,6 +12,7 @@ use e2e::raw::Request;
 use e2e::wire::PATIENCE;
 use harness::faults::Fault;
 use harness::openbao::MOUNT;
+use harness::tokens;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -187,10 +188,7 @@ impl ObservabilitySetup {
 }
 
 fn identity() -> Value {
-    json!({"sources": [{
-        "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-        "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-    }]})
+    json!({"sources": [tokens::source()]})
 }
 
 /// Room for four series in each worker.

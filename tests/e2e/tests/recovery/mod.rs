@@ -99,27 +99,27 @@ const WAIT_MS: u64 = 1500;
 const POLL: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy)]
-struct Caller {
-    tenant: &'static str,
-    project: &'static str,
-    user: &'static str,
+pub(crate) struct Caller {
+    pub(crate) tenant: &'static str,
+    pub(crate) project: &'static str,
+    pub(crate) user: &'static str,
 }
 
-const ALICE: Caller = Caller { tenant: "acme", project: "health-prod", user: "alice" };
+pub(crate) const ALICE: Caller = Caller { tenant: "acme", project: "health-prod", user: "alice" };
 const BOB: Caller = Caller { user: "bob", ..ALICE };
 
 impl Caller {
-    fn namespaced(&self, raw: &str) -> String {
+    pub(crate) fn namespaced(&self, raw: &str) -> String {
         let Self { tenant, project, user } = self;
         format!("t-{tenant}:{project}:user:{user}:{raw}")
     }
 }
 
-async fn send(stack: &Stack, caller: &Caller, request: Request) -> Result<Reply> {
+pub(crate) async fn send(stack: &Stack, caller: &Caller, request: Request) -> Result<Reply> {
     signed(stack, caller, request)?.send(&stack.gateway_url()).await
 }
 
-fn signed(stack: &Stack, caller: &Caller, request: Request) -> Result<Request> {
+pub(crate) fn signed(stack: &Stack, caller: &Caller, request: Request) -> Result<Request> {
     let claims = json!({"tenant_id": caller.tenant, "project_id": caller.project, "sub": caller.user});
     Ok(request.bearer(&stack.signer.mint(&claims)?))
 }

@@ -11,6 +11,7 @@ use e2e::config::{Change, ListenerSpec};
 use e2e::gateway::{TestEnvironment, TestGateway};
 use e2e::runner::Test;
 use e2e::wire::PATIENCE;
+use harness::tokens;
 use serde_json::json;
 
 const LISTENER: &str = "streaming";
@@ -47,10 +48,7 @@ pub(crate) fn start() -> Result<StreamingWorld> {
     let routes = [route("large"), route("large-error"), route("slow"), shaped("large-shaped"), shaped("slow-shaped")];
     let policy = json!({
         "version": 1,
-        "identity": {"sources": [{
-            "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-            "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-        }]},
+        "identity": {"sources": [tokens::source()]},
         "backend": {"kind": "restate", "cluster": "backend", "rewrite_path": true},
         "routes": routes,
     });

@@ -2,6 +2,7 @@
 //! document, Envoy's configuration and the rules of the judge are all made of these tables.
 
 use e2e::config::{Change, ListenerSpec};
+use harness::tokens;
 use serde_json::{Value, json};
 
 /// How a route treats keys.
@@ -171,10 +172,7 @@ fn policy(listener: Listener) -> String {
     json!({
         "version": 1,
         "identity": {
-            "sources": [{
-                "name": "jwt", "metadata": ["envoy.filters.http.jwt_authn", "jwt"],
-                "tenant": "tenant_id", "project": "project_id", "subject": {"field": "sub", "type": "user"},
-            }],
+            "sources": [tokens::source()],
             "forward": {"tenant": "x-tenant-id", "project": "x-project-id", "subject": "x-subject"},
         },
         "backend": {"kind": "restate", "rewrite_path": rewrites, "cluster": "backend"},

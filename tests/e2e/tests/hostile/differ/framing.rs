@@ -214,45 +214,20 @@ fn encodings(case: &mut Case, random: &mut Random) -> &'static str {
 
 /// Another request behind the first, which is one of its own.
 fn second(case: &mut Case, _: &mut Random) -> &'static str {
-    let mark = case.mark("2");
-    let plain = format!(
-        "POST /api/v1/devices HTTP/1.1\r\nx-case: {mark}\r\nHost: api.example.com\r\nidempotency-key: t-globex:shop:user:u2:k\r\n\
-         x-tenant-id: globex\r\ncontent-length: 0\r\n\r\n"
-    );
-    case.second = Some(plain.into_bytes());
+    case.second = Some(hidden(case, "2"));
     "a second request behind the first"
 }
 
 fn versions(case: &mut Case, random: &mut Random) -> &'static str {
     let framing = &mut case.framing;
-    framing.sound = Sound::No;
-    match random.below(6) {
-        0 => {
-            framing.version = "HTTP/1.0";
-            "HTTP/1.0"
-        }
-        1 => {
-            framing.version = "HTTP/2.0";
-            "HTTP/2.0"
-        }
-        2 => {
-            framing.version = "http/1.1";
-            "http/1.1 in lower case"
-        }
-        3 => {
-            framing.version = "HTTP/1.1 x";
-            "something behind the version"
-        }
-        4 => {
-            framing.version = "HTTP/9.9";
-            "HTTP/9.9"
-        }
-        _ => {
-            framing.bare_line_feeds = true;
-            framing.sound = Sound::Yes;
-            "line feeds alone"
-        }
+    if random.below(6) == 0 {
+        framing.bare_line_feeds = true;
+        framing.sound = Sound::Yes;
+        return "line feeds alone";
     }
+    framing.version = random.pick(&["HTTP/1.0", "HTTP/2.0", "http/1.1", "HTTP/1.1 x", "HTTP/9.9"]);
+    framing.sound = Sound::No;
+    framing.version
 }
 
 /// The client goes before it has an answer, or before it has sent everything.
@@ -268,146 +243,123 @@ fn leaving(case: &mut Case, random: &mut Random) -> &'static str {
     "the client leaves before the answer"
 }
 
+/// Lines that no server may take: what each is, its name and its value.
+const LINES: [(&str, &str, &str); 5] = [
+    ("a content-length with a sign", "content-length", "+2"),
+    ("a name in upper case", "Idempotency-Key", "k-9"),
+    ("a line break in a name", "x-a\r\nidempotency-key", "k"),
+    ("a line break in a value", "x-a", "b\r\nidempotency-key: k"),
+    ("an empty name", "", "x"),
+];
+
+/// The same of pseudo-header fields.
+const PSEUDO: [(&str, &str, &str); 4] = [
+    ("two :path", ":path", "/api/v1/denied"),
+    ("two :method", ":method", "DELETE"),
+    ("an unknown pseudo-header field", ":foo", "x"),
+    (":protocol", ":protocol", "websocket"),
+];
+
+/// Headers of an HTTP/1.1 connection.
+const OF_THE_CONNECTION: [(&str, &str); 6] = [
+    ("connection", "idempotency-key"),
+    ("transfer-encoding", "chunked"),
+    ("keep-alive", "1"),
+    ("upgrade", "websocket"),
+    ("proxy-connection", "close"),
+    ("te", "gzip"),
+];
+
 fn http2(case: &mut Case, random: &mut Random) -> &'static str {
     let payload = case.payload();
     let line = |name: &str, value: &str| CaseLine::new(name, value);
-    let field = |name: &str, value: &[u8]| (name.to_owned(), value.to_vec());
-    let target = case.target.clone();
+    let length = |length: usize| CaseLine::new("content-length", length.to_string());
+    let field = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     let frames = &mut case.frames;
-    match random.below(26) {
+    let (how, sound) = match random.below(26) {
         0 => {
             frames.data = payload.chunks(2).map(<[u8]>::to_vec).collect();
-            "small DATA frames"
+            ("small DATA frames", None)
         }
         1 => {
             frames.flow = Flow::Padded;
-            "padded DATA frames"
+            ("padded DATA frames", None)
         }
         2 => {
             frames.flow = Flow::EmptyEnd;
-            "an empty DATA frame at the end"
+            ("an empty DATA frame at the end", None)
         }
         3 => {
             frames.flow = Flow::Reset;
-            frames.sound = Sound::Broken;
-            "the client resets the stream"
+            ("the client resets the stream", Some(Sound::Broken))
         }
         4 => {
-            case.lines.push(line("content-length", &payload.len().to_string()));
-            "the body's content-length"
+            case.lines.push(length(payload.len()));
+            ("the body's content-length", None)
         }
         5 => {
-            case.lines.push(line("content-length", &(payload.len() + 1).to_string()));
-            frames.sound = Sound::Broken;
-            "a content-length that is too long"
+            case.lines.push(length(payload.len() + 1));
+            ("a content-length that is too long", Some(Sound::Broken))
         }
         6 => {
             frames.data = vec![b"{}".to_vec()];
-            case.lines.push(line("content-length", "1"));
-            frames.sound = Sound::Broken;
-            "a content-length that is too short"
+            case.lines.push(length(1));
+            ("a content-length that is too short", Some(Sound::Broken))
         }
-        7 => {
-            case.lines.push(line("content-length", "+2"));
-            frames.sound = Sound::No;
-            "a content-length with a sign"
-        }
-        8..=11 => {
+        7..=10 => {
             for _ in 0..=random.below(3) {
                 let (name, value) = random.pick(&TRAILERS);
-                case.trailers.push(field(name, value.as_bytes()));
+                case.trailers.push(field(name, value));
             }
-            "trailers"
+            ("trailers", None)
+        }
+        11 => {
+            case.trailers.push(field(":path", "/api/v1/denied"));
+            ("a pseudo-header field among the trailers", Some(Sound::Broken))
         }
         12 => {
-            case.trailers.push(field(":path", b"/api/v1/denied"));
-            frames.sound = Sound::Broken;
-            "a pseudo-header field among the trailers"
-        }
-        13 => {
-            case.lines.push(line("Idempotency-Key", "k-9"));
-            frames.sound = Sound::No;
-            "a name in upper case"
-        }
-        14 => {
-            let (name, value) = random.pick(&[
-                ("connection", "idempotency-key"),
-                ("transfer-encoding", "chunked"),
-                ("keep-alive", "1"),
-                ("upgrade", "websocket"),
-                ("proxy-connection", "close"),
-                ("te", "gzip"),
-            ]);
+            let (name, value) = random.pick(&OF_THE_CONNECTION);
             case.lines.push(line(name, value));
-            frames.sound = Sound::No;
-            "a header of the connection"
+            ("a header of the connection", Some(Sound::No))
         }
-        15 => {
-            frames.pseudo.push(field(":path", b"/api/v1/denied"));
-            frames.sound = Sound::No;
-            "two :path"
+        13..=17 => {
+            let (how, name, value) = random.pick(&LINES);
+            case.lines.push(line(name, value));
+            (how, Some(Sound::No))
         }
-        16 => {
-            frames.pseudo.push(field(":method", b"DELETE"));
-            frames.sound = Sound::No;
-            "two :method"
+        18..=21 => {
+            let (how, name, value) = random.pick(&PSEUDO);
+            frames.pseudo.push(field(name, value));
+            (how, Some(Sound::No))
         }
-        17 => {
-            frames.pseudo.push(field(":authority", b"admin.example.com"));
-            // With another :authority behind it there are two; else it is the only one.
-            if case.has_authority && !case.hosts.is_empty() {
-                frames.sound = Sound::No;
-            } else {
-                case.hosts.insert(0, b"admin.example.com".to_vec());
-                case.has_authority = true;
-                frames.pseudo.pop();
-            }
-            "another :authority"
-        }
-        18 => {
-            frames.late.push(field(":path", &target));
-            frames.pseudo.retain(|(name, _)| name != ":path");
-            frames.sound = Sound::No;
-            ":path behind the headers"
-        }
-        19 => {
-            frames.pseudo.push(field(":foo", b"x"));
-            frames.sound = Sound::No;
-            "an unknown pseudo-header field"
-        }
-        20 => {
-            let gone = random.pick(&[":path", ":method", ":scheme"]);
-            frames.pseudo.retain(|(name, _)| name != gone);
-            frames.sound = Sound::No;
-            "a pseudo-header field less"
-        }
-        21 => {
-            let scheme = random.pick(&["https", "ftp", "", "http://", "h t"]);
-            frames.pseudo.retain(|(name, _)| name != ":scheme");
-            frames.pseudo.push(field(":scheme", scheme.as_bytes()));
-            // A scheme of another name makes no difference here; one that is no name does.
-            frames.sound = if matches!(scheme, "https" | "ftp") { Sound::Yes } else { Sound::No };
-            "another :scheme"
+        // With another :authority behind it there are two; else it is the only one.
+        22 if case.has_authority && !case.hosts.is_empty() => {
+            frames.pseudo.push(field(":authority", "admin.example.com"));
+            ("another :authority", Some(Sound::No))
         }
         22 => {
-            case.lines.push(line("x-a\r\nidempotency-key", "k"));
-            frames.sound = Sound::No;
-            "a line break in a name"
+            case.hosts.insert(0, b"admin.example.com".to_vec());
+            case.has_authority = true;
+            ("another :authority", None)
         }
         23 => {
-            case.lines.push(line("x-a", "b\r\nidempotency-key: k"));
-            frames.sound = Sound::No;
-            "a line break in a value"
+            frames.late.push((":path".to_owned(), case.target.clone()));
+            frames.pseudo.retain(|(name, _)| name != ":path");
+            (":path behind the headers", Some(Sound::No))
         }
         24 => {
-            frames.pseudo.push(field(":protocol", b"websocket"));
-            frames.sound = Sound::No;
-            ":protocol"
+            let gone = random.pick(&[":path", ":method", ":scheme"]);
+            frames.pseudo.retain(|(name, _)| name != gone);
+            ("a pseudo-header field less", Some(Sound::No))
         }
         _ => {
-            case.lines.push(line("", "x"));
-            frames.sound = Sound::No;
-            "an empty name"
+            let scheme = random.pick(&["https", "ftp", "", "http://", "h t"]);
+            frames.pseudo.retain(|(name, _)| name != ":scheme");
+            frames.pseudo.push(field(":scheme", scheme));
+            // A scheme of another name makes no difference here; one that is no name does.
+            ("another :scheme", Some(if matches!(scheme, "https" | "ftp") { Sound::Yes } else { Sound::No }))
         }
-    }
+    };
+    frames.sound = sound.unwrap_or(frames.sound);
+    how
 }
