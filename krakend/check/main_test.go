@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +37,36 @@ func TestTheExamplesPassWithoutTheGatewaysMachine(t *testing.T) {
 				t.Errorf("%s %q: %d, %q is not in\n%s", way, more, status, note, out)
 			}
 		}
+	}
+}
+
+// Interpreted, its module would be ended at the deadline of a call.
+func TestALongPolicyIsChecked(t *testing.T) {
+	config, policy := example("demo")
+	text, err := os.ReadFile(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document map[string]any
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	routes := document["routes"].([]any)
+	for number := range 10_000 {
+		name := fmt.Sprintf("r%d", number)
+		routes = append(routes, map[string]any{"endpoint": name, "path": "/long/" + name + "/{id}", "methods": []string{"POST"}, "policy": "PROHIBITED", "target": "R/run"})
+	}
+	document["routes"] = routes
+	file := filepath.Join(t.TempDir(), "policy.json")
+	if text, err = json.Marshal(document); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := new(strings.Builder)
+	if status := run([]string{"--policy", file, "--module", module(), config}, none, out); status != 0 || !strings.Contains(out.String(), "r9999") {
+		t.Errorf("%d\n%.2000s", status, out)
 	}
 }
 

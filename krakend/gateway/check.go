@@ -46,6 +46,10 @@ var (
 	metricsPointer = servicePointer + "/metrics_listen"
 )
 
+// mostInterpreted is the longest policy, in bytes, that a check has interpreted. Machine code is faster for longer ones, and interpreted
+// those of megabytes would not end before the deadline of a call.
+const mostInterpreted = 16 << 10
+
 // Bounds of memory_mib.
 const leastMemoryMiB, mostMemoryMiB = 8, 4096
 
@@ -262,8 +266,8 @@ func (p *plan) readNeeds(o LoadOptions) {
 	}
 	var answer moduleAnswer
 	options := p.options(o)
-	// One call is not worth machine code for the whole module.
-	options.Interpreter = options.Interpreter || o.Elsewhere
+	// One call about a short policy is not worth machine code for the whole module.
+	options.Interpreter = options.Interpreter || o.Elsewhere && len(p.policyText) <= mostInterpreted
 	text, err := bridge.Needs(context.Background(), options)
 	if err == nil {
 		answer, err = readNeeds(text)
