@@ -194,14 +194,14 @@ lint: ## format, layout of test data, and clippy (it is a part of the compilatio
 	@$(MAKE) --no-print-directory programs
 	@$(TARGET)/debug/xtask format-cases --check
 
-# Gateways wait for much of their time, so that their tests run beside the others.
+# Gateways wait for much of their time, so that their tests run beside the others. Some commands wait, too: so two tests for each processor.
 .PHONY: rust
 rust: tools ## the tests in Rust, after `make build`
 	@echo "== rust"
 	@mkdir -p target/test-logs; export EDGE_DYNAMIC_MODULE=$(DYNAMIC_MODULE_OF_TESTS); \
 		EDGE_EXTENT=default cargo test --test e2e >target/test-logs/e2e.log 2>&1 & of_host=$$!; \
 		EDGE_EXTENT=any-host EDGE_HOST=dynamic-module cargo test --test e2e >target/test-logs/e2e-any-host.log 2>&1 & any_host=$$!; \
-		EDGE_EXTENT=none cargo test --no-fail-fast --tests; others=$$?; \
+		RUST_TEST_THREADS=$$((2 * $$(nproc))) EDGE_EXTENT=none cargo test --no-fail-fast --tests; others=$$?; \
 		wait $$any_host; any_host=$$?; wait $$of_host; of_host=$$?; \
 		cat target/test-logs/e2e.log target/test-logs/e2e-any-host.log; [ $$of_host$$any_host = 00 ] && exit $$others
 

@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 
 use simulated_stores::{SimulatedStores, StoreReply, StoreRequest};
 
-use crate::host::{BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, StreamInfo, Vm};
+use crate::host::{
+    BootError, CallReply, Ending, HttpCall, LogLevel, LogLine, Options, Program, StreamInfo, Vm, counting,
+};
 use direct::trials::Engine;
 use testkit::cases::{Case, CaseOutcome, StartErrors, sample, workspace};
 use testkit::http::Message;
@@ -34,13 +36,25 @@ impl Wasm {
     /// # Errors
     /// There is no module, or it is none.
     pub fn load() -> Result<&'static Self, String> {
-        static MODULE: LazyLock<Result<Wasm, String>> = LazyLock::new(Wasm::compile);
+        static MODULE: LazyLock<Result<Wasm, String>> = LazyLock::new(|| Wasm::read(Program::new));
         MODULE.as_ref().map_err(Clone::clone)
     }
 
-    fn compile() -> Result<Self, String> {
+    /// The same module, and it counts the instructions that it executes.
+    ///
+    /// # Errors
+    /// There is no module, or it is none.
+    pub fn load_counting() -> Result<&'static Self, String> {
+        static MODULE: LazyLock<Result<Wasm, String>> =
+            LazyLock::new(|| Wasm::read(|wasm| Program::new(&counting(wasm)?)));
+        MODULE.as_ref().map_err(Clone::clone)
+    }
+
+    fn read(compile: impl FnOnce(&[u8]) -> Result<Program, String>) -> Result<Self, String> {
         let file = std::env::var_os("EDGE_WASM").map_or_else(|| "dist/edge_idempotency.wasm".into(), PathBuf::from);
-        let program = Program::from_file(&workspace().join(file));
+        let file = workspace().join(file);
+        let wasm = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()));
+        let program = wasm.and_then(|wasm| compile(&wasm));
         let program = program.map_err(|error| format!("no module to test: {error}\nRun `make wasm` to build it."))?;
         Ok(Self { program })
     }

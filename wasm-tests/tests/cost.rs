@@ -192,7 +192,7 @@ fn compiler() -> String {
 
 #[test]
 fn an_exchange_costs_no_more_than_before() {
-    let module = Wasm::load().unwrap_or_else(|error| panic!("{error}"));
+    let module = Wasm::load_counting().unwrap_or_else(|error| panic!("{error}"));
     let measured: Map<_, _> = cases().iter().map(|case| (case.name.to_owned(), cost(module, case))).collect();
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/costs.json");
     if std::env::var_os("UPDATE_COSTS").is_some() {

@@ -33,7 +33,7 @@ const MOST_INSTRUCTIONS: f64 = 26.0;
 
 /// A VM with a provider that has its identifier at this place.
 fn start(identifier: &Value) -> Vm {
-    let module = Wasm::load().unwrap_or_else(|error| panic!("{error}"));
+    let module = Wasm::load_counting().unwrap_or_else(|error| panic!("{error}"));
     let document = json!({
         "version": 1,
         "backend": {"kind": "restate"},

@@ -1,6 +1,6 @@
 //! The host functions of ABI 0.2.1, under the names the module imports them by.
 
-use wasmtime::{Caller, Extern, ExternType, Func, Module, Store};
+use wasmi::{Caller, Extern, ExternType, Func, Module, Store};
 
 use super::calls::HttpCall;
 use super::state::{Deferred, Life, LogLevel, LogLine, State};
@@ -47,15 +47,15 @@ fn environment(store: &mut Store<State>, name: &str) -> Option<Func> {
 }
 
 /// Counts a host call. While `_initialize` runs Envoy traps on every host call but logging and WASI's.
-fn allowed(caller: &mut Caller<'_, State>, name: &str) -> wasmtime::Result<()> {
+fn allowed(caller: &mut Caller<'_, State>, name: &str) -> Result<(), wasmi::Error> {
     caller.data_mut().work.host_call(name);
     if caller.data().life == Life::Initializing && name != "proxy_log" {
-        wasmtime::bail!("{name} is not allowed in _initialize");
+        return Err(wasmi::Error::new(format!("{name} is not allowed in _initialize")));
     }
     Ok(())
 }
 
-fn status(answer: HostResult) -> wasmtime::Result<u32> {
+fn status(answer: HostResult) -> Result<u32, wasmi::Error> {
     match answer {
         Ok(()) => Ok(Status::Ok as u32),
         Err(HostError::Status(status)) => Ok(status as u32),
@@ -67,7 +67,7 @@ fn status(answer: HostResult) -> wasmtime::Result<u32> {
 macro_rules! host {
     ($store:expr, $name:expr, $function:ident($($arg:ident: $ty:ty),*)) => {{
         let name = $name.to_owned();
-        Func::wrap($store, move |mut caller: Caller<'_, State>, $($arg: $ty),*| -> wasmtime::Result<u32> {
+        Func::wrap($store, move |mut caller: Caller<'_, State>, $($arg: $ty),*| -> Result<u32, wasmi::Error> {
             allowed(&mut caller, &name)?;
             status($function(&mut caller, $($arg),*))
         })

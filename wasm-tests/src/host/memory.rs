@@ -1,6 +1,6 @@
 //! The guest's memory: reading arguments, and handing over results that the guest then owns.
 
-use wasmtime::{Caller, Memory};
+use wasmi::{Caller, Memory};
 
 use super::state::State;
 use super::status::{HostError, Status};
@@ -42,7 +42,7 @@ pub(super) fn give(caller: &mut Caller<'_, State>, bytes: &[u8], pointer: u32, l
     let size = u32::try_from(bytes.len()).map_err(|_| Status::InvalidMemoryAccess)?;
     let mut address = 0;
     if size > 0 {
-        let allocate = caller.data().allocate.clone().ok_or(Status::InvalidMemoryAccess)?;
+        let allocate = caller.data().allocate.ok_or(Status::InvalidMemoryAccess)?;
         address = allocate.call(&mut *caller, size)?;
         if address == 0 {
             return Err(Status::InvalidMemoryAccess.into());

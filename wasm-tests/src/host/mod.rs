@@ -1,4 +1,4 @@
-//! A proxy-wasm host for tests: ABI 0.2.1 with Envoy's rules, on wasmtime.
+//! A proxy-wasm host for tests: ABI 0.2.1 with Envoy's rules, on wasmi.
 //!
 //! It holds to what a filter can observe: which header maps exist in which phase, what a pause holds back, when a
 //! local reply goes out, how metadata is encoded, what a trap leaves behind. Tests assert state (what the upstream
@@ -10,6 +10,7 @@
 
 mod abi;
 mod calls;
+mod counting;
 mod filter_manager;
 mod memory;
 mod metrics;
@@ -24,6 +25,7 @@ mod wasi;
 mod work;
 
 pub use calls::{CallReply, HttpCall};
+pub use counting::counting;
 pub use metrics::{MetricKind, Metrics};
 pub use pairs::{decode as decode_pairs, encode as encode_pairs};
 pub use state::{LogLevel, LogLine, Options};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use wasmtime::{Memory, TypedFunc};
+use wasmi::{Memory, TypedFunc};
 
 use super::calls::Calls;
 use super::metrics::Metrics;

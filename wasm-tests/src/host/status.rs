@@ -25,7 +25,7 @@ pub(super) enum HostError {
     /// The guest is told.
     Status(Status),
     /// The guest trapped while the host called back into it.
-    Trap(wasmtime::Error),
+    Trap(wasmi::Error),
 }
 
 impl From<Status> for HostError {
@@ -34,8 +34,8 @@ impl From<Status> for HostError {
     }
 }
 
-impl From<wasmtime::Error> for HostError {
-    fn from(error: wasmtime::Error) -> Self {
+impl From<wasmi::Error> for HostError {
+    fn from(error: wasmi::Error) -> Self {
         Self::Trap(error)
     }
 }

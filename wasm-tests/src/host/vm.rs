@@ -1,25 +1,18 @@
 //! A VM: the compiled module, its start, and calls into it.
 
 use std::fmt;
-use std::path::Path;
 
-use wasmtime::{Config, Engine, Instance, Module, OperatorCost, Store, Trap, Val};
+use wasmi::{Config, Engine, Instance, Module, Store, TrapCode, Val};
 
 use super::abi;
 use super::calls::{CallReply, HttpCall};
+use super::counting::COUNT;
 use super::metrics::Metrics;
 use super::state::{Life, LogLine, Options, ROOT, State};
 use super::work::CallbackWork;
 
 /// What one guest call may burn before it counts as one that never returns; about a second.
 const FUEL: u64 = 1_000_000_000;
-
-/// One unit of fuel for each instruction, also for one that copies or fills memory: wasmtime's default adds one for each byte.
-fn per_instruction() -> OperatorCost {
-    let mut cost = OperatorCost::new();
-    (cost.variable.memory_copy_per_byte, cost.variable.memory_fill_per_byte) = (0, 0);
-    cost
-}
 
 /// The only ABI this host speaks.
 const ABI_MARKER: &str = "proxy_abi_version_0_2_1";
@@ -34,16 +27,9 @@ pub struct Program {
 impl Program {
     /// Compiles a module, in the binary format.
     pub fn new(wasm: &[u8]) -> Result<Self, String> {
-        let mut config = Config::new();
-        config.consume_fuel(true).operator_cost(per_instruction());
-        let engine = Engine::new(&config).map_err(|error| format!("wasmtime does not start: {error:?}"))?;
+        let engine = Engine::new(Config::default().consume_fuel(true));
         let module = Module::new(&engine, wasm).map_err(|error| format!("not a module: {error:?}"))?;
         Ok(Self { engine, module })
-    }
-
-    /// Compiles the module in a file.
-    pub fn from_file(path: &Path) -> Result<Self, String> {
-        Self::new(&std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?)
     }
 }
 
@@ -105,19 +91,19 @@ pub struct Vm {
 impl Vm {
     /// Starts a VM: `_initialize`, `main` if exported, the root context, `vm_start`, `configure`.
     pub fn boot(program: &Program, options: Options) -> Result<Self, BootError> {
-        let unfit = |why: wasmtime::Error| BootError::Unfit(format!("{why:?}"));
+        let unfit = |why: wasmi::Error| BootError::Unfit(format!("{why:?}"));
         let mut store = Store::new(&program.engine, State::new(options));
         store.set_fuel(FUEL).map_err(unfit)?;
         let imports = abi::link(&mut store, &program.module).map_err(BootError::Unfit)?;
         let instance = Instance::new(&mut store, &program.module, &imports).map_err(unfit)?;
-        if instance.get_func(&mut store, ABI_MARKER).is_none() {
+        if instance.get_func(&store, ABI_MARKER).is_none() {
             return Err(BootError::Unfit(format!("it does not export {ABI_MARKER}")));
         }
-        let memory = instance.get_memory(&mut store, "memory");
+        let memory = instance.get_memory(&store, "memory");
         store.data_mut().memory = Some(memory.ok_or(BootError::Unfit("it exports no memory".to_owned()))?);
         let allocate = ["proxy_on_memory_allocate", "malloc"]
             .into_iter()
-            .find_map(|name| instance.get_typed_func::<u32, u32>(&mut store, name).ok());
+            .find_map(|name| instance.get_typed_func::<u32, u32>(&store, name).ok());
         store.data_mut().allocate = Some(allocate.ok_or(BootError::Unfit("it exports no allocator".to_owned()))?);
 
         let mut vm = Self { store, instance, next_context: ROOT + 1 };
@@ -136,7 +122,7 @@ impl Vm {
     pub fn take_first_calls(&mut self) -> Vec<(String, usize)> {
         let globals: Vec<_> = self
             .instance
-            .exports(&mut self.store)
+            .exports(&self.store)
             .collect::<Vec<_>>()
             .into_iter()
             .filter_map(|export| {
@@ -147,7 +133,7 @@ impl Vm {
         let mut called = Vec::new();
         for (name, global) in globals {
             let Some(rest) = name.strip_prefix("first_call") else { continue };
-            let number = global.get(&mut self.store).i32().unwrap_or_default();
+            let number = global.get(&self.store).i32().unwrap_or_default();
             if let Some((bytes, function)) =
                 rest.strip_prefix(':').filter(|_| number > 0).and_then(|rest| rest.split_once(':'))
             {
@@ -203,6 +189,12 @@ impl Vm {
             }
             called => Ok(called),
         }
+    }
+
+    /// What a module that counts its instructions has counted until now ([`counting`](super::counting)); 0 for another one.
+    fn instructions(&self) -> u64 {
+        let global = self.instance.get_global(&self.store, COUNT);
+        global.and_then(|global| global.get(&self.store).i64()).unwrap_or_default().cast_unsigned()
     }
 
     /// The work of each callback since this was asked before, in the order of their ends.
@@ -305,15 +297,16 @@ impl Vm {
         if self.state().trap.is_some() {
             return Called::Trapped;
         }
-        let Some(function) = self.instance.get_func(&mut self.store, name) else { return Called::Missing };
+        let Some(function) = self.instance.get_func(&self.store, name) else { return Called::Missing };
         let outer = (self.state().current, self.state().effective);
         (self.state_mut().current, self.state_mut().effective) = (context, 0);
         let args: Vec<Val> = args.iter().map(|arg| Val::I32(arg.cast_signed())).collect();
         let mut results = vec![Val::I32(0); function.ty(&self.store).results().len()];
+        let before = self.instructions();
         let outcome = self.store.set_fuel(FUEL).and_then(|()| function.call(&mut self.store, &args, &mut results));
         (self.state_mut().current, self.state_mut().effective) = outer;
-        let left = self.store.get_fuel().unwrap_or_default();
-        self.state_mut().work.callback(name, FUEL.saturating_sub(left));
+        let instructions = self.instructions().wrapping_sub(before);
+        self.state_mut().work.callback(name, instructions);
         match outcome {
             Ok(()) => Called::Returned(results.first().and_then(Val::i32).map_or(0, i32::cast_unsigned)),
             Err(error) => {
@@ -323,11 +316,10 @@ impl Vm {
         }
     }
 
-    fn poison(&mut self, callback: &str, error: &wasmtime::Error) {
-        let why = match error.downcast_ref::<Trap>() {
-            Some(Trap::OutOfFuel) => "it did not return".to_owned(),
-            Some(trap) => trap.to_string(),
-            None => error.root_cause().to_string(),
+    fn poison(&mut self, callback: &str, error: &wasmi::Error) {
+        let why = match error.as_trap_code() {
+            Some(TrapCode::OutOfFuel) => "it did not return".to_owned(),
+            _ => error.to_string(),
         };
         let last = self.logs().last().map(|line| format!("; the last line logged was: {}", line.message));
         let trap = format!("{callback} trapped: {why}{}", last.unwrap_or_default());

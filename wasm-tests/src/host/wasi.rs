@@ -1,6 +1,6 @@
 //! The two WASI functions the module may import: its environment, as Envoy's `vm_config.environment_variables` sets it.
 
-use wasmtime::Caller;
+use wasmi::Caller;
 
 use super::memory;
 use super::state::State;
@@ -14,7 +14,7 @@ fn entries(state: &State) -> Vec<Vec<u8>> {
     state.options.environment.iter().map(entry).collect()
 }
 
-pub(super) fn environ_sizes_get(caller: &mut Caller<'_, State>, count: u32, size: u32) -> wasmtime::Result<u32> {
+pub(super) fn environ_sizes_get(caller: &mut Caller<'_, State>, count: u32, size: u32) -> Result<u32, wasmi::Error> {
     let entries = entries(caller.data());
     let total: usize = entries.iter().map(Vec::len).sum();
     errno(
@@ -24,7 +24,7 @@ pub(super) fn environ_sizes_get(caller: &mut Caller<'_, State>, count: u32, size
     )
 }
 
-pub(super) fn environ_get(caller: &mut Caller<'_, State>, pointers: u32, buffer: u32) -> wasmtime::Result<u32> {
+pub(super) fn environ_get(caller: &mut Caller<'_, State>, pointers: u32, buffer: u32) -> Result<u32, wasmi::Error> {
     let (mut slot, mut at) = (pointers, buffer);
     errno(entries(caller.data()).iter().try_for_each(|entry| {
         memory::write_u32(caller, slot, at)?;
@@ -35,7 +35,7 @@ pub(super) fn environ_get(caller: &mut Caller<'_, State>, pointers: u32, buffer:
     }))
 }
 
-fn errno(result: Result<(), HostError>) -> wasmtime::Result<u32> {
+fn errno(result: Result<(), HostError>) -> Result<u32, wasmi::Error> {
     match result {
         Ok(()) => Ok(SUCCESS),
         Err(HostError::Status(_)) => Ok(FAULT),

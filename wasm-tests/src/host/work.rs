@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 pub struct CallbackWork {
     /// The name of the callback, as the module exports it.
     pub callback: String,
-    /// The WebAssembly instructions that it has executed, as wasmtime counts them for its fuel. Memory that the host asks the
-    /// module for is included.
+    /// The WebAssembly instructions that it has executed, if the module counts them. Memory that the host asks the module for is
+    /// included.
     pub instructions: u64,
     /// The host calls that it has made, by their names.
     pub host_calls: BTreeMap<String, u32>,

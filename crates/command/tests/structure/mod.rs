@@ -23,7 +23,7 @@ const HOST_NAMES: [&str; 12] = [
     "apisix",
     "haproxy",
     "higress",
-    "wasmtime",
+    "wasmi",
     "wazero",
 ];
 
