@@ -2,7 +2,7 @@
 
 use edge_idempotency_engine::problem::{Code, CodeExplanation, Reason, ReasonTable, Retry};
 use std::collections::BTreeSet;
-use std::path::Path;
+use testkit::cases::workspace;
 
 /// A table: its name in the page, its head, its rows.
 type Table = (&'static str, &'static [&'static str], Vec<Vec<String>>);
@@ -11,7 +11,7 @@ type Table = (&'static str, &'static [&'static str], Vec<Vec<String>>);
 #[test]
 fn the_pages_have_the_tables_of_the_code() {
     for (page, tables) in [("callers.md", callers()), ("webhooks.md", webhooks()), ("identity.md", identity())] {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+        let file = workspace().join("docs").join(page);
         let before = std::fs::read_to_string(&file).unwrap();
         let mut text = before.clone();
         for (name, head, rows) in tables {
@@ -32,8 +32,7 @@ fn the_pages_have_the_tables_of_the_code() {
 /// The contract lists which advice codes have; what it lists as "varies" has `never` as a rule.
 #[test]
 fn the_contract_has_the_advice_of_each_code() {
-    let contract =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/contract.md")).unwrap();
+    let contract = std::fs::read_to_string(workspace().join("docs/contract.md")).unwrap();
     for retry in [Retry::NewRequest, Retry::NewKey, Retry::Wait, Retry::SameKey] {
         let begin = format!("| `{}` |", retry.name());
         let row = contract.lines().find_map(|line| line.strip_prefix(&begin)).unwrap();

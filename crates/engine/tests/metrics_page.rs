@@ -3,6 +3,7 @@
 
 use edge_idempotency_engine::{MetricKind, metric_names};
 use std::collections::BTreeSet;
+use testkit::cases::workspace;
 
 const BEGIN: &str = "<!-- metrics: written by crates/engine/tests/metrics_page.rs -->\n";
 const END: &str = "<!-- end of metrics -->\n";
@@ -114,8 +115,8 @@ fn section() -> String {
 /// With `UPDATE_DOCS=1` the section is written anew.
 #[test]
 fn the_page_has_the_metrics_of_the_code() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate.md");
-    let page = std::fs::read_to_string(file).unwrap();
+    let file = workspace().join("docs/operate.md");
+    let page = std::fs::read_to_string(&file).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (old, after) = rest.split_once(END).unwrap();
     if std::env::var_os("UPDATE_DOCS").is_some() {

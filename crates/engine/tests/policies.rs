@@ -9,11 +9,7 @@ use serde_json::{Map, Value, json};
 use simulated_stores::SimulatedStores;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// The repository's folder.
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
-}
+use testkit::cases::workspace;
 
 fn read(path: &Path) -> Value {
     let text = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -21,7 +17,7 @@ fn read(path: &Path) -> Value {
 }
 
 fn json_files(folder: &str) -> Vec<PathBuf> {
-    let files = std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(workspace().join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect();
     files.sort();
@@ -30,13 +26,13 @@ fn json_files(folder: &str) -> Vec<PathBuf> {
 
 /// The reference policy, the least document and the examples, by name.
 fn policies() -> Vec<(String, PathBuf)> {
-    let named = ["policies/minimal.json", "policies/reference.json"].map(|path| root().join(path));
+    let named = ["policies/minimal.json", "policies/reference.json"].map(|path| workspace().join(path));
     let files = named.into_iter().chain(json_files("policies/examples"));
     files.map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path)).collect()
 }
 
 fn cases(name: &str) -> Value {
-    read(&root().join("crates/engine/tests/policies").join(format!("{name}.json")))
+    read(&workspace().join("crates/engine/tests/policies").join(format!("{name}.json")))
 }
 
 /// A request document as `edge-idempotency explain` reads it; what it leaves out comes from `defaults`.
@@ -122,7 +118,7 @@ fn every_policy_compiles_and_warns_of_what_it_should() {
         let wrong: Vec<String> = schema.iter_errors(&document).map(|error| error.to_string()).collect();
         assert!(wrong.is_empty(), "{name}: {wrong:?}");
         let schema = document["$schema"].as_str().unwrap();
-        let folder = path.parent().unwrap().strip_prefix(root().join("policies")).unwrap();
+        let folder = path.parent().unwrap().strip_prefix(workspace().join("policies")).unwrap();
         assert_eq!(schema, if folder == Path::new("") { "./schema.json" } else { "../schema.json" });
     }
 }
@@ -156,9 +152,9 @@ fn every_policy_does_what_its_cases_say() {
 
 #[test]
 fn the_readme_names_every_policy_and_every_policy_has_cases() {
-    let readme = std::fs::read_to_string(root().join("policies/README.md")).unwrap();
+    let readme = std::fs::read_to_string(workspace().join("policies/README.md")).unwrap();
     for (name, path) in policies() {
-        let link = path.strip_prefix(root().join("policies")).unwrap().display().to_string();
+        let link = path.strip_prefix(workspace().join("policies")).unwrap().display().to_string();
         assert!(readme.contains(&format!("]({link})")), "policies/README.md says nothing of {link} ({name})");
     }
     let known: BTreeSet<String> = policies().into_iter().map(|(name, _)| name).collect();

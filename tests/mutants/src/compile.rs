@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::copy::{self, CheckoutCopy};
 use crate::find::{MutableFile, Mutant, Switched};
-use crate::project::{Checkout, ENGINE, SCOPE};
+use crate::project::{Checkout, ENGINE, SCOPE, TESTS};
 
 /// No more than so many attempts. Each shows the errors of one phase of the compiler.
 const ATTEMPTS: usize = 12;
@@ -167,7 +167,7 @@ fn cargo(project: &Checkout, folder: &Path, arguments: &[&str]) -> anyhow::Resul
     let mut cargo = Command::new("cargo");
     cargo.args(arguments).args(["--package", ENGINE, "--offline", "--message-format", "json", "--quiet"]);
     if arguments.contains(&"test") {
-        cargo.args(["--lib", "--test", "engine", "--test", "cases"]);
+        cargo.args(["--package", TESTS, "--lib", "--test", "engine", "--test", "cases"]);
     }
     // Warnings are those of the switches. Nobody looks for lines in this program.
     cargo.current_dir(folder).env("CARGO_TARGET_DIR", project.work.join("build")).env("RUSTFLAGS", "--cap-lints allow");

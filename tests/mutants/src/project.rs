@@ -9,6 +9,8 @@ use serde::Deserialize;
 
 /// The package whose mutants are made.
 pub(crate) const ENGINE: &str = "edge-idempotency-engine";
+/// The package of its tests.
+pub(crate) const TESTS: &str = "engine-tests";
 /// This package.
 const OWN: &str = "mutants";
 /// What is copied, built and kept is in this folder of `target/`.

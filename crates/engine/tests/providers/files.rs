@@ -7,7 +7,7 @@ use edge_idempotency_engine::provider::{Catalogue, Provider};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::path::Path;
+use testkit::cases::workspace;
 
 const SCHEMA: &str = include_str!("../../../../policies/provider.schema.json");
 const EVERY_MEMBER: &str = include_str!("every_member.json");
@@ -20,7 +20,7 @@ const OF_IDENTIFIERS: [&str; 4] = ["/of", "/same_on_retry", "/same_on_resend", "
 
 /// Name and text of every file in policies/providers/, by name.
 pub(crate) fn sources() -> Vec<(String, String)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies/providers");
+    let directory = workspace().join("policies/providers");
     let mut files: Vec<(String, String)> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| {

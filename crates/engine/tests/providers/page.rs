@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::path::Path;
+use testkit::cases::workspace;
 
 /// What stands above the table.
 const HEAD: &str = include_str!("page_head.txt");
@@ -11,7 +11,7 @@ const FOOT: &str = include_str!("page_foot.txt");
 
 /// The page is what the files say. With `UPDATE_DOCS=1` it is written anew.
 pub(crate) fn is_fresh() -> Result<(), String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/providers.md");
+    let path = workspace().join("docs/providers.md");
     let page = page();
     if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
         std::fs::write(&path, &page).map_err(|error| error.to_string())?;

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use testkit::cases::workspace;
 
 /// What stands above the generated sections.
 const HEAD: &str = include_str!("page_head.txt");
 
 /// The page is what the schema says. With `UPDATE_DOCS=1` it is written anew.
 pub(crate) fn check(schema: &Value) -> Result<(), String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
+    let path = workspace().join("docs/policy.md");
     let page = page(schema);
     if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
         std::fs::write(&path, &page).map_err(|error| error.to_string())?;

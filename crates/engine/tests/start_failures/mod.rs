@@ -7,6 +7,7 @@ use edge_idempotency_engine::json::Issue;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use testkit::cases::workspace;
 
 mod callers;
 
@@ -268,7 +269,7 @@ fn messages() -> Vec<(PathBuf, String)> {
         }
     }
     let mut sources = Vec::new();
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/policy"), &mut sources);
+    files(&workspace().join("crates/engine/src/policy"), &mut sources);
     let describes = |path: &PathBuf| ["members.rs", "schema.rs", "grammars.rs"].iter().any(|name| path.ends_with(name));
     sources.retain(|path| !describes(path));
     let regex = |pattern: &str| regex::Regex::new(pattern).unwrap();
