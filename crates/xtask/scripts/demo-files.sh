@@ -80,7 +80,7 @@ while [ ${#JOBS[@]} -gt 0 ]; do
     [ ${#JOBS[@]} -gt 0 ] || break
     if [ $SECONDS -ge $told ]; then
         if [ $first = yes ]; then
-            say "demo: making what it runs; the first time this takes three to four minutes on two cores"
+            say "demo: making what it runs; the first time this takes two to four minutes on two cores"
             first=no
         fi
         line="demo: $((SECONDS - start)) s, at work on: $(printf '%s, ' "${NAMES[@]}" | sed 's/, $//')"

@@ -3,6 +3,7 @@
 
 mod api_keys;
 mod lifetimes;
+mod made_up_ids;
 mod model;
 mod replies;
 

@@ -2,6 +2,7 @@
 //! whatever happens between the claim and the stored answer. All frameworks have the same tests. An effect is a call of the payment provider,
 //! which is the test's: it can hold an answer back, so that a request is in flight as long as the test wants.
 
+mod answers;
 mod around;
 mod payments;
 pub(crate) mod servers;
@@ -22,6 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::idempotent_apis::answers::{is_in_flight, is_new, is_replay, is_unavailable};
 use crate::idempotent_apis::payments::{Payment, Payments};
 use crate::idempotent_apis::servers::{Framework, Times, collection, packages, run};
 
@@ -282,40 +284,6 @@ fn is_expected(reply: &Reply, expect: &Expected, earlier: &[Reply]) -> Result<()
 /// What a thread returned.
 fn joined<T>(result: thread::Result<Result<T>>) -> Result<T> {
     result.map_err(|_| anyhow!("a thread panicked"))?
-}
-
-/// Whether it is a problem document in the form of the gateway's own, which says when to come again.
-fn is_problem(reply: &Reply, status: u16, code: &str, retry: &str, retry_after: &str) -> bool {
-    let document = reply.json();
-    let has = |member: &str, value: &str| document.get(member).and_then(Value::as_str) == Some(value);
-    let is_text = |member: &str| document.get(member).is_some_and(Value::is_string);
-    reply.status == status
-        && reply.text_header("content-type") == Some("application/problem+json")
-        && reply.text_header("cache-control") == Some("no-store")
-        && reply.text_header("retry-after") == Some(retry_after)
-        && reply.header("idempotent-replayed").is_none()
-        && document.get("status") == Some(&status.into())
-        && has("type", "about:blank")
-        && has("code", code)
-        && has("retry", retry)
-        && ["title", "detail"].into_iter().all(is_text)
-}
-
-fn is_in_flight(reply: &Reply) -> bool {
-    is_problem(reply, 409, "idempotency_key_in_flight", "wait", "1")
-}
-
-fn is_unavailable(reply: &Reply) -> bool {
-    is_problem(reply, 503, "dependency_unavailable", "same_key", "5")
-        && reply.text_header("idempotency-retry") == Some("same_key")
-}
-
-fn is_new(reply: &Reply) -> bool {
-    reply.status == 201 && reply.header("idempotent-replayed").is_none()
-}
-
-fn is_replay(reply: &Reply) -> bool {
-    reply.status == 201 && reply.text_header("idempotent-replayed") == Some("true")
 }
 
 fn in_flight(setup: &ApiSetup) -> Result<()> {
