@@ -6,6 +6,7 @@ mod source;
 mod workspace;
 
 use crate::repository;
+use serde_json::Value;
 use source::{CrateSource, FileImport};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::LazyLock;
@@ -241,4 +242,22 @@ fn hosts_take_what_the_engine_hands_on() {
              otherwise use what is there."
         );
     }
+}
+
+/// Whoever changes a line that `make mutants` plants a fault in changes the fault, too.
+#[test]
+fn each_planted_fault_has_its_place() {
+    let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap_or_default();
+    let parts: Value = serde_json::from_str(&read("tests/mutants/planted.json")).unwrap();
+    let mut wrong = Vec::new();
+    for part in parts.as_array().unwrap() {
+        for fault in part["faults"].as_array().unwrap() {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let (file, find) = (text(&part["folder"]) + "/" + &text(&fault["file"]), text(&fault["find"]));
+            if read(&file).matches(&find).count() != 1 {
+                wrong.push(format!("{file}: {}: the file has to have this once: {find}", text(&fault["what"])));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
 }

@@ -14,18 +14,21 @@ use crate::key::{KeyError, KeyRules, find_in_body};
 use crate::policy::{Mode, PolicyKind, Route};
 use crate::problem::Problem;
 
+/// The route of a request whose key may be in the body.
+fn with_key_in_body<'p>(matched: &MatchedRoute<'p, '_>) -> Option<&'p Route> {
+    matched.route.filter(|route| matched.kind.is_case_a() && route.key.as_deref().is_some_and(KeyRules::reads_body))
+}
+
 /// Whether the filter looks for the key of a request in its body. In shadow mode it does so only if the length of the body is known
 /// and fits, since nothing may be refused.
 pub(crate) fn reads_body_key(matched: &MatchedRoute<'_, '_>, headers: &Headers<'_>) -> bool {
-    let reads = |route: &Route| match matched.mode {
+    with_key_in_body(matched).is_some_and(|route| match matched.mode {
         Mode::Enforce => true,
         Mode::Shadow => {
             headers.content_length().is_some_and(|length| length <= route.max_body_bytes)
                 && headers.field("upgrade") == FieldValue::Absent
         }
-    };
-    let has_place = |route: &&Route| route.key.as_deref().is_some_and(KeyRules::reads_body);
-    matched.kind.is_case_a() && matched.refused.is_none() && matched.route.filter(has_place).is_some_and(reads)
+    })
 }
 
 /// Has a request wait for its body, if that may hold the key and was not read. `Some`: it waits.
@@ -61,11 +64,9 @@ pub(crate) fn await_body_key(
     Ok(Some(Pause::until(Awaits::Key { limit }, ReadsKey { caller: caller.ok(), is_watched })))
 }
 
-/// In shadow mode, what enforcing would say of a request whose body may hold the key and was not read. `Some(None)`: nobody knows.
+/// What enforcing would say of a request in shadow mode whose body may hold the key and was not read. `Some(None)`: nobody knows.
 pub(crate) fn unread_body(matched: &MatchedRoute<'_, '_>, headers: &Headers<'_>) -> Option<Option<Problem>> {
-    let route = matched.route.filter(|route| route.key.as_deref().is_some_and(KeyRules::reads_body))?;
-    let is_unread = matched.mode == Mode::Shadow && matched.kind.is_case_a() && headers.content_length() != Some(0);
-    is_unread.then(|| body_can_be_awaited(headers, route.max_body_bytes).err())
+    with_key_in_body(matched).map(|route| body_can_be_awaited(headers, route.max_body_bytes).err())
 }
 
 /// A request whose body is read for its key.

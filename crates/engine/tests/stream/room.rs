@@ -81,17 +81,20 @@ fn a_cached_answer_needs_no_room() {
     drop(waiting);
 }
 
-/// A call that is made for each request is not made for one that finds no room.
+/// A call that is made for each request is not made for one that finds no room. A request whose body may hold the key takes the same
+/// room of its tenant.
 #[test]
 fn without_room_nothing_is_asked() {
     let guarded = recovery_policy("").replace(r#""cluster": "restate"}"#, r#""cluster": "restate", "guard": {}}"#);
     let guarded =
         guarded.replace(r#""target": "Refunds/create"}"#, r#""target": "Refunds/create", "in_flight": "conflict"}"#);
+    let later = r#""routes": [{"endpoint": "later", "path": "/later", "policy": "REQUIRED_A", "target": "Later/create", "key": {"from": ["/k"]}}, "#;
+    let guarded = guarded.replace(r#""routes": ["#, later);
     let mut shared = configuration(&guarded);
-    let posting = || posting(long("/refunds"));
+    let path = long("/refunds");
     let mut waiting = Vec::new();
     loop {
-        let gateway = posting();
+        let gateway = posting(path);
         let (mut stream, replies) = begin(&mut shared, 1, &gateway);
         if replies == [503] {
             assert_eq!(gateway.calls.borrow().len(), 0);
@@ -105,6 +108,11 @@ fn without_room_nothing_is_asked() {
         assert!(waiting.len() < 100);
     }
     assert!(waiting.len() >= 8, "{}", waiting.len());
+    let mut refused = (100..4000).map(|id| begin(&mut shared, id, &posting(b"/later")));
+    assert!(refused.any(|(stream, replies)| {
+        waiting.push(stream);
+        replies == [503]
+    }));
 }
 
 /// How many requests of a caller may wait.
