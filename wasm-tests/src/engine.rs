@@ -31,7 +31,7 @@ pub struct Wasm {
 }
 
 impl Wasm {
-    /// The module that `EDGE_WASM` names, or the one `make wasm` leaves. It is compiled once for all tests of a program.
+    /// The module that `EDGE_WASM` names, or the one `make wasm` leaves. It is read once for all tests of a program.
     ///
     /// # Errors
     /// There is no module, or it is none.
@@ -50,11 +50,11 @@ impl Wasm {
         MODULE.as_ref().map_err(Clone::clone)
     }
 
-    fn read(compile: impl FnOnce(&[u8]) -> Result<Program, String>) -> Result<Self, String> {
+    fn read(program_of: impl FnOnce(&[u8]) -> Result<Program, String>) -> Result<Self, String> {
         let file = std::env::var_os("EDGE_WASM").map_or_else(|| "dist/edge_idempotency.wasm".into(), PathBuf::from);
         let file = workspace().join(file);
         let wasm = std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()));
-        let program = wasm.and_then(|wasm| compile(&wasm));
+        let program = wasm.and_then(|wasm| program_of(&wasm));
         let program = program.map_err(|error| format!("no module to test: {error}\nRun `make wasm` to build it."))?;
         Ok(Self { program })
     }

@@ -1,4 +1,4 @@
-//! A VM: the compiled module, its start, and calls into it.
+//! A VM: the module, its start, and calls into it.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use super::metrics::Metrics;
 use super::state::{Life, LogLine, Options, ROOT, State};
 use super::work::CallbackWork;
 
-/// What one guest call may burn before it counts as one that never returns; about a second.
+/// What one guest call may burn before it counts as one that never returns; some seconds.
 const FUEL: u64 = 1_000_000_000;
 
 /// The only ABI this host speaks.
 const ABI_MARKER: &str = "proxy_abi_version_0_2_1";
 
-/// A compiled module; compiling takes seconds, so a test process does it once and starts many VMs from it.
+/// A module that was read and validated. A test process does that once, and starts many VMs from it.
 #[derive(Clone)]
 pub struct Program {
     engine: Engine,
@@ -25,7 +25,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiles a module, in the binary format.
+    /// Reads a module in the binary format.
     pub fn new(wasm: &[u8]) -> Result<Self, String> {
         let engine = Engine::new(Config::default().consume_fuel(true));
         let module = Module::new(&engine, wasm).map_err(|error| format!("not a module: {error:?}"))?;
