@@ -179,7 +179,7 @@ fn cost(module: &Wasm, case: &Case) -> Value {
     }
     let callbacks = work.iter().map(|callback| (callback.callback.clone(), json!(callback.instructions)));
     json!({
-        "instructions": work.iter().map(|callback| callback.instructions).sum::<u64>(),
+        "instructions": work.iter().map(|callback| callback.instructions).sum::<Option<u64>>().expect("the module counts"),
         "callbacks": callbacks.collect::<Map<_, _>>(),
         "host_calls": host_calls,
     })

@@ -191,10 +191,9 @@ impl Vm {
         }
     }
 
-    /// What a module that counts its instructions has counted until now ([`counting`](super::counting)); 0 for another one.
-    fn instructions(&self) -> u64 {
-        let global = self.instance.get_global(&self.store, COUNT);
-        global.and_then(|global| global.get(&self.store).i64()).unwrap_or_default().cast_unsigned()
+    /// What a module that counts its instructions has counted until now ([`counting`](super::counting)).
+    fn instructions(&self) -> Option<u64> {
+        self.instance.get_global(&self.store, COUNT)?.get(&self.store).i64().map(i64::cast_unsigned)
     }
 
     /// The work of each callback since this was asked before, in the order of their ends.
@@ -305,7 +304,7 @@ impl Vm {
         let before = self.instructions();
         let outcome = self.store.set_fuel(FUEL).and_then(|()| function.call(&mut self.store, &args, &mut results));
         (self.state_mut().current, self.state_mut().effective) = outer;
-        let instructions = self.instructions().wrapping_sub(before);
+        let instructions = self.instructions().zip(before).map(|(after, before)| after.wrapping_sub(before));
         self.state_mut().work.callback(name, instructions);
         match outcome {
             Ok(()) => Called::Returned(results.first().and_then(Val::i32).map_or(0, i32::cast_unsigned)),

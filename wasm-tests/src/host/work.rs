@@ -10,7 +10,7 @@ pub struct CallbackWork {
     pub callback: String,
     /// The WebAssembly instructions that it has executed, if the module counts them. Memory that the host asks the module for is
     /// included.
-    pub instructions: u64,
+    pub instructions: Option<u64>,
     /// The host calls that it has made, by their names.
     pub host_calls: BTreeMap<String, u32>,
 }
@@ -33,7 +33,7 @@ impl WorkLog {
     }
 
     /// Notes the end of a callback.
-    pub(super) fn callback(&mut self, name: &str, instructions: u64) {
+    pub(super) fn callback(&mut self, name: &str, instructions: Option<u64>) {
         let host_calls = std::mem::take(&mut self.running);
         self.done.push(CallbackWork { callback: name.to_owned(), instructions, host_calls });
     }
