@@ -48,6 +48,8 @@ const (
 	// deadlineTicks is the number of the watchdog's ticks in a deadline.
 	deadlineTicks = 8
 	startDeadline = 10 * time.Second
+	// No request waits for a policy of many routes to be read, and a machine may be busy.
+	needsDeadline = time.Minute
 	pauseLimit    = 10 * time.Second
 	startPause    = time.Second
 )
@@ -82,6 +84,9 @@ func New(ctx context.Context, o Options) (*Bridge, error) {
 // Needs asks the module what the policy of the options needs of its gateway, without a start. The answer is JSON:
 // {"needs": {…}}, or {"errors": "…"} if the module refuses the policy.
 func Needs(ctx context.Context, o Options) ([]byte, error) {
+	if o.Deadline >= 0 {
+		o.Deadline = needsDeadline
+	}
 	b, err := prepare(ctx, o)
 	if err != nil {
 		return nil, err

@@ -215,6 +215,9 @@ func (in *instance) startFailure(callback string, err error) error {
 	for _, line := range in.startLog {
 		err = fmt.Errorf("%w\n%s", err, line)
 	}
+	if isDeadline(err) {
+		return fmt.Errorf("the module did not return from %s in time: shorten the policy, or try again on a machine with less to do", callback)
+	}
 	return fmt.Errorf("the module does not start, correct its policy: %s: %w", callback, err)
 }
 
